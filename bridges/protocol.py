@@ -35,7 +35,7 @@ class Publication:
     i2pd takes no session from a transient key, and never looks at a config's date. Java takes only a fresh config.
     """
     wanted: Callable[[], bool] = field(default=_always, compare=False)
-    """Asked each time before the router gets the set: a node that stood still may have lost the office meanwhile."""
+    """Asked before the router gets the set, each time: another server may publish since this node stood still."""
 
 
 class MetaPublishing(Protocol):

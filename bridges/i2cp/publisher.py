@@ -11,8 +11,8 @@ from bridges.i2cp.settings import I2cpSettings
 from bridges.protocol import Publication
 
 
-class MetaPublisher:
-    """`MetaPublishing` by I2CP; that protocol describes the calls.
+class I2cpPublisher:
+    """`MetaPublishing` by I2CP; its calls are described there.
 
     The caller decides when to publish: a fresh set every seven to eight minutes, since Java keeps no set of ten
     minutes. With i2pd a fresh set is due every 20 to 30 s until floodfills have one, since i2pd does not repeat a

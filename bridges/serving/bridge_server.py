@@ -25,7 +25,7 @@ from bridges.i2pcontrol.jsonrpc_client import RpcError
 from bridges.i2pcontrol.router_status import SAFE_TUNNELS, I2pControl
 from bridges.i2pcontrol.strict_json import Json
 from bridges.protocol import RouterBridge
-from bridges.serving.caller_access import Door
+from bridges.serving.caller_access import CallerAccess
 from bridges.serving.http_server import Caller, HttpLimits, HttpServer
 from bridges.serving.jsonrpc_server import Call, CallError, error_reply, read_call, reply
 from bridges.serving.publications import Publications
@@ -79,7 +79,7 @@ class BridgeServer:
         self.publications = Publications(bridge)
         self._bridge = bridge
         self._control = control
-        self._door = Door(password, clock)
+        self._access = CallerAccess(password, clock)
         self._allow_long_lists = allow_long_lists
         self._measuring = 0
         self._said_at = float("-inf")
@@ -124,7 +124,7 @@ class BridgeServer:
     async def _result(self, call: Call, caller: Caller) -> dict[str, Json]:
         if call.method == _AUTHENTICATE:
             return self._authenticate(call, caller)
-        self._door.check(call.token)
+        self._access.check(call.token)
         caller.known = True
         method = self._methods.get(call.method)
         if method is None:
@@ -133,7 +133,7 @@ class BridgeServer:
 
     def _authenticate(self, call: Call, caller: Caller) -> dict[str, Json]:
         try:
-            token = self._door.authenticate(call.params.get("Password"), caller.source)
+            token = self._access.authenticate(call.params.get("Password"), caller.source)
         except CallError:
             now = time.monotonic()
             if now - self._said_at >= _LOG_SECONDS:

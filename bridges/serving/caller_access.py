@@ -59,8 +59,8 @@ def _left(debt: tuple[float, float], now: float) -> float:
     return max(0.0, count - (now - since) / TRY_SECONDS)
 
 
-class Door:
-    """Checks passwords and tokens. Raises `CallError`, whose texts tell no more than the refusal."""
+class CallerAccess:
+    """Lets in who knows the password. Raises `CallError`, whose texts tell nothing else."""
 
     def __init__(self, password: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._password = _digest(password)

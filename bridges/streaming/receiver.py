@@ -6,8 +6,8 @@ from bridges.streaming.limits import MAX_AHEAD, MAX_NACKS, MAX_UNREAD
 from bridges.streaming.packet import Flag, Packet
 
 
-class Receiving:
-    """The receiving half of a stream, after its first packet."""
+class Receiver:
+    """The receiving half of a stream, from behind its first packet."""
 
     def __init__(self) -> None:
         self.ended = False

@@ -20,8 +20,8 @@ class _Sent:
     nacks: int = 0
 
 
-class Sending:
-    """Packets on their way, and their limit. Times are seconds of any clock that does not go back."""
+class Sender:
+    """Packets on their way, and how many may be. Times are seconds of any clock that does not go back."""
 
     def __init__(self) -> None:
         self.next = 0

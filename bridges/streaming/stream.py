@@ -25,8 +25,8 @@ from bridges.streaming.limits import (
     MIN_PAYLOAD,
 )
 from bridges.streaming.packet import CHOKE_MS, NO_FLAGS, Flag, Packet
-from bridges.streaming.receiver import Receiving
-from bridges.streaming.sender import Sending
+from bridges.streaming.receiver import Receiver
+from bridges.streaming.sender import Sender
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.private_keys import DestinationKeys
 
@@ -75,8 +75,8 @@ class Stream:
         """Why the stream was reset, in a sentence."""
         self._keys = keys
         self._idle = idle
-        self._receiving = Receiving()
-        self._sending = Sending()
+        self._receiver = Receiver()
+        self._sender = Sender()
         self._payload = MAX_PAYLOAD
         if first.max_payload is not None:
             self._payload = min(max(first.max_payload, MIN_PAYLOAD), MAX_PAYLOAD)
@@ -90,27 +90,27 @@ class Stream:
         """Received packets that are not acknowledged yet."""
         self._ack_at: float | None = None
         self._last = now
-        """When the last packet of the peer came."""
-        self._receiving.first(first.payload)
+        """When something was heard of the peer."""
+        self._receiver.first(first.payload)
         if first.flags & Flag.CLOSE:
-            self._receiving.ended = True
+            self._receiver.ended = True
         self._send_first(now)
 
     # Calls of the local side ----------------------------------------------------------------------------------------
 
     @property
     def readable(self) -> bool:
-        """Whether there are bytes to read."""
-        return self._receiving.readable
+        """Whether `read` gives anything."""
+        return self._receiver.readable
 
     @property
     def ended(self) -> bool:
-        """Whether no more bytes can come than those that can be read now."""
-        return self._receiving.ended or self.state is not State.OPEN
+        """Whether nothing more can come than what can be read now."""
+        return self._receiver.ended or self.state is not State.OPEN
 
     def read(self) -> bytes:
-        """Take the bytes that have come, in order; b"" when there are none now."""
-        data = self._receiving.read()
+        """Take what has come, in order; b"" when there is nothing now."""
+        data = self._receiver.read()
         if self._told_choked and self.state is State.OPEN:
             self._acknowledge()  # this tells the peer that there is room again
         return data
@@ -138,13 +138,13 @@ class Stream:
         """Break the stream off, and tell the peer."""
         if self.state is State.OPEN:
             flags = Flag.RESET | Flag.SIGNATURE
-            self._out.append(self._packet(self._sending.next, flags).encode(self._keys.key.sign))
+            self._out.append(self._packet(self._sender.next, flags).encode(self._keys.key.sign))
             self._end(State.RESET, reason)
 
     @property
     def buffered(self) -> int:
-        """Number of bytes that are kept, both ways."""
-        return self._receiving.buffered + len(self._unsent) + self._sending.buffered
+        """Bytes kept, both ways."""
+        return self._receiver.buffered + len(self._unsent) + self._sender.buffered
 
     # Received packets -----------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Stream:
         if packet.to and not packet.flags & Flag.NO_ACK:  # a peer that does not know our number has no packet of ours
             self._heed_acknowledgement(packet, now)
         if packet.flags & Flag.SYNCHRONIZE:
-            self._out += self._sending.first_again(now)  # the peer still waits for our first packet
+            self._out += self._sender.first_again(now)  # it is still waiting for it
         elif not packet.plain_ack:
             self._take(packet, now)
         elif packet.delay_ms == 0:
@@ -174,15 +174,15 @@ class Stream:
 
     def _heed_acknowledgement(self, packet: Packet, now: float) -> None:
         self._choked_by_peer = packet.delay_ms is not None and packet.delay_ms >= CHOKE_MS - 1
-        again, _ = self._sending.acknowledge(packet.acknowledged, packet.nacks, now)
+        again, _ = self._sender.acknowledge(packet.acknowledged, packet.nacks, now)
         self._out += again
 
     def _take(self, packet: Packet, now: float) -> None:
-        if not self._receiving.take(packet):
+        if not self._receiver.take(packet):
             self._acknowledge()
             return
         self._unacknowledged += 1
-        if self._receiving.ended or packet.delay_ms == 0 or self._unacknowledged >= ACK_EVERY:
+        if self._receiver.ended or packet.delay_ms == 0 or self._unacknowledged >= ACK_EVERY:
             self._acknowledge()
         elif self._ack_at is None:
             self._ack_at = now + ACK_DELAY
@@ -194,10 +194,10 @@ class Stream:
         """When to call `tick`; None when the stream has ended."""
         if self.state is not State.OPEN:
             return None
-        times = [self._last + (LINGER if self._said_all and self._sending.all_acknowledged else self._idle)]
+        times = [self._last + (LINGER if self._said_all and self._sender.all_acknowledged else self._idle)]
         if self._ack_at is not None:
             times.append(self._ack_at)
-        overdue = self._sending.due()
+        overdue = self._sender.due()
         if overdue is not None:
             times.append(overdue)
         return min(times)
@@ -206,22 +206,22 @@ class Stream:
         """Do the work that is due. An early call does nothing."""
         if self.state is not State.OPEN:
             return
-        if self._said_all and self._sending.all_acknowledged and now >= self._last + LINGER:
-            self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, with its own unsent data
+        if self._said_all and self._sender.all_acknowledged and now >= self._last + LINGER:
+            self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
             return
         if now >= self._last + self._idle:
             self.reset(f"nothing was heard of the client for {self._idle:g} s")
             return
-        overdue = self._sending.due()
+        overdue = self._sender.due()
         if overdue is not None and now >= overdue:
-            most = MAX_LAST_ATTEMPTS if self._receiving.ended or self._said_all else MAX_ATTEMPTS
-            if self._sending.attempts >= most and self._said_all and self._sending.only_last:
-                self._end(State.CLOSED)  # the peer has all data, and only lacks our CLOSE
+            most = MAX_LAST_ATTEMPTS if self._receiver.ended or self._said_all else MAX_ATTEMPTS
+            if self._sender.attempts >= most and self._said_all and self._sender.only_last:
+                self._end(State.CLOSED)  # it has all but the word that this is all
                 return
-            if self._sending.attempts >= most:
+            if self._sender.attempts >= most:
                 self.reset(f"the client has not acknowledged a packet that was sent {most} times")
                 return
-            self._out += self._sending.overdue(now)
+            self._out += self._sender.overdue(now)
         if self._ack_at is not None and now >= self._ack_at:
             self._acknowledge()
         self._send(now)
@@ -254,24 +254,24 @@ class Stream:
         while self._unsent and self._may_send:
             piece = bytes(self._unsent[: self._payload])
             del self._unsent[: self._payload]
-            self._put_under_way(self._packet(self._sending.next, NO_FLAGS, piece).encode(), now)
+            self._put_under_way(self._packet(self._sender.next, NO_FLAGS, piece).encode(), now)
         if self._closing and not self._unsent and not self._said_all:
             self._said_all = True
-            packet = self._packet(self._sending.next, Flag.CLOSE | Flag.SIGNATURE)
+            packet = self._packet(self._sender.next, Flag.CLOSE | Flag.SIGNATURE)
             self._put_under_way(packet.encode(self._keys.key.sign), now)
         self._settle(now)
 
     def _put_under_way(self, data: bytes, now: float) -> None:
-        self._sending.sent(data, now)
+        self._sender.sent(data, now)
         self._out.append(data)
         self._acknowledged()
 
     def _acknowledge(self) -> None:
         flags, delay_ms = NO_FLAGS, None
-        self._told_choked = self._receiving.choked
+        self._told_choked = self._receiver.choked
         if self._told_choked:
             flags, delay_ms = Flag.DELAY, CHOKE_MS
-        through, nacks = self._receiving.acknowledgement
+        through, nacks = self._receiver.acknowledgement
         self._out.append(Packet(self.remote_number, self.number, 0, through, nacks, flags, delay_ms=delay_ms).encode())
         self._acknowledged()
 
@@ -280,7 +280,7 @@ class Stream:
         self._ack_at = None
 
     def _packet(self, sequence: int, flags: Flag, payload: bytes = b"") -> Packet:
-        through, nacks = self._receiving.acknowledgement
+        through, nacks = self._receiver.acknowledgement
         return Packet(self.remote_number, self.number, sequence, through, nacks, flags, payload)
 
     def _settle(self, now: float) -> None:
@@ -288,16 +288,14 @@ class Stream:
             return
         if self._unsent and self._may_send:
             self._send(now)
-        elif self._said_all and self._sending.all_acknowledged and self._receiving.close_seen:
+        elif self._said_all and self._sender.all_acknowledged and self._receiver.close_seen:
             self._end(State.CLOSED)
 
     @property
     def _may_send(self) -> bool:
         if self._choked_by_peer:
-            return (
-                self._sending.all_acknowledged
-            )  # one packet at a time: the peer's word that ends the choke may be lost
-        return self._sending.room
+            return self._sender.all_acknowledged  # one at a time, for the word that ends it may be lost
+        return self._sender.room
 
     def _end(self, state: State, reason: str = "") -> None:
         self.state = state

@@ -220,7 +220,7 @@ class LocalInterface:
         return web.json_response({"begun": True, "leader": response.source, "term": response.term})
 
     def _objection(self, asked: Request) -> str | None:
-        """Why the leader refuses this, from this server's log and, on the leader, its state; None if it does not."""
+        """Why the leader refuses this, as far as our log tells and, on the leader, its term; None when it does not."""
         core, about = self._driver.core, concerned(asked)
         assert about is not None  # `_change` made it
         members = {server.id: server.endpoint for server in core.configuration.servers}

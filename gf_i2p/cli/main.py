@@ -15,8 +15,8 @@ from gf_i2p.cli.shared.command import add_json, add_subcommands, description
 from gf_i2p.cli.shared.errors import CommandError, Exit
 
 
-class Entry(NamedTuple):
-    """A command or a group of commands."""
+class CommandEntry(NamedTuple):
+    """A word that `gf-i2p` knows."""
 
     help: str
     module: str
@@ -27,28 +27,40 @@ class Entry(NamedTuple):
 
 _COMMANDS: Final = "gf_i2p.cli.commands"
 COMMANDS: Final = {
-    "init": Entry("make the directories of a new farm", f"{_COMMANDS}.init"),
-    "run": Entry("run the node of a directory, or of several, in the foreground", f"{_COMMANDS}.run", stays=True),
-    "status": Entry("show the state of a running node", f"{_COMMANDS}.status"),
-    "explain": Entry("say which server publishes, and why, as a running node sees it", f"{_COMMANDS}.explain"),
-    "doctor": Entry("check a node, its router and its peers, and say how to mend faults", "gf_i2p.cli.doctor.command"),
-    "keys": Entry("the master's key, kept off the nodes, and the keys that nodes publish by", f"{_COMMANDS}.keys"),
-    "members": Entry("show, take in and remove the servers of a farm while it runs", f"{_COMMANDS}.members"),
-    "pipeline": Entry("learn from the histories of farms, by Spark", "gf_i2p.cli.pipeline.jobs"),
-    "leaf": Entry("a leaf-only member: a router with a leaf and without a server", f"{_COMMANDS}.leaf", stays=True),
-    "leaves": Entry("which leaves the farm publishes, and at what cost", f"{_COMMANDS}.leaves"),
-    "publisher": Entry(
-        "show or choose the publisher; drain a server before it is stopped for a while", f"{_COMMANDS}.publisher"
+    "init": CommandEntry("make the directories of a new farm", f"{_COMMANDS}.init"),
+    "run": CommandEntry(
+        "run the node of a directory, or of several, in the foreground", f"{_COMMANDS}.run", stays=True
     ),
-    "farm": Entry("show and set the parameters of the whole farm", f"{_COMMANDS}.farm"),
-    "post": Entry("append an entry; returns when it is committed", f"{_COMMANDS}.post"),
-    "entries": Entry("show committed entries", f"{_COMMANDS}.entries"),
-    "find": Entry("find a farm's servers and its leader with a client's file, from any machine", f"{_COMMANDS}.find"),
-    "snapshot": Entry("save the farm's state in a file, and begin anew with it", f"{_COMMANDS}.snapshot"),
-    "recover": Entry("make a farm of one when the majority is lost for good", f"{_COMMANDS}.recover"),
-    "history": Entry("the exported entries of a node", f"{_COMMANDS}.history"),
-    "bridge": Entry("the router beside a node, for other programs", f"{_COMMANDS}.bridge", stays=True),
-    "simulate": Entry("run whole farms with made-up faults, and check that nothing breaks", f"{_COMMANDS}.simulate"),
+    "status": CommandEntry("show what a running node knows", f"{_COMMANDS}.status"),
+    "explain": CommandEntry("say who publishes what, and why, as a running node has it", f"{_COMMANDS}.explain"),
+    "doctor": CommandEntry(
+        "look at a node, its router and its peers, and say what mends them", "gf_i2p.cli.doctor.command"
+    ),
+    "keys": CommandEntry(
+        "the master's key, kept off the nodes, and the keys that each publishes by", f"{_COMMANDS}.keys"
+    ),
+    "members": CommandEntry("who belongs to a farm, and how that changes while it runs", f"{_COMMANDS}.members"),
+    "pipeline": CommandEntry("learn from the histories of farms, by Spark", "gf_i2p.cli.pipeline.jobs"),
+    "leaf": CommandEntry(
+        "a leaf-only member: a router that serves, beside which no server runs", f"{_COMMANDS}.leaf", stays=True
+    ),
+    "leaves": CommandEntry("which leaves the farm publishes, and at what cost", f"{_COMMANDS}.leaves"),
+    "publisher": CommandEntry(
+        "who publishes, or serves; drain a server before it is stopped for a while", f"{_COMMANDS}.publisher"
+    ),
+    "farm": CommandEntry("what is set for the whole farm, and who has changed it", f"{_COMMANDS}.farm"),
+    "post": CommandEntry("append an entry; returns when it is committed", f"{_COMMANDS}.post"),
+    "entries": CommandEntry("show committed entries", f"{_COMMANDS}.entries"),
+    "find": CommandEntry(
+        "find a farm's servers and its leader with a client's file, from any machine", f"{_COMMANDS}.find"
+    ),
+    "snapshot": CommandEntry("keep the farm's state in a file, and begin anew with it", f"{_COMMANDS}.snapshot"),
+    "recover": CommandEntry("make a farm of one when the majority is lost for good", f"{_COMMANDS}.recover"),
+    "history": CommandEntry("the exported entries of a node", f"{_COMMANDS}.history"),
+    "bridge": CommandEntry("the router beside a node, for other programs", f"{_COMMANDS}.bridge", stays=True),
+    "simulate": CommandEntry(
+        "run whole farms with made-up faults, and check that nothing breaks", f"{_COMMANDS}.simulate"
+    ),
 }
 
 
@@ -160,7 +172,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _add(parser: argparse.ArgumentParser, entry: Entry) -> None:
+def _add(parser: argparse.ArgumentParser, entry: CommandEntry) -> None:
     if entry.stays:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # by default SIGHUP ends the process; `run` sets a handler later
     module = import_module(entry.module)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from gf_i2p.farm.closest_floodfills import Sensed, Sensing, Told
+from gf_i2p.farm.closest_floodfills import ClosestFloodfills, Sensed, Told
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.strict_json import (
@@ -166,9 +166,9 @@ class Administration:
         """Servers that publish only when no other server can."""
         self.parameters = Parameters()
         self.changed: dict[str, Made] = {}
-        """The last change of each parameter, by the parameter's name."""
-        self.sensing = Sensing()
-        """Floodfills that were seen in the netDb, for people."""
+        """By a parameter's name, the last change that set it."""
+        self.sensing = ClosestFloodfills()
+        """What was seen in the netDb, for people."""
         self.log: list[Made] = []
         """The last changes, the newest at the end."""
 
@@ -243,6 +243,6 @@ class Administration:
         made.drained = {int(server): Made.parse(each) for server, each in found["drained"].items()}
         made.parameters = Parameters().changed(found["parameters"])
         made.changed = {name: Made.parse(each) for name, each in found.get("changed", {}).items()}
-        made.sensing = Sensing.parse(found.get("sensed", []))
+        made.sensing = ClosestFloodfills.parse(found.get("sensed", []))
         made.log = [Made.parse(each) for each in found["log"]][-MAX_LOG:]
         return made

@@ -133,8 +133,8 @@ class Told:
         )
 
 
-class Sensing:
-    """The last posts of sensed floodfills, up to `MAX_HASHES` hashes and `MAX_DAYS` days each."""
+class ClosestFloodfills:
+    """What was told last: of so many hashes, so many days of each."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[bytes, str], Told] = {}

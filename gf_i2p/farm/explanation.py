@@ -48,7 +48,7 @@ def explain(state: FarmState) -> dict[str, Any]:
         "in_office": None if choice.publisher is None else state.clock.passed_ms - state.election.since_ms,
         "why": why(state),
         "servers": [_server(state, choice, server) for server in sorted(state.servers)],
-        "members": len(state.members),
+        "members": len(state.leaf_members),
         "leaves": [*_listed(state, choice, seen), *_left_out(choice)],
         "branches": len(choice.branches),
         "administration": {
@@ -70,7 +70,7 @@ def lines(state: FarmState) -> list[str]:
 
 
 def why(state: FarmState) -> str:
-    """Say why the publisher has the office, or why no server has it."""
+    """Say why the publisher was chosen, or why nobody was."""
     publisher, standings = state.publisher, state.standings()
     if publisher is None:
         return _why_nobody(state)

@@ -33,9 +33,9 @@ class Parameters:
     """How far a record's date may be ahead of farm time. Without this limit, a dead server whose clock was ahead would
     stay fresh for that much longer."""
     margin: int = 50
-    """Points of the score, of 1000, by which another server must be better to take over the office."""
+    """By how many points of the score, of 1000, another server must be better to become the publisher."""
     hold_ms: int = 600_000
-    """Least time in office before a better server may take over; a publisher that fails loses the office at once."""
+    """How long a publisher stays before a better one may take over; one that fails is replaced at once."""
     leaf_up_ms: int = 60_000
     """How long a leaf must be up before the farm lists the leaf again."""
     leaf_down_ms: int = 90_000

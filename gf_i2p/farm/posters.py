@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 from gf_i2p.farm.damping import Health
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, text, whole
 from gf_i2p.netdb.encoding import to_base64
 
@@ -251,21 +251,21 @@ def _leaves(record: StatusRecord) -> dict[bytes, Leaf]:
     return found
 
 
-MAX_MEMBERS: Final = 4096
-MAX_MEMBER_BYTES: Final = 4096
-"""Most bytes of a member's record: each snapshot has the records of all members."""
+MAX_LEAF_MEMBERS: Final = 4096
+MAX_LEAF_MEMBER_BYTES: Final = 4096
+"""Of a member's record: all of them stand in each snapshot."""
 FORGOTTEN_MS: Final = 86_400_000
 """A member that posts nothing for this long, while the farm is at work, is forgotten."""
 
 
 def objection(record: StatusRecord, size: int, known: Collection[int]) -> str | None:
-    """Say why a record that is not a server's does not count, or None. `known`: the present members; `size`: bytes."""
-    if record.id < FIRST_MEMBER_ID:
+    """Say why a record that is no server's does not count, or None. `known`: the members so far; `size`: bytes."""
+    if record.id < FIRST_LEAF_MEMBER_ID:
         return f"{record.id} is no server of this farm"
-    if size > MAX_MEMBER_BYTES:
-        return f"a record of a member has up to {MAX_MEMBER_BYTES} bytes, not {size}"
-    if record.id not in known and len(known) >= MAX_MEMBERS:
-        return f"there are {MAX_MEMBERS} members already"
+    if size > MAX_LEAF_MEMBER_BYTES:
+        return f"a record of a member has up to {MAX_LEAF_MEMBER_BYTES} bytes, not {size}"
+    if record.id not in known and len(known) >= MAX_LEAF_MEMBERS:
+        return f"there are {MAX_LEAF_MEMBERS} members already"
     return None
 
 

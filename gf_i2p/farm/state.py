@@ -20,7 +20,7 @@ from gf_i2p.farm.farm_time import Clock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, whole
 from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
@@ -68,9 +68,9 @@ class FarmState:
         self.servers: tuple[int, ...] = ()
         """Ids of the servers in the newest committed Configuration."""
         self.records: dict[int, StatusRecord] = {}
-        """Newest record of each server, by server id."""
-        self.members: dict[int, StatusRecord] = {}
-        """Newest record of each leaf-only member; the last heard member stands last."""
+        """By server id, each server's newest."""
+        self.leaf_members: dict[int, StatusRecord] = {}
+        """The same of members that only serve; who was heard last stands last."""
         self.last_published_ms = 0
         """The greatest announced version, in ms: only a newer set replaces the set in the netDb."""
         self.administration = Administration()
@@ -125,9 +125,12 @@ class FarmState:
     def objection(self, server: int) -> str | None:
         """Say why a server cannot publish, or None."""
         poster, now, parameters = self.posters.by_id.get(server), self.clock.now_ms, self.parameters
-        in_office = server == self.election.publisher
+        is_publisher = server == self.election.publisher
         ahead = (
-            in_office and poster is not None and now is not None and poster.record.date_ms - now > parameters.ahead_ms
+            is_publisher
+            and poster is not None
+            and now is not None
+            and poster.record.date_ms - now > parameters.ahead_ms
         )
         return candidates.objection(
             poster,
@@ -137,7 +140,7 @@ class FarmState:
             now,
             self.clock.passed_ms,
             parameters,
-            in_office=in_office,
+            is_publisher=is_publisher,
             excused=ahead and not self._is_late(server),
         )
 
@@ -186,7 +189,7 @@ class FarmState:
                 and server not in self.accused
                 and own.setting == most
                 and candidates.is_able(
-                    self.posters.by_id[server], now, passed, parameters, in_office=server == publisher
+                    self.posters.by_id[server], now, passed, parameters, is_publisher=server == publisher
                 )
             )
             if is_able or self.objection(server) is None:
@@ -209,9 +212,9 @@ class FarmState:
         for server in self.records.keys() - named:
             self.posters.remove(server)
             del self.records[server], self._judged[server], self._settings[server]
-        for server in self.members.keys() & named:  # a server has this id from now on
+        for server in self.leaf_members.keys() & named:  # from now on it is a server's id
             self.posters.remove(server)
-            del self.members[server]
+            del self.leaf_members[server]
         self.accused = {
             server: found for server, found in self.accused.items() if server in named and found.by in named
         }
@@ -244,7 +247,7 @@ class FarmState:
             return
         if record.id in self.servers:
             self._server_says(record, value, index)
-        elif posters.objection(record, len(value), self.members.keys()) is None:
+        elif posters.objection(record, len(value), self.leaf_members.keys()) is None:
             self._member_says(record, value, index)
         else:
             return
@@ -268,11 +271,11 @@ class FarmState:
         self._servers_changed(looked=True)
 
     def _member_says(self, record: StatusRecord, value: bytes, index: int) -> None:
-        self.members.pop(record.id, None)
-        self.members[record.id] = record
+        self.leaf_members.pop(record.id, None)
+        self.leaf_members[record.id] = record
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=False)
-        for member in posters.long_silent(self.posters, self.members, self.clock.passed_ms):
-            del self.members[member]
+        for member in posters.long_silent(self.posters, self.leaf_members, self.clock.passed_ms):
+            del self.leaf_members[member]
             self.posters.remove(member)
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
@@ -294,7 +297,7 @@ class FarmState:
                 )
 
     def _servers_changed(self, *, told: bool = False, looked: bool = False) -> None:
-        """`told`: an administrator has changed a rank. `looked`: the clock was set by the same dates already."""
+        """`told`: an administrator has named a publisher. `looked`: the clock was looked at with the same dates."""
         self._choice = None
         if not looked:
             self._look_at_clock()
@@ -426,9 +429,9 @@ class FarmState:
         self.posters = Posters.parse(found["posters"], self.servers)
         for poster_id, poster in self.posters.by_id.items():
             self._check(poster.record, poster_id)
-            if poster_id not in self.servers and poster_id < FIRST_MEMBER_ID:
+            if poster_id not in self.servers and poster_id < FIRST_LEAF_MEMBER_ID:
                 raise SnapshotError(f"it has a record of {poster_id}, which is no server")
-            (self.records if poster_id in self.servers else self.members)[poster_id] = poster.record
+            (self.records if poster_id in self.servers else self.leaf_members)[poster_id] = poster.record
         for record in self.records.values():
             self._read(record)
         self.clock = Clock.parse(

@@ -7,7 +7,7 @@ from bridges.hosting_protocol import ServiceHosting
 from bridges.protocol import RouterBridge
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.exporter import Exporter
-from gf_i2p.node.farm_tasks import Member
+from gf_i2p.node.farm_tasks import FarmTasks
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.router_config import place
 from gf_i2p.node.publish.branch_keys import branch_keys
@@ -16,15 +16,15 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.machine_loop import Publisher
 from gf_i2p.node.publish.meta import MetaPublisher
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
-from gf_i2p.node.report.destination_sensing import Sensing
-from gf_i2p.node.report.failure_detector import Hearing
-from gf_i2p.node.report.nested_leaf import LeafFarm
+from gf_i2p.node.report.destination_sensing import DestinationSensing
+from gf_i2p.node.report.failure_detector import FailureDetector
+from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.reporter import Reporter
-from gf_i2p.node.report.service_watch import TargetWatch
+from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.view import FarmView
 
 
-def member_of(
+def farm_tasks_of(
     directory: Path,
     config: Config,
     driver: Driver,
@@ -35,10 +35,10 @@ def member_of(
     exporter: Exporter | None,
     leaf_farm: LeafFarm | None = None,
     hosting: ServiceHosting | None = None,
-) -> Member:
+) -> FarmTasks:
     """Make all tasks that the configuration asks for, as far as the node has a router to report on."""
     if bridge is None:
-        return Member(view, None, None, None, exporter)
+        return FarmTasks(view, None, None, None, exporter)
     publish, server_id = config.publish, config.node.id
     reporter = Reporter(
         server_id,
@@ -59,11 +59,15 @@ def member_of(
         publisher = _publisher(directory, config, view, reporter, bridge, hosting, watch)
     if publisher is not None:
         reporter.publish_config = publish.publish
-    hearing = Hearing(driver, view, reporter, clock=asyncio.get_running_loop().time)
+    failure_detector = FailureDetector(driver, view, reporter, clock=asyncio.get_running_loop().time)
     sensing = None
     if publish.sense_minutes:
-        sensing = Sensing(server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes)
-    return Member(view, reporter, publisher, bridge, exporter, hearing=hearing, sensing=sensing, keys=watch)
+        sensing = DestinationSensing(
+            server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes
+        )
+    return FarmTasks(
+        view, reporter, publisher, bridge, exporter, failure_detector=failure_detector, sensing=sensing, keys=watch
+    )
 
 
 def _publisher(
@@ -83,7 +87,7 @@ def _publisher(
             return MetaPublisher(config.node.id, view, reporter, bridge, keys, branch_keys=below, dry_run=dry_run)
         case "failover" if hosting is not None and config.publish.service is not None:
             service = config.publish.service
-            target = TargetWatch(place(service.target), on_change=reporter.changed)
+            target = ServiceWatch(place(service.target), on_change=reporter.changed)
             return FailoverPublisher(
                 config.node.id, view, reporter, hosting, keys, target, http=service.http, options=service.session
             )

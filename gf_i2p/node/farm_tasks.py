@@ -10,8 +10,8 @@ from bridges.protocol import RouterBridge
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.machine_loop import Publisher
-from gf_i2p.node.report.destination_sensing import Sensing
-from gf_i2p.node.report.failure_detector import Hearing
+from gf_i2p.node.report.destination_sensing import DestinationSensing
+from gf_i2p.node.report.failure_detector import FailureDetector
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
 
@@ -26,7 +26,7 @@ FINISH_SECONDS: Final = 4.0
 _AGAIN_SECONDS: Final = 5.0
 
 
-class Member:
+class FarmTasks:
     """The tasks of one node. `publisher`, `keys`: None if this server never publishes; `exporter`: None, no history."""
 
     def __init__(
@@ -37,8 +37,8 @@ class Member:
         bridge: RouterBridge | None,
         exporter: Exporter | None = None,
         *,
-        hearing: Hearing | None = None,
-        sensing: Sensing | None = None,
+        failure_detector: FailureDetector | None = None,
+        sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
     ) -> None:
         self.view = view
@@ -46,14 +46,22 @@ class Member:
         self.exporter = exporter
         self.reporter = reporter
         self.publisher = publisher
-        self._hearing = hearing
+        self._failure_detector = failure_detector
         self.keys = keys
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """Start the tasks."""
-        all_parts = (self.view, self.exporter, self.keys, self.reporter, self._hearing, self.sensing, self.publisher)
+        all_parts = (
+            self.view,
+            self.exporter,
+            self.keys,
+            self.reporter,
+            self._failure_detector,
+            self.sensing,
+            self.publisher,
+        )
         parts = [part.run for part in all_parts if part is not None]
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 

@@ -25,7 +25,7 @@ MAX_FARMS: Final = 64
 """Farms in one process: each has a log, threads for its disk, and connections to all its servers."""
 
 
-class Door:
+class SharedListener:
     """Serves the farms of the given names. The listener opens with the first farm and closes after the last."""
 
     def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:
@@ -105,13 +105,13 @@ def sharing(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
     if len(tenants) > MAX_FARMS:
         raise ConfigError(f"One process runs up to {MAX_FARMS} farms, not {len(tenants)}: run the others in another.")
     _check_apart(tenants)
-    doors: dict[Endpoint, list[Tenant]] = {}
+    listeners: dict[Endpoint, list[Tenant]] = {}
     for tenant in tenants:
-        doors.setdefault(tenant.place, []).append(tenant)
-    for door in doors.values():
-        for other in door[1:]:
-            _check_together(door[0], other)
-        _check_names(door)
+        listeners.setdefault(tenant.place, []).append(tenant)
+    for listener in listeners.values():
+        for other in listener[1:]:
+            _check_together(listener[0], other)
+        _check_names(listener)
     sessions: dict[str, Tenant] = {}
     for tenant in tenants:
         address = tenant.session
@@ -121,7 +121,7 @@ def sharing(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
                 "different places: a router keeps one session for a destination. Give them the same node.listen, or "
                 "each a destination of its own."
             )
-    return list(doors.values())
+    return list(listeners.values())
 
 
 def _check_apart(tenants: Sequence[Tenant]) -> None:
@@ -143,9 +143,9 @@ def _check_apart(tenants: Sequence[Tenant]) -> None:
                 )
 
 
-def _check_names(door: Iterable[Tenant]) -> None:
+def _check_names(listener: Iterable[Tenant]) -> None:
     names: dict[str, Tenant] = {}
-    for tenant in door:
+    for tenant in listener:
         cluster = tenant.config.node.cluster
         other = names.setdefault(cluster, tenant)
         if other is not tenant:

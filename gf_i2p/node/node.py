@@ -18,18 +18,18 @@ from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.consensus.timing import Tempo
+from gf_i2p.node.consensus.timing import Timeouts
 from gf_i2p.node.exporter import Exporter
-from gf_i2p.node.farm_task_builder import member_of
-from gf_i2p.node.farm_tasks import Member
+from gf_i2p.node.farm_task_builder import farm_tasks_of
+from gf_i2p.node.farm_tasks import FarmTasks
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.trust import lacking, tls_settings
-from gf_i2p.node.listener import Door
+from gf_i2p.node.listener import SharedListener
 from gf_i2p.node.membership.joining import Joiner
-from gf_i2p.node.membership.removal_check import Outsider
+from gf_i2p.node.membership.removal_check import RemovalCheck
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
-from gf_i2p.node.report.nested_leaf import LeafFarm
+from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.view import FarmView
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.settings import I2P, Timing
@@ -40,7 +40,7 @@ from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.peer_link import Link
-from gf_i2p.transport.server import Reply, Served, Session
+from gf_i2p.transport.server import AuthenticatedConnection, Reply, Served
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
@@ -73,10 +73,10 @@ class Node:
     """A server of a farm in this process.
 
     `i2p` is the transport to peers inside I2P, and for peers to this node when its own endpoint is inside I2P. `bridge`
-    is the router's, and `keys` are the master's when this node may publish for the master. `door` is a listener shared
-    with other farms of this process; without `door`, the node makes its own. `leaf_farm` is the farm whose master is
-    a leaf of this server, if there is one. The node calls `on_halt` with the error when it cannot go on; the caller
-    then stops the node.
+    is the router's, and `keys` are the master's when this node may publish for the master. `listener` is shared with
+    other farms of this process; without `listener`, the node makes its own. `leaf_farm` is the farm whose master is a
+    leaf of this server, if there is one. The node calls `on_halt` with the error when it cannot go on; the caller then
+    stops the node.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Node:
         i2p: Transport | None = None,
         bridge: RouterBridge | None = None,
         keys: PublishingKeys | None = None,
-        door: Door | None = None,
+        listener: SharedListener | None = None,
         leaf_farm: LeafFarm | None = None,
         hosting: ServiceHosting | None = None,
         on_halt: Callable[[BaseException], None],
@@ -106,7 +106,7 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         # A listener that farms share handles its input in no farm's context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
-        tempo = Tempo(config.plan, servers=len(config.servers))
+        timeouts = Timeouts(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
         try:
             if config.history.enabled:
@@ -116,7 +116,7 @@ class Node:
                 config.node.id,
                 storage,
                 bootstrap=config.bootstrap,
-                tempo=tempo,
+                timeouts=timeouts,
                 on_timing=self._derive_times,
                 on_halt=on_halt,
             )
@@ -133,8 +133,8 @@ class Node:
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
         self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
-        self.door = Door(transport, {config.node.cluster}) if door is None else door
-        self.server, self.gate = self.door.server, self.door.gate
+        self.listener = SharedListener(transport, {config.node.cluster}) if listener is None else listener
+        self.server, self.gate = self.listener.server, self.listener.gate
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
         """By server. Each server issues nonces of its own; kept credentials save a request."""
@@ -144,10 +144,10 @@ class Node:
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_given_up = self._why_silent
         self._contacts_changed(self.driver.core.contacts)
-        self.outsider = Outsider(self.driver, transport, config.node.cluster, self._others)
+        self.removal_check = RemovalCheck(self.driver, transport, config.node.cluster, self._others)
         self._master = None if keys is None else keys.destination
         try:
-            self.member = self._member(bridge, keys, leaf_farm, hosting)
+            self.farm_tasks = self._make_farm_tasks(bridge, keys, leaf_farm, hosting)
         except BaseException:
             storage.close()  # other farms of this process may still run
             raise
@@ -156,18 +156,18 @@ class Node:
         """The endpoint of every server to reach, and this node's credentials there."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
-    def _member(
+    def _make_farm_tasks(
         self,
         bridge: RouterBridge | None,
         keys: PublishingKeys | None,
         leaf_farm: LeafFarm | None,
         hosting: ServiceHosting | None,
-    ) -> Member:
+    ) -> FarmTasks:
         """Build this node's part in the farm's decisions, as far as the node has a router to report on."""
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
         view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
-        return member_of(
+        return farm_tasks_of(
             self._directory,
             self._config,
             self.driver,
@@ -209,12 +209,12 @@ class Node:
     @property
     def records(self) -> Mapping[int, StatusRecord]:
         """The newest record of each server, from the applied part of the log."""
-        return self.member.view.state.records
+        return self.farm_tasks.view.state.records
 
     @property
     def choice(self) -> Choice:
-        """The farm's choice of publisher and leaves, from the applied part of the log."""
-        return self.member.view.choice
+        """The publishers that the farm has chosen, from the applied part of the log."""
+        return self.farm_tasks.view.choice
 
     @property
     def has_leader(self) -> bool:
@@ -224,7 +224,7 @@ class Node:
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
         """Make and end links. An endpoint in this node's file wins over the one in the log."""
         ours = {server.id: server.endpoint for server in self._config.servers}
-        if self._config.node.join and not self.driver.core.was_member:
+        if self._config.node.join and not self.driver.core.was_voter:
             # No server knows this node yet: it asks all servers of its file.
             contacts = {server: endpoint for server, endpoint in ours.items() if server != self._config.node.id}
         wanted = {server: Endpoint.parse(ours.get(server, endpoint)) for server, endpoint in contacts.items()}
@@ -249,7 +249,7 @@ class Node:
                 )
                 if self._started:
                     link.start()
-        self._derive_times(self.driver.tempo.timing)
+        self._derive_times(self.driver.timeouts.timing)
 
     def _tls_settings(self, config: Config) -> TlsSettings:
         return tls_settings(self._directory, config)
@@ -271,7 +271,7 @@ class Node:
         """Listen, dial and take part. Raises `TransportError` when listening fails."""
         served = Served(self._authenticator, self._incoming, self._session, self._stays, self._configuration)
         try:
-            listener = await self.door.enter(self.cluster, served)
+            bound = await self.listener.enter(self.cluster, served)
         except BaseException:
             self.storage.close()
             raise
@@ -282,18 +282,20 @@ class Node:
         if self._config.node.join:
             joiner = Joiner(self.driver, self.links, str(self._config.own_endpoint))
             self._tasks.append(asyncio.get_running_loop().create_task(joiner.run(), name="joining"))
-        self._tasks.append(asyncio.get_running_loop().create_task(self.outsider.run(), name="looking for the farm"))
-        self.member.start()
-        self._log.info("started", cluster=self.cluster, listen=list(listener.addresses))
+        self._tasks.append(
+            asyncio.get_running_loop().create_task(self.removal_check.run(), name="looking for the farm")
+        )
+        self.farm_tasks.start()
+        self._log.info("started", cluster=self.cluster, listen=list(bound.addresses))
 
     async def stop(self) -> None:
         """Answer the accepted requests, write the promised entries, close everything."""
         for task in self._tasks:
             task.cancel()
         if self._hears_majority:
-            await self.member.resign()
-        await self.member.stop()
-        await self.door.leave(self.cluster, 0.0 if self.driver.halted else STOP_SECONDS)
+            await self.farm_tasks.resign()
+        await self.farm_tasks.stop()
+        await self.listener.leave(self.cluster, 0.0 if self.driver.halted else STOP_SECONDS)
         await self.driver.stop(STOP_SECONDS)
         await asyncio.gather(*(link.stop() for link in self.links.values()), *self._ending)
         self.storage.close()
@@ -316,7 +318,7 @@ class Node:
         now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
         before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
         self._tls.reload(replace(now, fingerprints={**before, **now.fingerprints}))
-        self.door.reload(now)
+        self.listener.reload(now)
         self._reloaded = config
         verifiers = secrets.verifiers
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
@@ -343,7 +345,7 @@ class Node:
 
     def _derive_times(self, timing: Timing) -> None:
         """Set the waiting times that follow from the consensus time-outs."""
-        self.door.wait_for(self.cluster, _handshake_seconds(timing, inside=self._inside))
+        self.listener.wait_for(self.cluster, _handshake_seconds(timing, inside=self._inside))
         for link in self.links.values():
             inside = link.endpoint.is_i2p
             link.request_seconds = _request_seconds(timing, inside=inside)
@@ -375,19 +377,19 @@ class Node:
         )
         return "; ".join(error for error in errors if error is not None) or None
 
-    def _session(self, session: Session) -> None:
+    def _session(self, session: AuthenticatedConnection) -> None:
         """Dial a peer at once when it has just dialled this node: the peer is up."""
         link = self._link_of(session)
         if link is not None:
             link.nudge()
 
-    def _stays(self, session: Session, seconds: float) -> None:
+    def _stays(self, session: AuthenticatedConnection, seconds: float) -> None:
         """Check the link to a peer that dials anew and stays: the peer may have restarted."""
         link = self._link_of(session)
         if link is not None:
             link.doubt(seconds)
 
-    def _link_of(self, session: Session) -> Link | None:
+    def _link_of(self, session: AuthenticatedConnection) -> Link | None:
         user = self._user(session.user)
         return None if user is None or user.server_id is None else self.links.get(user.server_id)
 
@@ -409,7 +411,7 @@ class Node:
                 self._log.warning("refused", reason=str(error))
         return user
 
-    def _incoming(self, session: Session, request: Request, reply: Reply) -> None:
+    def _incoming(self, session: AuthenticatedConnection, request: Request, reply: Reply) -> None:
         user = self._user(session.user)
         if user is None:
             reply(None)

@@ -22,7 +22,7 @@ logger = structlog.get_logger()
 _MENDABLE: Final = (ConfigError, StorageError, TransportError, OSError)
 
 
-class Life(Protocol):
+class SupervisedNode(Protocol):
     """One node and its parts, from start to end."""
 
     async def start(self) -> None:
@@ -34,7 +34,7 @@ class Life(Protocol):
         ...
 
 
-class Several:
+class Supervisor:
     """Runs lives side by side, each under its name; use an instance once."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Several:
 
     async def run(
         self,
-        lives: Mapping[str, Life],
+        lives: Mapping[str, SupervisedNode],
         stopped: "asyncio.Future[BaseException | None]",
         *,
         on_start: Callable[[], None] = lambda: None,
@@ -63,12 +63,12 @@ class Several:
         `on_start` is called after every life has been tried. The log lines of each life carry its name ("node").
         Afterwards `troubles` names the lives that have not ended in order.
         """
-        running: dict[str, Life] = {}
+        running: dict[str, SupervisedNode] = {}
         endings: dict[str, asyncio.Task[None]] = {}
         contexts = {name: _context(name) for name in lives}
         loop = asyncio.get_running_loop()
 
-        async def end(name: str, life: Life) -> None:
+        async def end(name: str, life: SupervisedNode) -> None:
             try:
                 await life.stop()
             except Exception as error:

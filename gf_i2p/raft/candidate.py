@@ -19,8 +19,8 @@ class Candidate:
 
     @property
     def won(self) -> bool:
-        """Whether a majority of the Configuration has granted its votes."""
-        members = self._state.configurations.members
+        """Whether a majority of the Configuration has voted for us."""
+        members = self._state.configurations.voters
         return len(self._granted.intersection(members)) >= majority(len(members))
 
     def voted(self) -> None:

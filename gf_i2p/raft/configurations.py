@@ -65,8 +65,8 @@ class Configurations:
 
     def _members_changed(self) -> None:
         self.changes += 1
-        self.members = tuple(server.id for server in self.current.servers)
-        """Ids of the servers that vote and are counted."""
+        self.voters = tuple(server.id for server in self.current.servers)
+        """Ids of the servers that vote and count."""
 
     def replace_from(self, first: int, entries: Sequence[Entry]) -> None:
         """Cut the log's Configurations before `first`, and take those in `entries`.

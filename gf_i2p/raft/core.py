@@ -19,7 +19,7 @@ from typing import Final, assert_never
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
-from gf_i2p.raft.follower import Following
+from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inputs import (
     Answered,
     Failed,
@@ -93,9 +93,9 @@ class Core:
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._election_at = 0.0
-        self._refusals = 0  # elections in a row that other servers refused
-        self._asked_in_vain = False  # whether, since the last leader, a member with a shorter log asked for a vote
-        self._following = Following(self._state)
+        self._refusals = 0  # elections in a row in which we were refused
+        self._asked_in_vain = False  # whether a member with a shorter log wanted our vote since a leader was heard
+        self._follower = Follower(self._state)
         self._await_election()
 
     # For the driver to read -----------------------------------------------------------------------------------------
@@ -155,13 +155,13 @@ class Core:
         return self._state.configurations.at(index)
 
     @property
-    def is_member(self) -> bool:
-        """Whether the Configuration that counts has this server."""
-        return self.id in self._state.configurations.members
+    def is_voter(self) -> bool:
+        """Whether the Configuration that counts has us."""
+        return self.id in self._state.configurations.voters
 
     @property
-    def was_member(self) -> bool:
-        """Whether any known Configuration has this server; False before the server has joined."""
+    def was_voter(self) -> bool:
+        """Whether a Configuration that is still known has us; not before we have joined."""
         return self._state.configurations.ever_has(self.id)
 
     @property
@@ -202,7 +202,7 @@ class Core:
 
     @property
     def heard(self) -> dict[int, float]:
-        """On the leader, when each other member was last heard in this term, or the term's start; empty elsewhere."""
+        """On the leader, when each other member was last heard in this term, or the term's begin; empty elsewhere."""
         role = self._role
         if not isinstance(role, Leader):
             return {}
@@ -278,7 +278,7 @@ class Core:
             case StepDown():
                 self._step_down()
             case Read(token):
-                if isinstance(self._role, Leader) and not self._following.needs_snapshot:
+                if isinstance(self._role, Leader) and not self._follower.needs_snapshot:
                     self._role.read(token, self._now)
                 else:
                     self._state.effects.reads_refused.append(token)
@@ -288,8 +288,8 @@ class Core:
             if self._role.retired:
                 self._role.tell_commit(self._now)
                 self._follow(NOBODY)
-            elif self._following.needs_snapshot and (self._role.is_established or self._role.is_equalled):
-                self._step_down()  # a server with the whole log can win as well, and has the state that is lost here
+            elif self._follower.needs_snapshot and (self._role.is_established or self._role.is_equalled):
+                self._step_down()  # who has all of our log can win as well, and has the state that we lack
         return self._state.take_effects()
 
     def _tick(self) -> None:
@@ -307,20 +307,18 @@ class Core:
     def _may_campaign(self) -> bool:
         """Whether this server should ask for votes.
 
-        A member should. A server outside the newest Configuration should when that Configuration is not known to be
-        committed: this server may be the only one that has the entry, and then no other server can win (thesis 4.2.2).
-        But first a member must have shown that it lacks the entry. A JRaft leader sends nothing more to a removed
-        server, which may never learn of the commit; the terms of its elections would depose one JRaft leader after the
-        other.
-
-        A server that has lost its state campaigns under the same condition, since it can lead only until another
-        server has its log. If its Configuration is lost, too, it never campaigns: nobody says whose votes count.
+        Also when Configurations without us are not known to be committed: we may be the only one that has them, and
+        then nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks them. A JRaft leader
+        sends nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
+        elections would depose every JRaft leader. So does one whose state is lost, as it can lead only until
+        somebody else has its log; and not at all when the Configuration is lost, too (only what a farm begins with is
+        of no entry), for whose votes would it count?
         """
         state = self._state
-        if self._following.needs_snapshot:
+        if self._follower.needs_snapshot:
             if state.configurations.current_index == 0:
                 return False
-        elif self.is_member:
+        elif self.is_voter:
             return True
         return self._asked_in_vain and state.configurations.has_since(self.commit, self.id)
 
@@ -345,20 +343,20 @@ class Core:
         match request.type:
             case MessageType.APPEND_ENTRIES_REQUEST:
                 if self._hear_leader(token, request):
-                    self._following.append_entries(token, request)
+                    self._follower.append_entries(token, request)
             case MessageType.REQUEST_VOTE_REQUEST:
                 self._request_vote(token, request)
             case MessageType.CLIENT_REQUEST:
                 self._propose([Proposal(token, request.entries)])
             case MessageType.INSTALL_SNAPSHOT_REQUEST:
                 if self._hear_leader(token, request):
-                    self._following.install_snapshot(token, request)
+                    self._follower.install_snapshot(token, request)
             case MessageType.JOIN_CLUSTER_REQUEST:
                 if self._hear_leader(token, request):
-                    self._following.join_cluster(token, request)
+                    self._follower.join_cluster(token, request)
             case MessageType.SYNC_LOG_REQUEST:
                 if self._hear_leader(token, request):
-                    self._following.sync_log(token, request)
+                    self._follower.sync_log(token, request)
             case MessageType.LEAVE_CLUSTER_REQUEST:
                 if self._hear_leader(token, request):
                     self._state.promise(token, request, accepted=True, next_index=self.log.last_index + 1)
@@ -463,7 +461,7 @@ class Core:
 
     def _leader_is_live(self) -> bool:
         if isinstance(self._role, Leader):
-            return True  # otherwise check-quorum would have made it step down
+            return True  # check-quorum would have deposed the leader
         timing = self._state.timing
         patience = timing.doubt if self._in_doubt else timing.election_min
         return self.leader != NOBODY and self._now < self._heard_at + patience
@@ -476,7 +474,7 @@ class Core:
                 return
             self._enter_term(request.term)
         up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
-        if not up_to_date and request.source in state.configurations.members:
+        if not up_to_date and request.source in state.configurations.voters:
             self._asked_in_vain = True
             self._hurry()
         granted = request.term == state.term and state.vote in {NOBODY, request.source} and up_to_date

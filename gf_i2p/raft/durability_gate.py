@@ -5,8 +5,8 @@ from collections import deque
 from gf_i2p.raft.effects import Effects, Reply, Send
 
 
-class Promises:
-    """Decides which messages of one core may leave (Raft, figure 2)."""
+class DurabilityGate:
+    """Says which messages of one core may leave (Raft, figure 2)."""
 
     def __init__(self) -> None:
         self._issued = 0  # number of the last write

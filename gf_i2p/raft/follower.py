@@ -14,8 +14,8 @@ from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest
 from gf_i2p.wire.messages import Request
 
 
-class Newcomer:
-    """One invitation. It ends when this server is a member, or another server leads."""
+class JoiningServer:
+    """One invitation. It is over when we are a member, or another server leads."""
 
     def __init__(self, state: State, leader: int, term: int) -> None:
         self._state = state
@@ -47,8 +47,8 @@ def check_terms(before: int, entries: Sequence[Entry], term: int) -> None:
         raise RemoteProtocolError("entries whose terms fall, or lie above its own")
 
 
-class Receiving:
-    """Assembles a snapshot's blocks, also after a lost connection. Another leader's snapshot begins anew."""
+class SnapshotReceiver:
+    """Puts blocks together, and goes on after a lost connection; another leader's snapshot begins anew."""
 
     def __init__(self) -> None:
         self._covers: tuple[int, int, int] | None = None
@@ -95,13 +95,13 @@ class Receiving:
         return end <= len(self._data) and self._data[block.offset : end] == block.data and bool(block.data)
 
 
-class Following:
-    """One server's log as leaders write to it."""
+class Follower:
+    """One server's log as leaders write it."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._receiving = Receiving()
-        self._newcomer: Newcomer | None = None
+        self._receiver = SnapshotReceiver()
+        self._newcomer: JoiningServer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
         """Whether the state behind the dropped entries is lost: then only a leader's snapshot is accepted."""
 
@@ -155,7 +155,7 @@ class Following:
                 next_index = block.offset if self.needs_snapshot else end
                 state.promise(token, request, accepted=not self.needs_snapshot, next_index=next_index)
                 return
-            taken = self._receiving.take(request.source, block)
+            taken = self._receiver.take(request.source, block)
         except RemoteProtocolError as error:
             state.violated(token, f"server {request.source} sent a snapshot that cannot be used: {error}")
             return
@@ -175,19 +175,19 @@ class Following:
         state.promise(token, request, accepted=True, next_index=end)
 
     def join_cluster(self, token: Token, request: Request) -> None:
-        """Accept an invitation; the leader's packs follow."""
-        self._newcomer = Newcomer(self._state, request.source, request.term)
+        """Accept an invitation; the leader's packs come next."""
+        self._newcomer = JoiningServer(self._state, request.source, request.term)
         self._state.promise(token, request, accepted=True, next_index=self._state.log.last_index + 1)
 
     def sync_log(self, token: Token, request: Request) -> None:
         """Take a pack of entries, which are committed; only a newcomer takes packs."""
         state, newcomer = self._state, self._newcomer
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
-            if state.id in state.configurations.members:
+            if state.id in state.configurations.voters:
                 state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
                 return
-            # A restart has lost the invitation. A JRaft leader invites only once, and then sends packs for ever.
-            newcomer = self._newcomer = Newcomer(state, request.source, request.term)
+            # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.
+            newcomer = self._newcomer = JoiningServer(state, request.source, request.term)
         try:
             taken = newcomer.take(request)
         except RemoteProtocolError as error:

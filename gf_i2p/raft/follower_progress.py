@@ -28,7 +28,7 @@ class Flight:
 
 
 @dataclass(slots=True)
-class Sending:
+class SnapshotSending:
     """A snapshot on its way to a follower."""
 
     snapshot: Snapshot
@@ -37,8 +37,8 @@ class Sending:
 
 
 @dataclass(slots=True)
-class Progress:
-    """Indexes, times and requests on the way, for one follower."""
+class FollowerProgress:
+    """Indexes, times and requests on the way, of one follower."""
 
     next: int
     """Index of the next entry to send."""
@@ -52,9 +52,9 @@ class Progress:
     round: int = 0
     """Newest heartbeat round that the follower has answered."""
     forgetful: bool = False
-    """Whether the follower has denied an entry that it had acknowledged."""
-    sending: Sending | None = None
-    """The snapshot that the follower is receiving."""
+    """Whether it has denied what it had acknowledged."""
+    sending: SnapshotSending | None = None
+    """The snapshot that it is sent now."""
     refused: int = 0
     """Index of the last snapshot that did not help the follower."""
     removed_at: int = 0

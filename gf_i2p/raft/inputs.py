@@ -84,7 +84,7 @@ class Snapshotted(NamedTuple):
 
 
 class StepDown(NamedTuple):
-    """The operator wants another server to lead: stop leading, and leave the next elections to others."""
+    """The operator wants another server to lead: step down, and leave the next elections to others."""
 
 
 class Stored(NamedTuple):

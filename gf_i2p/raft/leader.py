@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from gf_i2p.raft.configurations import agreed
 from gf_i2p.raft.effects import ReadReady, Token
-from gf_i2p.raft.follower_progress import Flight, Progress, Sending
+from gf_i2p.raft.follower_progress import Flight, FollowerProgress, SnapshotSending
 from gf_i2p.raft.inputs import Proposal
 from gf_i2p.raft.log import size_of
-from gf_i2p.raft.membership_change import JOIN_PATIENCE, Changes, send_block
+from gf_i2p.raft.membership_change import JOIN_PATIENCE, MembershipChange, send_block
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer
@@ -35,7 +35,7 @@ class Leader:
     def __init__(self, state: State, now: float) -> None:
         self._state = state
         log = state.log
-        self.progress = {peer: Progress(next=log.last_index + 1, heard_at=now) for peer in state.peers}
+        self.progress = {peer: FollowerProgress(next=log.last_index + 1, heard_at=now) for peer in state.peers}
         self._waiting: deque[Waiting] = deque()
         self._queued_bytes = 0
         self._round = 0
@@ -43,7 +43,7 @@ class Leader:
         self._asked: list[Token] = []  # wait for the present round to be answered
         self._asked_index = 0
         self._first_index = log.last_index + 1
-        self.changes = Changes(state, self._first_index, self._set_servers)
+        self.changes = MembershipChange(state, self._first_index, self._set_servers)
         no_op = state.configurations.no_op(self._first_index)
         state.replace_from(self._first_index, (Entry(state.term, ValueType.CONFIGURATION, no_op.encode()),))
         for peer in self.progress:
@@ -97,7 +97,7 @@ class Leader:
         progress.flights[tag] = Flight(previous, last, self._round, commit)
         progress.sent_at = now
 
-    def _entries_for(self, progress: Progress) -> tuple[Entry, ...]:
+    def _entries_for(self, progress: FollowerProgress) -> tuple[Entry, ...]:
         flow = self._state.flow
         return self._state.log.slice(
             progress.next,
@@ -135,12 +135,12 @@ class Leader:
             self._send(peer, self._entries_for(progress), now)
         progress.sent_at = now
 
-    def _begin_snapshot(self, progress: Progress) -> None:
+    def _begin_snapshot(self, progress: FollowerProgress) -> None:
         snapshot = self._state.snapshot
         if snapshot is None or snapshot.index <= progress.refused:
             self._state.effects.snapshot_wanted = True  # a later heartbeat finds it
         else:
-            progress.sending = Sending(snapshot)
+            progress.sending = SnapshotSending(snapshot)
 
     def _heartbeat(self, peer: int, now: float) -> None:
         progress = self.progress[peer]
@@ -202,7 +202,7 @@ class Leader:
                 self._probe(peer, now)
         self._advance_reads(now)
 
-    def _block_answered(self, peer: int, progress: Progress, response: Response, now: float) -> None:
+    def _block_answered(self, peer: int, progress: FollowerProgress, response: Response, now: float) -> None:
         sending = progress.sending
         if sending is None:
             return
@@ -255,12 +255,12 @@ class Leader:
 
         More than one may not be possible: other members without the state can get the state from that member only.
         """
-        members, last = self._state.configurations.members, self._state.log.last_index
+        members, last = self._state.configurations.voters, self._state.log.last_index
         return any(peer in members and progress.match >= last for peer, progress in self.progress.items())
 
     @property
     def _leaves(self) -> bool:
-        return self._state.id not in self._state.configurations.members
+        return self._state.id not in self._state.configurations.voters
 
     @property
     def leavers(self) -> dict[int, str]:
@@ -282,9 +282,9 @@ class Leader:
         state.replace_from(last, (Entry(state.term, ValueType.CONFIGURATION, value.encode()),))
         for peer in state.peers:
             if peer not in self.progress or self.progress[peer].removed_at:
-                self.progress[peer] = Progress(next=next_index, heard_at=now)
+                self.progress[peer] = FollowerProgress(next=next_index, heard_at=now)
         for peer, progress in self.progress.items():
-            if peer not in state.configurations.members and not progress.removed_at:
+            if peer not in state.configurations.voters and not progress.removed_at:
                 progress.removed_at, progress.removed_since = last, now
                 progress.endpoint = endpoints[peer]
             if progress.probing:
@@ -302,7 +302,7 @@ class Leader:
     def _agreed(self, ours: float, theirs: dict[int, float]) -> float:
         """The value that a majority of the members has reached."""
         return agreed(
-            [ours if member == self._state.id else theirs[member] for member in self._state.configurations.members]
+            [ours if member == self._state.id else theirs[member] for member in self._state.configurations.voters]
         )
 
     def _advance_commit(self, now: float) -> None:
@@ -351,14 +351,14 @@ class Leader:
             self._asked = []
             self._begin_round(now)
 
-    # Keeping and losing the lead --------------------------------------------------------------------------------------
+    # Leading on and stepping down --------------------------------------------------------------------------------
 
     def quorum_heard_at(self, now: float) -> float:
         """Time at which the latest majority, this server included, was last heard."""
         return self._agreed(now, {peer: p.heard_at for peer, p in self.progress.items()})
 
     def deadline(self, now: float) -> float:
-        """Time at which the next heartbeat is due, or the lead is lost for want of a majority."""
+        """When the next heartbeat is due, or the leader steps down for want of a majority."""
         quorum = self.quorum_heard_at(now) + self._state.timing.election_max
         heartbeat, room = self._state.timing.heartbeat, self._state.flow.in_flight
         return min(

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gf_i2p.raft.effects import Token
-from gf_i2p.raft.follower_progress import Sending
+from gf_i2p.raft.follower_progress import SnapshotSending
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import RemoteProtocolError
@@ -52,8 +52,8 @@ class Joining:
     next: int = 1
     """Index of the next entry that the server lacks."""
     offset: int = 0
-    """`record_bytes` of all entries sent in packs, including the pack on the way: see `LogPack.base`."""
-    sending: Sending | None = None
+    """`record_bytes` of what it has been sent in packs, the one on the way included: see `LogPack.base`."""
+    sending: SnapshotSending | None = None
     tag: int | None = None
     """Tag of the request on the way."""
     sent_at: float = float("-inf")
@@ -76,8 +76,8 @@ class Leaving:
     tag: int
 
 
-class Changes:
-    """At most one change that is not in the log yet. `set_servers` appends the change."""
+class MembershipChange:
+    """At most one change that is not in the log yet. `set_servers` appends it."""
 
     def __init__(self, state: State, first_index: int, set_servers: SetServers) -> None:
         """`first_index`: index of the first entry of the leader's term."""
@@ -130,7 +130,7 @@ class Changes:
         except RemoteProtocolError as error:
             state.violated(token, f"a RemoveServerRequest that cannot be read: {error}")
             return
-        members = state.configurations.members
+        members = state.configurations.voters
         accepted = server_id in members and len(members) > 1 and self.obstacle is None
         self._answer(token, MessageType.REMOVE_SERVER_RESPONSE, accepted=accepted)
         if not accepted:
@@ -239,10 +239,10 @@ class Changes:
         if self._state.snapshot is None:
             self._state.effects.snapshot_wanted = True  # the next tick tries again
             return
-        joining.sending = Sending(self._state.snapshot)
+        joining.sending = SnapshotSending(self._state.snapshot)
         self._send_block(joining, joining.sending)
 
-    def _send_block(self, joining: Joining, sending: Sending) -> None:
+    def _send_block(self, joining: Joining, sending: SnapshotSending) -> None:
         joining.tag, joining.sent_end = send_block(self._state, joining.server.id, sending)
 
     def _send_pack(self, joining: Joining) -> None:
@@ -350,8 +350,8 @@ class Changes:
         self.joining = None
 
 
-def send_block(state: State, peer: int, sending: Sending) -> tuple[int, int]:
-    """Send the next block; return its tag and the offset after its data."""
+def send_block(state: State, peer: int, sending: SnapshotSending) -> tuple[int, int]:
+    """Send the block that is due; return its tag and the offset behind its data."""
     snapshot = sending.snapshot
     end = min(sending.offset + state.flow.snapshot_bytes, len(snapshot.data))
     block = SnapshotSyncRequest(

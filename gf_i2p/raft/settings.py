@@ -12,7 +12,7 @@ class Timing:
     election_max: float
 
     def __post_init__(self) -> None:
-        """Refuse values with which no leader could stay leader.
+        """Refuse values with which no leader could stay.
 
         Raises:
             ValueError: a sentence for the operator.
@@ -26,7 +26,7 @@ class Timing:
     def doubt(self) -> float:
         """Seconds of silence after which a leader that cannot be dialled counts as lost.
 
-        Half of the normal silence, but time for two heartbeats: a leader whose heartbeats still arrive stays leader.
+        Half of what others are given, but time for two heartbeats: one that still reaches us stays.
         """
         return max(self.election_min / 2, 2 * self.heartbeat)
 

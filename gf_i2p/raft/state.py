@@ -45,7 +45,7 @@ class State:
     @property
     def peers(self) -> list[int]:
         """All members but this server."""
-        return [member for member in self.configurations.members if member != self.id]
+        return [member for member in self.configurations.voters if member != self.id]
 
     @property
     def vote_is_durable(self) -> bool:

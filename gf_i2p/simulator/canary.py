@@ -19,7 +19,7 @@ class Canary:
     patches: tuple[tuple[Any, str, Any], ...]
     """(class or module, name, replacement)."""
     lives: bool = False
-    """Whether only hours of farms' lives (`life`) can find the mistake."""
+    """Whether it is looked for in hours of farms' lives (`life`) only."""
 
     @contextmanager
     def perched(self) -> Iterator[None]:

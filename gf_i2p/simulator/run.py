@@ -10,8 +10,8 @@ from typing import Final
 from gf_i2p.simulator.cluster.farm import Farm
 from gf_i2p.simulator.cluster.plan import draw
 from gf_i2p.simulator.facts import Violation
-from gf_i2p.simulator.life.farm import Brain
-from gf_i2p.simulator.life.plan import draw as draw_brain
+from gf_i2p.simulator.life.farm import FarmLife
+from gf_i2p.simulator.life.plan import draw as draw_life
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.errors import ProtocolError
 
@@ -20,7 +20,7 @@ RECOVERY_TIMEOUTS: Final = 20
 MOST_EVENTS: Final = 100_000
 """Most events of one run: some twenty times as many as usual."""
 LIVES: Final = 0.02
-"""Share of the seeds with hours of a farm's life (`life`), each of which takes as long as several other runs."""
+"""So many seeds have hours of a farm's life, too (`life`), each of which takes as long as several other runs."""
 
 
 @dataclass(slots=True)
@@ -79,20 +79,20 @@ def simulate(
 
 def live(seed: int, *, write: Callable[[str], None] | None = None) -> Result:
     """Run hours of a farm's life only. `write` takes the lines of a trace."""
-    plan = draw_brain(seed)
+    plan = draw_life(seed)
     result = Result(seed, plan.servers, "given log")
     _live(result, write)
     return result
 
 
 def _live(result: Result, write: Callable[[str], None] | None) -> None:
-    brain = Brain(draw_brain(result.seed), write=write)
+    life = FarmLife(draw_life(result.seed), write=write)
     try:
-        brain.run()
+        life.run()
     except Violation as violation:
         result.violation = violation
-    result.counts.update(brain.counts)
-    result.hours += brain.events.now / 3600
+    result.counts.update(life.counts)
+    result.hours += life.events.now / 3600
 
 
 def _happen(farm: Farm, until: float) -> None:

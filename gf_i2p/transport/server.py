@@ -39,7 +39,7 @@ STAY_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class AuthenticatedConnection:
     """An authenticated connection: the farm, the user ("server-1", "client-NAME"), the address for logs."""
 
     cluster: str
@@ -78,8 +78,8 @@ class Reply:
         connection.answered(self)
 
 
-OnStay = Callable[[Session, float], None]
-OnRequest = Callable[[Session, Request, Reply], None]
+OnStay = Callable[[AuthenticatedConnection, float], None]
+OnRequest = Callable[[AuthenticatedConnection, Request, Reply], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Served:
 
     authenticator: Authenticator
     on_request: OnRequest
-    """Called for every request of an authenticated connection, straight from the event loop: the callback must not
-    block. It calls the reply now or later."""
-    on_session: Callable[[Session], None] | None = None
+    """Called for every request of an authenticated connection, straight from the event loop: it must not block. It
+    calls the reply now or later."""
+    on_session: Callable[[AuthenticatedConnection], None] | None = None
     """Called when a connection has authenticated."""
     on_stay: OnStay | None = None
     """Called once for a connection that is to stay: with its first request, or `STAY_SECONDS` after authentication.
@@ -235,8 +235,8 @@ class Server:
         self._connections.add(connection)
         self._empty.clear()
 
-    def admit(self, session: Session) -> bool:
-        """Return whether this user may have one more connection, and count that connection."""
+    def admit(self, session: AuthenticatedConnection) -> bool:
+        """Whether this user may have one connection more; it is counted then."""
         key = (session.cluster, session.user)
         if self._per_user[key] >= self._max_per_user:
             return False
@@ -261,13 +261,13 @@ class Server:
             if gone is not None and not self._connections_of(session.cluster):
                 gone.set()
 
-    def unfinished(self, session: Session, change: int) -> bool:
-        """Count bytes of unfinished requests; return whether the user stays within the limit."""
+    def unfinished(self, session: AuthenticatedConnection, change: int) -> bool:
+        """Count bytes of requests that are not whole; return whether the user has no more of them than allowed."""
         key = (session.cluster, session.user)
         self._unfinished[key] += change
         return self._unfinished[key] <= self._max_unfinished_bytes
 
-    def illegal(self, session: Session, error: Exception | str) -> None:
+    def illegal(self, session: AuthenticatedConnection, error: Exception | str) -> None:
         """An authenticated peer sent something illegal."""
         self._gate.record(Refusal.MESSAGE, session.remote, f"{session.user} of {session.cluster}: {error}")
 
@@ -311,14 +311,14 @@ class _Connection(asyncio.Protocol):
         self._waiting: deque[Request] = deque()  # read, not handled yet
         self._reading = True
         self._output_full = False
-        self._finishing = False  # no further request is handled; the connection closes after the last answer
-        self._corked = False  # answers are gathered, and written together a little later
-        self._written = False  # whether something was written in this turn of the loop
-        self._on_request: OnRequest | None = None  # of the farm, once the farm is known
-        self._since = 0.0  # time of authentication
-        self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # until the connection is seen to stay
-        self.session: Session | None = None
-        self.unfinished = 0  # bytes of an unfinished request
+        self._finishing = False  # nothing more is handled; closed when all is answered
+        self._corked = False  # answers are gathered, written together a little later
+        self._written = False  # something was written in this turn of the loop
+        self._on_request: OnRequest | None = None  # of the farm, once we know which
+        self._since = 0.0  # when it authenticated
+        self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # until it is seen to stay
+        self.session: AuthenticatedConnection | None = None
+        self.unfinished = 0  # bytes of a request that is not whole yet
 
     # --- Events -------------------------------------------------------------------------------------------
 
@@ -372,7 +372,7 @@ class _Connection(asyncio.Protocol):
         if user is None:
             self._turn_away(answer)
             return
-        session = Session(user.cluster, user.user, admission.remote)
+        session = AuthenticatedConnection(user.cluster, user.user, admission.remote)
         if not self._server.admit(session):
             admission.refuse(Refusal.USER, f"{session.user} of {session.cluster} has too many connections already")
             transport.abort()

@@ -56,8 +56,8 @@ ToldConfiguration = Callable[[str], bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """The user and the farm of an authenticated connection."""
+class AuthenticatedUser:
+    """Who is at the other end of an authenticated connection, and of which farm."""
 
     cluster: str
     user: str
@@ -89,7 +89,7 @@ class Answer:
 
     verdict: Verdict
     data: bytes
-    session: Session | None = None
+    session: AuthenticatedUser | None = None
     rest: bytes = b""
 
 
@@ -142,7 +142,7 @@ class ServerHandshake:
         outcome = self._authenticate(request, authenticator, now)
         if isinstance(outcome, Answer):
             return outcome
-        session = Session(cluster, outcome.user)
+        session = AuthenticatedUser(cluster, outcome.user)
         return self._tell(session) if resource is Resource.CONFIG else _upgrade(request, session, head.rest)
 
     def _authenticate(self, request: h11.Request, authenticator: Authenticator, now: float) -> Verified | Answer:
@@ -159,7 +159,7 @@ class ServerHandshake:
         verdict = Verdict.REFUSED if given and not outcome.stale else Verdict.CHALLENGED
         return Answer(verdict, b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
 
-    def _tell(self, session: Session) -> Answer:
+    def _tell(self, session: AuthenticatedUser) -> Answer:
         value = self._configurations[session.cluster](session.user)
         if value is None:
             return Answer(Verdict.TOLD, _NOT_FOUND, session)
@@ -170,7 +170,7 @@ class ServerHandshake:
         return Answer(Verdict.TOLD, head.encode() + value, session)
 
 
-def _upgrade(request: h11.Request, session: Session, rest: bytes) -> Answer:
+def _upgrade(request: h11.Request, session: AuthenticatedUser, rest: bytes) -> Answer:
     if not _asks_for_websocket(request):
         return Answer(Verdict.NOT_UPGRADED, _UPGRADE_REQUIRED)
     keys = values_of(request, b"sec-websocket-key")

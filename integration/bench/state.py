@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
 
@@ -26,7 +26,7 @@ def values(members: int) -> Iterator[bytes]:
     date = _BEGAN_MS
     while True:
         for number in range(SERVERS + members):
-            poster = number + 1 if number < SERVERS else FIRST_MEMBER_ID + number
+            poster = number + 1 if number < SERVERS else FIRST_LEAF_MEMBER_ID + number
             meta = Meta(_MASTER, "auto", publishing=number == 0, last_published_ms=date) if number < SERVERS else None
             leaf = Leaf(poster.to_bytes(32), up=True, current_connections=number % 50, configured_connections=50)
             yield StatusRecord("farm", date, poster, router_up=True, meta=meta, leaves=(leaf,)).encode()

@@ -163,7 +163,7 @@ class LocalFarm:
         return found[0]
 
     async def calm(self) -> int:
-        """Let the leader keep its term, however busy the machine is with other work; return the leader's id.
+        """Let the leader stay, however busy the machine is with something else; return its id.
 
         An election then begins after 5 to 10 s of silence, unless the leader resigns.
         """

@@ -111,7 +111,7 @@ async def interrupted(farm: Farm) -> None:
     await farm.see("ours has a part of the log", lambda: newcomer.driver.core.log.last_index > 50, poll=0.001)
     await farm.stop_ours(4)
     newcomer = await farm.our(4, port=newcomer.port)
-    assert not newcomer.driver.core.is_member, "it was too fast to be interrupted"
+    assert not newcomer.driver.core.is_voter, "it was too fast to be interrupted"
     await farm.see("ours is a member", lambda: len(newcomer.driver.core.configuration.servers) == 2)
     await farm.post(jraft, 20)
     await farm.all_have_everything()
@@ -151,8 +151,8 @@ async def jraft_leads(farm: Farm) -> None:
     await farm.all_have_everything()
     leader = await farm.jraft_leader([1, 2])  # ours may have stood for election before the leader found it
     await farm.remove(leader, 3)
-    await farm.see("ours was removed", lambda: not ours.driver.core.is_member)
-    # JRaft may not tell ours that the removal is committed: ours must not stand for election nevertheless.
+    await farm.see("ours was removed", lambda: not ours.driver.core.is_voter)
+    # JRaft may not tell it that this is committed: it must not stand for election all the same.
     del farm.ours[3]
     try:
         began = farm.progress.seconds

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
 from integration.harness.long_run import Figures, between, conclude, say
@@ -37,7 +37,7 @@ MOST_ENTRIES: Final = 16
 INTERVAL: Final = 30.0
 HOUR: Final = 3600.0
 CLOCK_MS: Final = 30_000
-"""A publisher whose clock is wrong by more may lose the office: its records seem to be old or from the future."""
+"""A publisher whose clock is wrong by more may be replaced: its records look ahead, or old."""
 LONG_DOWN: Final = 300.0
 """A leaf must not be listed after so many seconds of being down or silent."""
 _COPY_SECONDS: Final = 600.0
@@ -52,8 +52,8 @@ _DATE: Final = b'"date":0'
 
 
 @dataclass(slots=True)
-class Poster:
-    """A server or a member. Times are true seconds."""
+class DayReporter:
+    """A server, or a member, as it is. Times are true seconds."""
 
     id: int
     hash: bytes
@@ -78,7 +78,7 @@ class Poster:
     def record(self, date_ms: int) -> bytes:
         """Return the bytes of the poster's record."""
         if not self.value:
-            server = self.id < FIRST_MEMBER_ID
+            server = self.id < FIRST_LEAF_MEMBER_ID
             self.value = StatusRecord(
                 cluster=_CLUSTER,
                 date_ms=0,
@@ -140,8 +140,8 @@ class Day:
         self._publisher: int | None = None
         self._listed: frozenset[bytes] = frozenset()
         self.posters = {
-            each: Poster(each, each.to_bytes(4, "big") * 8, self.rng.uniform(0, INTERVAL))
-            for each in (*range(1, servers + 1), *range(FIRST_MEMBER_ID, FIRST_MEMBER_ID + leaves))
+            each: DayReporter(each, each.to_bytes(4, "big") * 8, self.rng.uniform(0, INTERVAL))
+            for each in (*range(1, servers + 1), *range(FIRST_LEAF_MEMBER_ID, FIRST_LEAF_MEMBER_ID + leaves))
         }
         self.servers = [self.posters[each] for each in range(1, servers + 1)]
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -186,11 +186,11 @@ class Day:
 
     # Posts -----------------------------------------------------------------------------------------------------------
 
-    def _report(self, poster: Poster) -> None:
+    def _report(self, poster: DayReporter) -> None:
         self.after(INTERVAL * self.rng.uniform(0.98, 1.02), lambda: self._report(poster))
         self._post(poster)
 
-    def _post(self, poster: Poster) -> None:
+    def _post(self, poster: DayReporter) -> None:
         if not poster.alive:
             return
         if poster.publishing != (self.state.publisher == poster.id):
@@ -202,7 +202,7 @@ class Day:
         poster.posted_error_ms = poster.error_ms
         self.apply(poster.record(self._wall(poster)))
 
-    def _wall(self, poster: Poster) -> int:
+    def _wall(self, poster: DayReporter) -> int:
         return _BEGAN_MS + int(self.now * 1000) + poster.error_ms
 
     # Faults ----------------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class Day:
 
         self.after(self.rng.choice((20.0, 300.0, 1800.0)) * self.rng.uniform(0.5, 1.5), back)
 
-    def _accuse(self, poster: Poster) -> None:
+    def _accuse(self, poster: DayReporter) -> None:
         leader = next((each for each in self.servers if each.alive), None)
         if leader is not None and not poster.alive:
             leader.silent.add(poster.id)
@@ -259,8 +259,8 @@ class Day:
                 self._strikes("clocks wrong")
                 each.error_ms = self.rng.choice((-1, 1)) * self.rng.randint(10_000, _WRONG_MS)
 
-    def _load(self, server: Poster) -> None:
-        """Change the numbers of a server's router, as the numbers of a good router change."""
+    def _load(self, server: DayReporter) -> None:
+        """Its router's numbers change, as those of a good router do."""
         self.after(self.rng.uniform(60, 600), lambda: self._load(server))
         server.router = {
             "uptime": 90_000_000 + int(self.now * 1000),
@@ -272,14 +272,14 @@ class Day:
         }
         server.value = b""
 
-    def _plan_leaf(self, poster: Poster) -> None:
+    def _plan_leaf(self, poster: DayReporter) -> None:
         self.after(self.rng.expovariate(1 / (4 * HOUR)), lambda: self._leaf(poster))
 
-    def _leaf(self, poster: Poster) -> None:
-        """Change a leaf: the leaf goes down, falls silent, flaps, or has another load."""
+    def _leaf(self, poster: DayReporter) -> None:
+        """Something befalls a leaf: down, silent, flapping, or another load."""
         rng = self.rng
         kind = rng.choices(("leaves down", "members silent", "leaves flapping", "loads changed"), (3, 2, 1, 10))[0]
-        if kind == "members silent" and poster.id < FIRST_MEMBER_ID:
+        if kind == "members silent" and poster.id < FIRST_LEAF_MEMBER_ID:
             kind = "leaves down"
         self._strikes(kind)
         if kind == "loads changed":
@@ -308,7 +308,7 @@ class Day:
         self._post(poster)
         self.after(rng.choice((45.0, 600.0, 3600.0)) * rng.uniform(0.5, 1.5), back)
 
-    def _flap(self, poster: Poster, half: float, ends: float) -> None:
+    def _flap(self, poster: DayReporter, half: float, ends: float) -> None:
         poster.leaf_up = not poster.leaf_up or self.now >= ends
         poster.look(self.now)
         self._post(poster)

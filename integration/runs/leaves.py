@@ -27,7 +27,7 @@ from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.choice.publisher import MAX_LEAVES
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.farm_setup import new_password
@@ -142,7 +142,7 @@ def members(farm: LocalFarm, count: int) -> list[LeafFile]:
     made: list[LeafFile] = []
     users = ""
     for number in range(count):
-        user, password = user_of(FIRST_MEMBER_ID + number), new_password()
+        user, password = user_of(FIRST_LEAF_MEMBER_ID + number), new_password()
         secret = Secret.derive(user, file.cluster, password)
         users += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
         made.append(file.model_copy(update={"user": user, "password": SecretStr(password)}))

@@ -14,7 +14,7 @@ import pytest_asyncio
 import requests
 
 from bridges.errors import RouterError
-from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import I2cpSettings
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.router_status import I2pControl
@@ -131,7 +131,7 @@ async def endpoint(farm: I2pFarm) -> AsyncIterator[Endpoint]:
 async def choosing(endpoint: Endpoint) -> AsyncIterator[PublisherChoice]:
     """A node's way to publish, with the endpoint for its i2pcontrol and no I2CP of its own."""
     control = I2pControl(Access(endpoint.url, PASSWORD, fingerprint=endpoint.fingerprint))
-    choice = PublisherChoice(control, MetaPublisher(I2cpSettings(port=1)))
+    choice = PublisherChoice(control, I2cpPublisher(I2cpSettings(port=1)))
     try:
         yield choice
     finally:

@@ -11,7 +11,7 @@ import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp.publication_status import Phase
-from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.protocol import Publication
@@ -54,8 +54,8 @@ def settings(router: RouterPlace) -> I2cpSettings:
 
 
 @asynccontextmanager
-async def publishing(router: RouterPlace) -> AsyncIterator[MetaPublisher]:
-    publisher = MetaPublisher(settings(router))
+async def publishing(router: RouterPlace) -> AsyncIterator[I2cpPublisher]:
+    publisher = I2cpPublisher(settings(router))
     try:
         yield publisher
     finally:
@@ -65,7 +65,7 @@ async def publishing(router: RouterPlace) -> AsyncIterator[MetaPublisher]:
 class Service:
     """A master that publishes sets, each later than the one before, until one is seen."""
 
-    def __init__(self, network: Network, publisher: MetaPublisher, keys: DestinationKeys, session: bytes = b"") -> None:
+    def __init__(self, network: Network, publisher: I2cpPublisher, keys: DestinationKeys, session: bytes = b"") -> None:
         self._network = network
         self._publisher = publisher
         self._keys = keys
@@ -187,7 +187,7 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network
 async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: Network, figure: Figure) -> None:
     """It drops the set without a word; what we notice is the end of its patience."""
     router = network.routers[-1]
-    publisher = MetaPublisher(replace(settings(router), kind=RouterKind.JAVA))
+    publisher = I2cpPublisher(replace(settings(router), kind=RouterKind.JAVA))
     master = DestinationKeys.generate()
     await publisher.publish_meta_lease_set(Service(network, publisher, master).publication(3600))
     began = time.monotonic()

@@ -19,7 +19,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.peer_link import Link
-from gf_i2p.transport.server import Served, Server, Session
+from gf_i2p.transport.server import AuthenticatedConnection, Served, Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, becomes, until
@@ -62,7 +62,7 @@ class Inside:
 
     keys: DestinationKeys
     said: list[Any]
-    sessions: list[Session]
+    sessions: list[AuthenticatedConnection]
 
     @property
     def reasons(self) -> list[str]:

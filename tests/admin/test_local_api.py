@@ -58,7 +58,7 @@ async def served(node: Node, path: Path) -> AsyncIterator[Asker]:
         lambda: {"cluster": node.cluster},
         partial(of_running, node),
         lacking=node.lacking,
-        farm=lambda: node.outsider.farm,
+        farm=lambda: node.removal_check.farm,
     )
     await local.start()
     try:
@@ -282,7 +282,7 @@ async def test_a_server_that_was_removed_takes_no_posts_and_is_not_healthy(
         await farm.stop(gone)
         out = await farm.start(gone)
         async with served(out, tmp_path / "s") as ask:
-            await becomes("it was told", lambda: out.outsider.farm is not None)
+            await becomes("it was told", lambda: out.removal_check.farm is not None)
             code, answer = await ask.post("x")
             assert (code, answer["outcome"]) == (409, "no")
             assert f"{own} ({farm.endpoints[own]})" in answer["error"]

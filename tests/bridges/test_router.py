@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import RouterKind
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.router_status import I2pControl
@@ -105,7 +105,7 @@ async def make(sam: Sam, i2cp: FakeRouter) -> AsyncIterator[Make]:
     made: list[LocalRouter] = []
 
     def build(control: I2pControl | None = None, leaf: str | None = None) -> LocalRouter:
-        publisher = MetaPublisher(i2cp.settings(), clock=i2cp.clock)
+        publisher = I2cpPublisher(i2cp.settings(), clock=i2cp.clock)
         made.append(LocalRouter(sam, publisher, control, leaf, again_seconds=0.0))
         return made[-1]
 
@@ -223,7 +223,7 @@ async def test_publishing_goes_by_i2cp_and_its_trouble_is_told(make: Make, i2cp:
 
 
 async def test_who_is_given_up_while_it_opens_can_be_asked_again(make: Make, i2cp: FakeRouter) -> None:
-    """A node that loses its office does not wait until tunnels are built."""
+    """A node that is not the publisher any more does not wait until tunnels are built."""
     router = make()
     i2cp.ready.clear()
     call = asyncio.create_task(router.publish_meta_lease_set(publication()))
@@ -244,7 +244,7 @@ async def test_closing_ends_all_even_when_a_part_fails(
     router = make(control)
     await soon(router.local_router_status())
 
-    async def fail(_: MetaPublisher) -> None:
+    async def fail(_: I2cpPublisher) -> None:
         raise RouterError("broken")
 
     closed = []
@@ -256,7 +256,7 @@ async def test_closing_ends_all_even_when_a_part_fails(
 
     monkeypatch.setattr(control, "close", seen)
     with monkeypatch.context() as patched:
-        patched.setattr(MetaPublisher, "close", fail)
+        patched.setattr(I2cpPublisher, "close", fail)
         with pytest.raises(RouterError, match="broken"):
             await soon(router.close())
     assert closed == [True]

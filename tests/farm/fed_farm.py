@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from gf_i2p.farm.admin_entries import AdminEntry
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, StatusRecord
 from gf_i2p.farm.state import FarmState
 from tests.farm.strategies import NOW, leaf, record
 
@@ -47,7 +47,7 @@ class Farm:
     def turn(self, each: Callable[[], None] = lambda: None) -> None:
         """Every living server and every member posts once, in one interval; `each` is called after servers' records."""
         for number, served in enumerate(self.members):
-            self.post(record(FIRST_MEMBER_ID + number, served, date=self.now, publish=None))
+            self.post(record(FIRST_LEAF_MEMBER_ID + number, served, date=self.now, publish=None))
         for server in self.servers:
             if server not in self.dead:
                 self.says(server)

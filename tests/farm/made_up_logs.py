@@ -5,12 +5,12 @@ from typing import Any
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf
 from gf_i2p.farm.state import FarmState
 from tests.farm.strategies import MASTER, NOW, record
 
 SERVERS = [1, 2, 3, 4, 5]
-MEMBERS = [FIRST_MEMBER_ID + number for number in range(4)]
+MEMBERS = [FIRST_LEAF_MEMBER_ID + number for number in range(4)]
 Entry = bytes | list[int]
 
 

@@ -5,19 +5,19 @@ import pytest
 from gf_i2p.farm import posters
 from gf_i2p.farm.choice.listed_leaves import Field, Listing
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.posters import MAX_MEMBER_BYTES
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from tests.farm.fed_farm import INTERVAL, Farm
 from tests.farm.strategies import leaf, record
 
-FIRST = FIRST_MEMBER_ID
+FIRST = FIRST_LEAF_MEMBER_ID
 
 
 def test_their_leaves_are_listed_and_they_are_no_candidates() -> None:
     farm = Farm()
     farm.members = [leaf(100), leaf(101)]
     farm.lasts(120_000)
-    assert set(farm.state.members) == {FIRST, FIRST + 1}
+    assert set(farm.state.leaf_members) == {FIRST, FIRST + 1}
     assert set(farm.state.records) == {1, 2, 3}
     assert farm.listed == {1, 2, 3, 100, 101}
     farm.dead = {1, 2, 3}
@@ -46,10 +46,10 @@ def test_who_posts_nothing_for_a_day_is_forgotten(monkeypatch: pytest.MonkeyPatc
     farm.post(record(FIRST + 5, leaf(105), date=farm.now))
     farm.lasts(day - 60_000)
     farm.post(record(FIRST + 6, leaf(106), date=farm.now))
-    assert set(farm.state.members) == {FIRST, FIRST + 5, FIRST + 6}
+    assert set(farm.state.leaf_members) == {FIRST, FIRST + 5, FIRST + 6}
     farm.lasts(60_000 + 2 * INTERVAL)
     farm.post(record(FIRST + 6, leaf(106), date=farm.now))
-    assert set(farm.state.members) == {FIRST + 6}
+    assert set(farm.state.leaf_members) == {FIRST + 6}
     assert set(farm.state.posters.by_id) == {1, 2, 3, FIRST + 6}
     assert farm.copy().encode() == farm.state.encode()
 
@@ -59,20 +59,20 @@ def test_there_is_a_limit_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     farm = Farm()
     for member in (7, 1, 4, 2, 1):
         farm.post(record(FIRST + member, leaf(member)))
-    assert list(farm.state.members) == [FIRST + 7, FIRST + 4, FIRST + 1], "who was heard last stands last"
+    assert list(farm.state.leaf_members) == [FIRST + 7, FIRST + 4, FIRST + 1], "who was heard last stands last"
 
 
 def test_and_to_their_records() -> None:
     farm = Farm()
-    farm.post(record(FIRST, leaf(1), extra={"x": "y" * MAX_MEMBER_BYTES}))
-    assert farm.state.members == {}
+    farm.post(record(FIRST, leaf(1), extra={"x": "y" * MAX_LEAF_MEMBER_BYTES}))
+    assert farm.state.leaf_members == {}
 
 
 def test_an_id_that_the_configuration_names_is_a_servers() -> None:
     farm = Farm()
     farm.post(record(FIRST, leaf(9), date=farm.now + 1))
     farm.state.configure([1, FIRST])
-    assert farm.state.members == {}
+    assert farm.state.leaf_members == {}
     farm.post(record(FIRST, leaf(9), date=farm.now + 1))
     assert set(farm.state.records) == {FIRST}
     assert farm.publisher == FIRST

@@ -53,7 +53,7 @@ def test_what_is_chosen_can_be_published(seed: int) -> None:
         assert not set(choice.leaves) & set(choice.left_out)
         assert not set(choice.leaves) & {*state.administration.excluded, state.most.master}
         assert all(0 <= each.cost <= 255 and each.type in {3, 7} for each in choice.listed)
-        assert all(each.owner in state.records.keys() | state.members.keys() for each in choice.listed)
+        assert all(each.owner in state.records.keys() | state.leaf_members.keys() for each in choice.listed)
         assert set(state.choice.scores) == set(state.records)
         assert all(0 <= score.total <= 1000 for score in choice.scores.values())
         assert state.last_published_ms >= version
@@ -72,7 +72,7 @@ def test_much_happens_in_these_logs() -> None:
             facts |= {"branches"} if len(state.choice.branches) > 1 else set()
             facts |= {"full"} if len(state.choice.entries) == state.parameters.max_entries else set()
             facts |= {"accused"} if state.accused else set()
-            facts |= {"members"} if state.members else set()
+            facts |= {"members"} if state.leaf_members else set()
             facts |= {"nobody"} if state.publisher is None and state.records else set()
         seen.update(facts | ({"several"} if len(publishers) > 3 else set()))
     assert min(seen[fact] for fact in ("branches", "full", "accused", "members", "nobody", "several")) >= 5, seen

@@ -84,7 +84,7 @@ class NodeFarm:
             on_halt=self.halted.append,
         )
         core = node.driver.core
-        if self._calm and calm:  # or a newcomer that the leader is slow to find would cost it its office
+        if self._calm and calm:  # or a newcomer that the leader is slow to find would depose it
             core.timing = CALM
             core._await_election()
         elif self._alone and server == 1:
@@ -97,7 +97,7 @@ class NodeFarm:
         """Stop one; unless it `resigns` the others hear nothing of that, as when it dies."""
         node = self.nodes.pop(server)
         if not resigns:
-            setattr(node.member, "resign", _silently)  # noqa: B010
+            setattr(node.farm_tasks, "resign", _silently)  # noqa: B010
         self._calm = self._calm and self.nodes != {}
         await node.stop()
 
@@ -111,7 +111,7 @@ class NodeFarm:
         await until("one leader that all know", 20, agreed)
         leader = self.nodes[leaders()[0]]
         if self._alone and not self._calm:
-            leader.driver.core.timing = leader.driver.tempo.timing
+            leader.driver.core.timing = leader.driver.timeouts.timing
         return leader
 
     async def follower(self) -> Node:
@@ -119,7 +119,7 @@ class NodeFarm:
         return next(node for node in self.nodes.values() if node is not leader)
 
     async def calm(self) -> Node:
-        """Let the leader keep its office, however busy the machine is with something else; return it.
+        """Let the leader stay, however busy the machine is with something else; return it.
 
         Also who is started from now on has the patience for that, until all are stopped.
         """
@@ -137,7 +137,7 @@ class NodeFarm:
         self._calm = False
         for node in self.nodes.values():
             core = node.driver.core
-            core.timing = node.driver.tempo.timing
+            core.timing = node.driver.timeouts.timing
             core.redraw(asyncio.get_running_loop().time())
             node.driver._arm()
 

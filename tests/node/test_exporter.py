@@ -40,8 +40,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exporter(node: Node) -> Exporter:
-    assert node.member.exporter is not None
-    return node.member.exporter
+    assert node.farm_tasks.exporter is not None
+    return node.farm_tasks.exporter
 
 
 async def post(node: Node, *values: bytes) -> int:
@@ -355,7 +355,7 @@ async def test_the_history_of_another_server_keeps_a_node_from_starting(tmp_path
             await other.start(1)
         config.write_text(config.read_text().replace("enabled = true", "enabled = false"))
         node = await other.start(1)
-        assert node.member.exporter is None
+        assert node.farm_tasks.exporter is None
         assert status(node, 0.0)["history"] is None
 
 

@@ -30,7 +30,7 @@ def farm_of_one(directory: Path, lines: str, tables: str = "") -> NodeFarm:
 
 
 async def posted(node: Node) -> StatusRecord:
-    records = node.member.view.state.records
+    records = node.farm_tasks.view.state.records
     await becomes("a record with the leaf", lambda: 1 in records and records[1].leaves != ())
     return records[1]
 
@@ -53,10 +53,10 @@ async def test_modes(tmp_path: Path, lines: str, tables: str, publish_config: st
         assert record.config is not None
         assert record.meta.publish_config == publish_config
         assert f'"{record.config.mode}"' in lines
-        assert isinstance(node.member.publisher, MetaPublisher) is publishes
+        assert isinstance(node.farm_tasks.publisher, MetaPublisher) is publishes
         if publishes:
-            await becomes("published", lambda: farm_status(node.member)["publishing"] is not None)
-        status = farm_status(node.member)
+            await becomes("published", lambda: farm_status(node.farm_tasks)["publishing"] is not None)
+        status = farm_status(node.farm_tasks)
         assert (status["mode"], status["publish"]) == (record.config.mode, publish_config)
         assert status["publisher"] == (1 if publishes else None)
         bridge = farm.bridges[1]
@@ -74,7 +74,7 @@ async def test_a_failover_server_can_be_configured_and_is_not_chosen_before_it_c
         record = await posted(node)
         assert record.meta is not None
         assert record.meta.publish_config == "off"
-        assert node.member.view.choice.publisher is None
+        assert node.farm_tasks.view.choice.publisher is None
 
 
 async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
@@ -85,11 +85,11 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
     path.write_text(path.read_text() + 'http = true\n[publish.service.session]\n"inbound.length" = "2"\n')
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), made:
         node = await made.leader()
-        assert isinstance(node.member.publisher, FailoverPublisher)
+        assert isinstance(node.farm_tasks.publisher, FailoverPublisher)
         await becomes("it serves", lambda: hosting.services != [])
         offer = hosting.services[0].offer
         assert (offer.target, offer.http, offer.options["inbound.length"]) == (("127.0.0.1", port), True, "2")
-        status = farm_status(node.member)
+        status = farm_status(node.farm_tasks)
         assert (status["mode"], status["farm_mode"], status["publisher"]) == ("failover", "failover", 1)
         assert status["publishing"]["master"] == KEYS.destination.b32
         found = explanation(node)
@@ -99,17 +99,17 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
 
 async def test_who_senses_is_configured(tmp_path: Path) -> None:
     async with farm_of_one(tmp_path, 'mode = "meta"\nsense_minutes = 60\n') as farm:
-        assert (await farm.leader()).member.sensing is not None
+        assert (await farm.leader()).farm_tasks.sensing is not None
     async with farm_of_one(tmp_path / "another", 'mode = "meta"\n') as farm:
-        assert (await farm.leader()).member.sensing is None
+        assert (await farm.leader()).farm_tasks.sensing is None
 
 
 async def test_the_explanation_is_the_farms_and_ours(tmp_path: Path) -> None:
     async with farm_of_one(tmp_path, 'mode = "dry-run"\n') as farm:
         node = await farm.leader()
         await posted(node)
-        await becomes("chosen", lambda: node.member.view.choice.publisher == 1)
+        await becomes("chosen", lambda: node.farm_tasks.view.choice.publisher == 1)
         found = explanation(node)
         assert (found["id"], found["farm"]["publisher"], found["this"]["mode"]) == (1, 1, "dry-run")
-        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only server that can")
-        assert found["applied"] == node.member.view.applied
+        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only one that can")
+        assert found["applied"] == node.farm_tasks.view.applied

@@ -49,7 +49,7 @@ class Farm:
         """Wait until one server alone publishes, a set with these leaves, and all know it; return which."""
 
         def alone() -> bool:
-            chosen = {node.member.view.choice.publisher for node in self.nodes.values()}
+            chosen = {node.farm_tasks.view.choice.publisher for node in self.nodes.values()}
             return len(chosen) == 1 and self.holders() == chosen == {self.netdb[-1][0]} and self.leaves() == set(leaves)
 
         await becomes(f"one server publishes {leaves}", alone, 40)
@@ -95,7 +95,7 @@ async def test_exactly_one_publishes_and_the_next_takes_over_with_a_later_set(tm
         assert second != first
         before = len(made.netdb)
         await made.farm.start(first)
-        assert await made.publishes(1, 2, 3) == second, "who is as good keeps the office"
+        assert await made.publishes(1, 2, 3) == second, "who is as good stays the publisher"
         assert {server for server, _ in made.netdb[before:]} == {second}
 
 
@@ -120,7 +120,8 @@ async def test_a_publisher_that_is_stopped_says_so_and_is_replaced_at_once(
     async with running(tmp_path, status_seconds=30.0) as made:
         await made.farm.calm()  # who knows no leader has nobody to tell
         first = await made.publishes(1, 2, 3)
-        stop, others = made.nodes[first].member.stop, [made.nodes[other].member.view for other in without(first)]
+        stop = made.nodes[first].farm_tasks.stop
+        others = [made.nodes[other].farm_tasks.view for other in without(first)]
 
         async def told() -> None:
             off = "publishing is off there"
@@ -128,7 +129,7 @@ async def test_a_publisher_that_is_stopped_says_so_and_is_replaced_at_once(
             made.farm.lively()
             await stop()
 
-        monkeypatch.setattr(made.nodes[first].member, "stop", told)
+        monkeypatch.setattr(made.nodes[first].farm_tasks, "stop", told)
         await made.farm.stop(first, resigns=True)
         await becomes("another one has published", lambda: made.netdb[-1][0] != first)
         assert made.leaves() == {1, 2, 3}
@@ -169,7 +170,7 @@ async def test_who_has_lost_the_farm_stops_by_itself(tmp_path: Path) -> None:
             await made.farm.stop(other)
         sent = len(made.netdb)
         await becomes("nobody publishes", lambda: made.holders() == set())
-        node = made.nodes[first].member.publisher
+        node = made.nodes[first].farm_tasks.publisher
         assert node is not None
         assert node.shown() is None
         assert node.trouble is not None
@@ -193,8 +194,8 @@ async def test_a_publisher_that_the_others_do_not_hear_is_replaced_and_stops(
         monkeypatch.setattr(alone.driver, "post", cut)
         await becomes("another one has published", lambda: made.netdb[-1][0] != first)
         await made.publishes(*without(first))
-        assert alone.member.publisher is not None
-        assert alone.member.publisher.shown() is None
+        assert alone.farm_tasks.publisher is not None
+        assert alone.farm_tasks.publisher.shown() is None
         monkeypatch.setattr(alone.driver, "post", post)
 
 
@@ -223,8 +224,8 @@ async def test_a_server_without_a_router_votes_and_posts_nothing(tmp_path: Path)
     made.farm.bridges = {server: bridge for server, bridge in made.bridges.items() if server != 1}
     async with made.farm:
         await made.publishes(2, 3)
-        assert 1 not in made.nodes[1].member.view.state.records
-        assert made.nodes[1].member.reporter is None
+        assert 1 not in made.nodes[1].farm_tasks.view.state.records
+        assert made.nodes[1].farm_tasks.reporter is None
 
 
 @pytest.mark.parametrize("call", ["status", "hash", "leaf", "publish", "stop"])
@@ -278,7 +279,7 @@ async def test_after_a_restart_nothing_is_sent_by_what_the_log_said_long_ago(
         made.bridges[first].errors["status"] = DOWN
         await made.farm.start(first)
         node, sent = made.nodes[first], len(made.bridges[first].sent)
-        view, leader = node.member.view, await made.farm.leader()
+        view, leader = node.farm_tasks.view, await made.farm.leader()
         await becomes("caught up", lambda: view.applied == leader.driver.core.commit)
         await becomes("its word is in the log", lambda: not view.state.records[first].router_up)
         assert len(made.bridges[first].sent) == sent

@@ -1,4 +1,4 @@
-"""Which farms may share a door, and how they come and go there."""
+"""Which farms may share a listener, and how they come and go there."""
 
 import shutil
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
-from gf_i2p.node.listener import MAX_FARMS, Door, Tenant, sharing
+from gf_i2p.node.listener import MAX_FARMS, SharedListener, Tenant, sharing
 from gf_i2p.transport.server import Served
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
@@ -51,8 +51,8 @@ def changed(found: Tenant, change: Callable[[str], str]) -> Tenant:
     return Tenant(found.directory, Config.load(found.directory), found.master)
 
 
-def names(doors: list[list[Tenant]]) -> list[list[str]]:
-    return [[each.config.node.cluster for each in door] for door in doors]
+def names(listeners: list[list[Tenant]]) -> list[list[str]]:
+    return [[each.config.node.cluster for each in listener] for listener in listeners]
 
 
 def test_those_that_listen_at_one_place_with_one_certificate_share_a_door(tmp_path: Path) -> None:
@@ -129,22 +129,22 @@ async def test_a_door_opens_with_the_first_and_closes_after_the_last(tmp_path: P
     identity = Identity.make(tmp_path, "node")
     (port,) = free_ports(1)
     tls = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
-    door = Door(tls, {"a", "b", "c"}, tls=tls)
-    door.wait_for("a", 5.0)
-    door.wait_for("b", 50.0)
-    door.wait_for("a", 6.0)
-    assert door.gate.handshake_seconds == 50.0
-    first = await door.enter("a", Served(authenticator(), echo))
-    assert await door.enter("b", Served(authenticator(), echo)) is first
-    await door.leave("b", 0.0)
-    assert (sorted(door.server.farms), door.gate.handshake_seconds) == (["a"], 6.0)
-    await door.leave("c", 0.0)  # it has never come
-    await door.enter("b", Served(authenticator(), echo))
-    await door.leave("b", 0.0)
+    listener = SharedListener(tls, {"a", "b", "c"}, tls=tls)
+    listener.wait_for("a", 5.0)
+    listener.wait_for("b", 50.0)
+    listener.wait_for("a", 6.0)
+    assert listener.gate.handshake_seconds == 50.0
+    first = await listener.enter("a", Served(authenticator(), echo))
+    assert await listener.enter("b", Served(authenticator(), echo)) is first
+    await listener.leave("b", 0.0)
+    assert (sorted(listener.server.farms), listener.gate.handshake_seconds) == (["a"], 6.0)
+    await listener.leave("c", 0.0)  # it has never come
+    await listener.enter("b", Served(authenticator(), echo))
+    await listener.leave("b", 0.0)
     other = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
     with pytest.raises(Exception, match=r"Cannot listen"):
-        await Door(other, {"x"}).open()
-    await door.leave("a", 0.0)
-    again = Door(other, {"x"})
+        await SharedListener(other, {"x"}).open()
+    await listener.leave("a", 0.0)
+    again = SharedListener(other, {"x"})
     await again.open()
     await again.leave("x", 0.0)

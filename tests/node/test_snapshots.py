@@ -42,7 +42,7 @@ async def fills(node: Node, first: int, count: int) -> None:
 
 async def same_state(*nodes: Node) -> None:
     async def equal() -> bool:
-        return len({(node.member.view.applied, node.member.view.state.encode()) for node in nodes}) == 1
+        return len({(node.farm_tasks.view.applied, node.farm_tasks.view.state.encode()) for node in nodes}) == 1
 
     await until("the same state everywhere", 30, equal)
 
@@ -53,13 +53,13 @@ async def test_a_node_goes_on_from_its_snapshot(tmp_path: Path) -> None:
         await node.driver.post([record(1, leaf(1)).encode()], seconds=10)
         await fills(node, 0, 120)
         await shortened(node, node, 100)
-        before = node.member.view.state.encode()
+        before = node.farm_tasks.view.state.encode()
         await farm.stop(1)
         again = await farm.start(1)
-        assert again.member.view.applied >= 100, "without reading what came before"
+        assert again.farm_tasks.view.applied >= 100, "without reading what came before"
         await farm.leader()
         await fills(again, 120, 5)
-        assert again.member.view.state.encode() == before
+        assert again.farm_tasks.view.state.encode() == before
 
 
 async def test_large_entries_are_kept_for_less_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,13 +20,13 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.files.trust import tls_settings
-from gf_i2p.node.listener import Door, Tenant, sharing
+from gf_i2p.node.listener import SharedListener, Tenant, sharing
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish import branches
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
-from gf_i2p.node.report import nested_leaf as leaf_farm_module
-from gf_i2p.node.report.nested_leaf import HostedFarm
-from gf_i2p.node.supervisor import Life, Several
+from gf_i2p.node.report import leaf_farm as leaf_farm_module
+from gf_i2p.node.report.leaf_farm import HostedFarm
+from gf_i2p.node.supervisor import SupervisedNode, Supervisor
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.errors import TransportError
@@ -63,11 +63,11 @@ class FakeLife:
 
 
 @asynccontextmanager
-async def running(several: Several, **lives: Life) -> AsyncIterator[Callable[[], None]]:
+async def running(supervisor: Supervisor, **lives: SupervisedNode) -> AsyncIterator[Callable[[], None]]:
     """All that can be started is; yields what stops them. Waits until all have ended."""
     stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
     started = asyncio.Event()
-    task = asyncio.create_task(several.run(lives, stopped, on_start=started.set))
+    task = asyncio.create_task(supervisor.run(lives, stopped, on_start=started.set))
     await asyncio.wait_for(started.wait(), 20)
     yield lambda: None if stopped.done() else stopped.set_result(None)
     await asyncio.wait_for(task, 20)
@@ -75,53 +75,53 @@ async def running(several: Several, **lives: Life) -> AsyncIterator[Callable[[],
 
 
 async def test_all_are_started_and_stopped_each_with_its_name_in_the_log() -> None:
-    several, a, b = Several(), FakeLife(), FakeLife()
-    async with running(several, a=a, b=b) as stop:
+    supervisor, a, b = Supervisor(), FakeLife(), FakeLife()
+    async with running(supervisor, a=a, b=b) as stop:
         assert (a.said, b.said) == (["started"], ["started"])
         stop()
     assert (a.said, b.said) == (["started", "stopped"], ["started", "stopped"])
     assert (a.names, b.names) == (["a", "a"], ["b", "b"])
     assert get_contextvars() == {}
-    assert several.troubles == {}
+    assert supervisor.troubles == {}
 
 
 async def test_one_that_halts_is_stopped_alone_and_told_at_the_end() -> None:
-    several, a, b = Several(), FakeLife(), FakeLife()
+    supervisor, a, b = Supervisor(), FakeLife(), FakeLife()
     gone = StorageError("the disk is gone")
     with capture_logs() as lines:
-        async with running(several, a=a, b=b) as stop:
-            several.halts("a")(gone)
-            several.halts("a")(ZeroDivisionError())  # the first reason counts
+        async with running(supervisor, a=a, b=b) as stop:
+            supervisor.halts("a")(gone)
+            supervisor.halts("a")(ZeroDivisionError())  # the first reason counts
             await becomes("stopped", lambda: "stopped" in a.said)
             assert b.said == ["started"]
             stop()
-    assert several.troubles == {"a": gone}
+    assert supervisor.troubles == {"a": gone}
     assert (a.said, b.said) == (["started", "stopped"], ["started", "stopped"])
     told = [(line["event"], line["node"], line["reason"], line["exc_info"]) for line in lines if "others" in line]
     assert told == [("served no more", "a", "the disk is gone", None)]
 
 
 async def test_when_none_lives_it_is_over() -> None:
-    several, a, b, c = Several(), FakeLife(), FakeLife(), FakeLife(fails=OSError("no such disk"))
-    async with running(several, a=a, b=b, c=c):
-        several.halts("b")(OSError("two"))
-        several.halts("a")(OSError("one"))
-    assert sorted(several.troubles) == ["a", "b", "c"]
+    supervisor, a, b, c = Supervisor(), FakeLife(), FakeLife(), FakeLife(fails=OSError("no such disk"))
+    async with running(supervisor, a=a, b=b, c=c):
+        supervisor.halts("b")(OSError("two"))
+        supervisor.halts("a")(OSError("one"))
+    assert sorted(supervisor.troubles) == ["a", "b", "c"]
     assert c.said == []
 
 
 async def test_one_that_cannot_start_or_stop_does_not_keep_the_others() -> None:
-    several = Several()
+    supervisor = Supervisor()
     a, b, c = FakeLife(fails=ZeroDivisionError("a defect")), FakeLife(fails_to_stop=OSError("stuck")), FakeLife()
-    async with running(several, a=a, b=b, c=c) as stop:
+    async with running(supervisor, a=a, b=b, c=c) as stop:
         assert (a.said, c.said) == ([], ["started"])
         stop()
     assert (b.said, c.said) == (["started", "stopped"], ["started", "stopped"])
-    assert sorted(several.troubles) == ["a", "b"]
+    assert sorted(supervisor.troubles) == ["a", "b"]
 
 
 async def test_who_is_told_to_stop_while_it_starts_begins_nothing_more() -> None:
-    several, b = Several(), FakeLife()
+    supervisor, b = Supervisor(), FakeLife()
     stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
     class Slow(FakeLife):
@@ -130,7 +130,7 @@ async def test_who_is_told_to_stop_while_it_starts_begins_nothing_more() -> None
             await super().start()
 
     a = Slow()
-    await several.run({"a": a, "b": b}, stopped)
+    await supervisor.run({"a": a, "b": b}, stopped)
     assert (a.said, b.said) == (["started", "stopped"], [])
 
 
@@ -152,7 +152,7 @@ class RealLife:
         self.keys = None if bridge is None else PublishingKeys(DestinationKeys.generate())
         self.bridge = bridge
         self.client_file = directory / "client-test.toml"
-        self.door: Door | None = None
+        self.listener: SharedListener | None = None
         self.leaf_farm: HostedFarm | None = None
         self.on_halt: Callable[[BaseException], None] | None = None
         self.node: Node | None = None
@@ -169,7 +169,7 @@ class RealLife:
             Secrets.load(self.where),
             bridge=self.bridge,
             keys=self.keys,
-            door=self.door,
+            listener=self.listener,
             leaf_farm=self.leaf_farm,
             on_halt=self.on_halt,
         )
@@ -191,7 +191,7 @@ class RealLife:
 
 
 def two_farms(directory: Path, **bridges: FakeBridge) -> tuple[RealLife, RealLife]:
-    """Farms "a" and "b", which share a door."""
+    """Farms "a" and "b", which share a listener."""
     endpoint = Endpoint("127.0.0.1", free_ports(1)[0])
     for name, beside in (("a", None), ("b", directory / "a")):
         make_farm(directory / name, {1: endpoint}, cluster=name, profile="lan", clients=["test"], beside=beside)
@@ -199,7 +199,7 @@ def two_farms(directory: Path, **bridges: FakeBridge) -> tuple[RealLife, RealLif
     (tenants,) = sharing([a.tenant, b.tenant])
     settings = tls_settings(tenants[0].directory, tenants[0].config)
     tls = TlsTransport(settings, host=endpoint.host, port=endpoint.port)
-    a.door = b.door = Door(tls, {"a", "b"}, tls=tls)
+    a.listener = b.listener = SharedListener(tls, {"a", "b"}, tls=tls)
     return a, b
 
 
@@ -207,13 +207,13 @@ async def test_a_disk_that_fails_ends_one_farm_and_the_other_serves_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = two_farms(tmp_path)
-    several = Several()
-    a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
-    async with running(several, a=a, b=b) as stop, a.client() as to_a, b.client() as to_b:
+    supervisor = Supervisor()
+    a.on_halt, b.on_halt = supervisor.halts("a"), supervisor.halts("b")
+    async with running(supervisor, a=a, b=b) as stop, a.client() as to_a, b.client() as to_b:
         assert await to_a.post([b"x"]) > 0
         assert await to_b.post([b"y"]) > 0
-        assert a.door is not None
-        server = a.door.server
+        assert a.listener is not None
+        server = a.listener.server
         # Who only asks who belongs to the farm comes and goes.
         theirs = {each for each in server._connections_of("b") if each._on_request is not None}
         assert theirs
@@ -232,16 +232,16 @@ async def test_a_disk_that_fails_ends_one_farm_and_the_other_serves_on(
         with pytest.raises(NotCommittedError):
             await to_a.post([b"x"], timeout=0.5)
         stop()
-    assert {name: str(error) for name, error in several.troubles.items()} == {"a": "the disk is gone"}
+    assert {name: str(error) for name, error in supervisor.troubles.items()} == {"a": "the disk is gone"}
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection("127.0.0.1", a.tenant.place.port)
 
 
 async def test_a_certificate_that_is_replaced_is_shown_to_both_farms_peers(tmp_path: Path) -> None:
     a, b = two_farms(tmp_path)
-    several = Several()
-    a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
-    async with running(several, a=a, b=b) as stop:
+    supervisor = Supervisor()
+    a.on_halt, b.on_halt = supervisor.halts("a"), supervisor.halts("b")
+    async with running(supervisor, a=a, b=b) as stop:
         before = await shown(a)
         certificate, key = make_certificate("node")
         for each in (a, b):
@@ -270,9 +270,9 @@ async def test_a_farms_master_is_listed_by_the_farm_above_while_it_publishes(
     above, below = FakeBridge(leaf=1), FakeBridge(leaf=2)
     a, b = two_farms(tmp_path, a=above, b=below)
     a.leaf_farm = HostedFarm("b", lambda: b.node)
-    several = Several()
-    a.on_halt, b.on_halt = several.halts("a"), several.halts("b")
-    async with running(several, a=a, b=b) as stop:
+    supervisor = Supervisor()
+    a.on_halt, b.on_halt = supervisor.halts("a"), supervisor.halts("b")
+    async with running(supervisor, a=a, b=b) as stop:
         await becomes("both publish", lambda: above.holds is not None and below.holds is not None)
         assert a.keys is not None
         assert b.keys is not None
@@ -289,11 +289,11 @@ async def test_a_farms_master_is_listed_by_the_farm_above_while_it_publishes(
             record = a.running.records.get(1)
             return record is not None and not record.leaves[0].up
 
-        several.halts("b")(OSError("no space"))
+        supervisor.halts("b")(OSError("no space"))
         await becomes("the leaf above is down", down)
-        reporter = a.running.member.reporter
+        reporter = a.running.farm_tasks.reporter
         assert reporter is not None
         assert reporter.trouble == "the farm in b does not run here now"
         stop()
-    assert list(several.troubles) == ["b"]
+    assert list(supervisor.troubles) == ["b"]
     assert leaf_farm_module.LISTED_MS == 1000 * branches.ENTRY_SECONDS

@@ -14,7 +14,7 @@ from tests.node.farm import NodeFarm
 
 
 def views(farm: NodeFarm) -> list[FarmView]:
-    return [node.member.view for node in farm.nodes.values()]
+    return [node.farm_tasks.view for node in farm.nodes.values()]
 
 
 async def test_every_server_knows_the_same_when_it_has_applied_the_same(tmp_path: Path) -> None:
@@ -35,14 +35,14 @@ async def test_what_no_majority_has_is_not_believed(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         leader = await farm.calm()
         index = await leader.driver.post([record(1, leaf(1)).encode()], seconds=10)
-        await leader.member.view.reaches(index)
+        await leader.farm_tasks.view.reaches(index)
         for server in [server for server in farm.nodes if server != leader.driver.core.id]:
             await farm.stop(server)
         post = asyncio.create_task(leader.driver.post([record(2, leaf(2)).encode()], seconds=1))
         await becomes("in the leader's log", lambda: leader.driver.core.log.last_index > index)
         with pytest.raises(Exception, match=r"not committed|may be in the log"):
             await post
-        assert set(leader.member.view.state.records) == {1}
+        assert set(leader.farm_tasks.view.state.records) == {1}
 
 
 async def test_after_a_restart_a_long_log_makes_the_same_state_page_by_page(
@@ -53,11 +53,11 @@ async def test_after_a_restart_a_long_log_makes_the_same_state_page_by_page(
         node = await farm.leader()
         values = [record(1, leaf(number % 5), published=NOW + number).encode() for number in range(500)]
         await node.driver.post([*values, b"{", b"\xff", text(date=float("nan"))], seconds=10)
-        await node.member.view.reaches(node.driver.core.commit)
-        before = node.member.view.state
+        await node.farm_tasks.view.reaches(node.driver.core.commit)
+        before = node.farm_tasks.view.state
         assert before.last_published_ms == NOW + 499
         await farm.stop(1)
-        view = (await farm.start(1)).member.view
+        view = (await farm.start(1)).farm_tasks.view
         await becomes("all taken in", lambda: view.applied == farm.nodes[1].driver.core.commit > 500)
         assert (view.state.records, view.state.last_published_ms) == (before.records, before.last_published_ms)
 
@@ -75,8 +75,8 @@ async def test_an_entry_that_brings_a_defect_out_stops_nothing(tmp_path: Path, m
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await node.driver.post([b"poison", record(1).encode()], seconds=10)
-        await asyncio.wait_for(node.member.view.reaches(index), 10)
-        assert set(node.member.view.state.records) == {1}
+        await asyncio.wait_for(node.farm_tasks.view.reaches(index), 10)
+        assert set(node.farm_tasks.view.state.records) == {1}
 
 
 async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,10 +95,10 @@ async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch
                     raise OSError("the disk hiccups")
             return real(first, last, max_entries=max_entries, max_bytes=max_bytes)
 
-        await node.member.view.reaches(node.driver.core.commit)
+        await node.farm_tasks.view.reaches(node.driver.core.commit)
         monkeypatch.setattr(log, "slice", failing)
         index = await node.driver.post([record(1).encode()], seconds=10)
-        await asyncio.wait_for(node.member.view.reaches(index), 10)
+        await asyncio.wait_for(node.farm_tasks.view.reaches(index), 10)
         assert slices[0] == slices[1]
 
 
@@ -114,9 +114,9 @@ async def test_only_a_server_posts_its_record(tmp_path: Path) -> None:
             await client.post([b"hello", record(99).encode(), record(1, cluster="other").encode()])
         own = record(follower.driver.core.id, leaf(1))
         index = await follower.driver.post([own.encode()], seconds=10)
-        await leader.member.view.reaches(index)
-        assert leader.member.view.state.records == {own.id: own}
+        await leader.farm_tasks.view.reaches(index)
+        assert leader.farm_tasks.view.state.records == {own.id: own}
         with pytest.raises(Exception, match=r"may be in the log|not committed"):
             await follower.driver.post([record(leader.driver.core.id, up=False).encode()], seconds=2)
-        assert leader.member.view.state.records == {own.id: own}
+        assert leader.farm_tasks.view.state.records == {own.id: own}
         await becomes("the connection is made again", lambda: all(link.connected for link in follower.links.values()))

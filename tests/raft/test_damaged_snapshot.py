@@ -54,7 +54,7 @@ def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_els
 
 def test_who_lacks_its_state_leads_no_longer_than_until_another_member_has_its_log() -> None:
     """Found by the simulator: it was to leave, and the one voter that it needed lacked the state, too, so that its log
-    was never committed; it took the office again and again, and the one who had all that the voter needed never did.
+    was never committed; it led again and again, and the one who had all that the voter needed never did.
     """
     lab = Lab(3)
     lab.isolate(3)

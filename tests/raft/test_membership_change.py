@@ -232,7 +232,7 @@ def test_the_newcomer_is_a_contact_and_so_is_who_leaves() -> None:
     assert set(lab.core(1).contacts) == {2, 3, NEW}, "it does not know yet that it is committed"
     lab.advance(LAN.heartbeat)
     assert set(lab.core(1).contacts) == {2, NEW}
-    assert not lab.core(3).is_member
+    assert not lab.core(3).is_voter
 
 
 @pytest.mark.parametrize(("add", "accepted"), [(1, True), (2, True)])
@@ -471,7 +471,7 @@ def test_snapshots_only_rise() -> None:
 
 
 def test_who_alone_has_several_configurations_without_itself_still_asks_for_votes() -> None:
-    """Found by the simulator: the no-op of its second office hid that none of them is known to be committed."""
+    """Found by the simulator: the no-op of its second term hid that none of them is known to be committed."""
     lab = Lab(2)
     lab.elect(1)
     lab.isolate(1)
@@ -495,7 +495,7 @@ def test_who_alone_has_several_configurations_without_itself_still_asks_for_vote
     lab.heal()
     lab.settle()
     assert not lab.core(1).is_leader
-    assert not lab.core(1).is_member
+    assert not lab.core(1).is_voter
     lab.elect(2)
 
 

@@ -175,12 +175,12 @@ def test_two_servers_part_although_the_leader_forgets_how_4_2_2() -> None:
     lab.elect(1)
     lab.servers[1].slow_disk = True
     lab.change(1, "leave", remove=2)
-    while lab.core(2).is_member:
+    while lab.core(2).is_voter:
         lab.deliver(lab.network.popleft())
     lab.crash(1)
     lab.restart(1)
     lab.network.clear()
-    assert lab.core(1).is_member
+    assert lab.core(1).is_voter
     assert lab.core(2).configuration.servers == lab.bootstrap.servers[:1]
     lab.advance(20.0)
     assert lab.core(1).is_leader

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from gf_i2p.transport import server
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Gate
-from gf_i2p.transport.server import Reply, Server, Session
+from gf_i2p.transport.server import AuthenticatedConnection, Reply, Server
 from gf_i2p.transport.tls import tcp_sockets
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Secret
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 
 
 async def test_a_request_is_answered(node: Identity) -> None:
-    came: list[Session] = []
+    came: list[AuthenticatedConnection] = []
     async with serving(node, on_session=came.append) as farm:
         reader, writer = await foreign_session(farm)
         sent = request(index=5)
@@ -74,7 +74,7 @@ async def test_who_sends_a_request_stays_and_who_only_looks_does_not(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "STAY_SECONDS", PATIENCE)
-    stay: list[tuple[Session, float]] = []
+    stay: list[tuple[AuthenticatedConnection, float]] = []
     async with serving(node, on_stay=lambda *each: stay.append(each)) as farm:
         _, looking = await foreign_session(farm)
         await hang_up(looking)
@@ -233,7 +233,7 @@ async def test_a_defect_of_ours_ends_the_connection_and_is_reported(
 ) -> None:
     replies: list[Reply] = []
 
-    def fail(_: Session, received: Request, reply: Reply) -> None:
+    def fail(_: AuthenticatedConnection, received: Request, reply: Reply) -> None:
         replies.append(reply)
         if received.last_log_index:
             raise ZeroDivisionError
@@ -292,7 +292,7 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
     monkeypatch.setattr(tcp_sockets, "tune", small)
     handled: Counter[int] = Counter()
 
-    def count(_: Session, received: Request, reply: Reply) -> None:
+    def count(_: AuthenticatedConnection, received: Request, reply: Reply) -> None:
         handled[received.last_log_index] += 1
         reply(response(received))
 
@@ -329,7 +329,7 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
 async def test_requests_that_were_read_wait_while_the_answers_are_not_taken(node: Identity) -> None:
     handled: list[int] = []
 
-    def handle(_: Session, received: Request, reply: Reply) -> None:
+    def handle(_: AuthenticatedConnection, received: Request, reply: Reply) -> None:
         handled.append(received.last_log_index)
         if received.last_log_index == 2:
             connection.pause_writing()  # as the transport does when the answers back up
@@ -394,7 +394,7 @@ async def test_a_user_has_a_limited_number_of_bytes_in_requests_that_are_not_who
 
 async def test_other_secrets_change_who_may_come_in(node: Identity) -> None:
     users = authenticator()
-    came: list[Session] = []
+    came: list[AuthenticatedConnection] = []
     async with serving(node, echo, authenticators={CLUSTER: users}, on_session=came.append) as farm:
         reader, writer = await foreign_session(farm)
         users.replace({"client-b": Secret.derive("client-b", CLUSTER, PASSWORD)})

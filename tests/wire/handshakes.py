@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.http_get import Retry
-from gf_i2p.wire.upgrade import Answer, ClientHandshake, ServerHandshake, Session, Upgraded
+from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ClientHandshake, ServerHandshake, Upgraded
 
 HOUR = 3600.0
 USER = "server-1"
@@ -44,7 +44,7 @@ class Node:
     authenticator: Authenticator = field(default_factory=authenticator)
     entropy: Entropy = field(default_factory=Entropy)
     requests: list[bytes] = field(default_factory=list)
-    sessions: list[Session] = field(default_factory=list)
+    sessions: list[AuthenticatedUser] = field(default_factory=list)
 
     def answer(self, request: bytes, now: float) -> Answer:
         self.requests.append(request)

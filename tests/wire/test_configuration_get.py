@@ -14,7 +14,7 @@ from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, NotFound, PeerNotReached, Retry
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ENDPOINT_BYTES, MAX_ID, MAX_INTEGER, MAX_SERVERS
 from gf_i2p.wire.log_values import ClusterServer, Configuration
-from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, ToldConfiguration, Verdict
+from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ServerHandshake, ToldConfiguration, Verdict
 from tests.wire.handshakes import (
     CONFIG_PATH,
     HOUR,
@@ -128,7 +128,7 @@ def test_the_second_request_and_its_answer() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
         % len(value)
         + value,
-        Session("farm", USER),
+        AuthenticatedUser("farm", USER),
     )
     assert client.receive(answer.data, 0.0) == FARM
 
@@ -138,7 +138,7 @@ def test_whoever_is_known_needs_one_request_and_either_path_will_do_to_become_kn
     assert teller.ask(mine) == (FARM, 2)
     assert teller.ask(mine, HOUR) == (FARM, 1)
     upgrade = handshake(mine, HOUR)
-    assert teller.answer(upgrade.request(), HOUR).session == Session("farm", USER)
+    assert teller.answer(upgrade.request(), HOUR).session == AuthenticatedUser("farm", USER)
     assert teller.ask(mine, 2 * HOUR + 1) == (FARM, 2)
 
 
@@ -156,7 +156,7 @@ def test_the_provider_is_asked_for_the_one_who_has_authenticated_and_for_nobody_
     assert teller.ask(credentials()) == (FARM, 2)
     # For whom there is none, it is as if there were none at all.
     client = get(known(teller, "client-a"))
-    assert teller.answer(client.request()) == Answer(Verdict.TOLD, NOT_FOUND, Session("farm", "client-a"))
+    assert teller.answer(client.request()) == Answer(Verdict.TOLD, NOT_FOUND, AuthenticatedUser("farm", "client-a"))
     assert asked == [USER, "client-a"]
 
 

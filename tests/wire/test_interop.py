@@ -19,7 +19,7 @@ import requests.auth
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
-from gf_i2p.wire.upgrade import ClientHandshake, ServerHandshake, Session, Upgraded
+from gf_i2p.wire.upgrade import AuthenticatedUser, ClientHandshake, ServerHandshake, Upgraded
 from integration.harness.processes import free_ports
 from tests.wire.handshakes import PASSWORD, PATH, USER
 from tests.wire.web_servers import (
@@ -48,7 +48,7 @@ class Served:
     offer: str
     port: int = 0
     statuses: list[int] = field(default_factory=list)
-    sessions: list[Session] = field(default_factory=list)
+    sessions: list[AuthenticatedUser] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     farm: Authenticator = field(
         default_factory=lambda: Authenticator(
@@ -81,7 +81,7 @@ class Served:
 
     def check(self, used: str | None, statuses: list[int]) -> None:
         assert self.statuses == statuses
-        assert self.sessions == [Session("farm", USER)] * statuses.count(101)
+        assert self.sessions == [AuthenticatedUser("farm", USER)] * statuses.count(101)
         for header in self.authorizations:
             assert used is None or re.search(rf'algorithm="?{used}"?,|algorithm="?{used}"?$', header)
 

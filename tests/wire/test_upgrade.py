@@ -7,7 +7,7 @@ from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
-from gf_i2p.wire.upgrade import Answer, ClientHandshake, ServerHandshake, Session, Upgraded, Verdict
+from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ClientHandshake, ServerHandshake, Upgraded, Verdict
 from tests.wire.handshakes import (
     CONFIG_PATH,
     HOUR,
@@ -67,7 +67,7 @@ def test_request_2_and_its_answer() -> None:
     assert answer == Answer(
         Verdict.UPGRADED,
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        Session("farm", USER),
+        AuthenticatedUser("farm", USER),
     )
     assert client.receive(answer.data, 0.0) == Upgraded(b"")
 
@@ -326,7 +326,7 @@ def test_several_farms_on_one_port_are_kept_apart() -> None:
         mine = credentials()
         dial(cluster, mine)
         request, answer = dial(cluster, mine)
-        assert answer.session == Session(cluster, USER)
+        assert answer.session == AuthenticatedUser(cluster, USER)
     moved = request.replace(b"/other/", b"/farm/")
     moved_answer = ServerHandshake(farms, entropy=Entropy()).receive(moved, 0.0)
     assert moved_answer is not None
@@ -412,7 +412,7 @@ def test_through_whatever_stands_between(
     node, mine = Node(), credentials()
     assert node.dial(mine, 0.0, proxied=proxied, there=there, back=back) == 2
     assert node.dial(mine, 1.0, proxied=proxied, there=there, back=back) == 1
-    assert node.sessions == [Session("farm", USER)] * 2
+    assert node.sessions == [AuthenticatedUser("farm", USER)] * 2
 
 
 # --- What the client refuses ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES
-from gf_i2p.wire.upgrade import Answer, ServerHandshake, Session, Upgraded, Verdict
+from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ServerHandshake, Upgraded, Verdict
 from tests.wire.handshakes import (
     NOT_FOUND,
     REQUEST_1,
@@ -103,7 +103,7 @@ def test_any_bytes_give_an_answer_or_the_documented_error_to_the_server(data: by
     if isinstance(whole, Answer):
         assert (whole.session is not None) == whole.data.startswith(b"HTTP/1.1 101 ")
         assert (whole.verdict is Verdict.UPGRADED) == (whole.session is not None)
-        assert whole.session in (None, Session("farm", USER))
+        assert whole.session in (None, AuthenticatedUser("farm", USER))
 
 
 @given(st.one_of(st.binary(max_size=60), mutated(ANSWER_101), mutated(ANSWER_401)), st.integers(0, 2000))

@@ -13,7 +13,7 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.router_setup import master_keys
 from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.farm.choice.tree import BRANCHES
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -311,7 +311,7 @@ def _add_of_show(parser: argparse.ArgumentParser) -> None:
 
 def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("master", type=Path, metavar="MASTERFILE")
-    parser.add_argument("--server", type=whole(FIRST_MEMBER_ID - 1, low=0), required=True, metavar="ID")
+    parser.add_argument("--server", type=whole(FIRST_LEAF_MEMBER_ID - 1, low=0), required=True, metavar="ID")
     parser.add_argument(
         "--days",
         type=whole(MAX_DAYS),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.publisher import I2cpPublisher
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from gf_i2p.cli.shared.answer_text import printable
@@ -26,7 +26,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
 from gf_i2p.node.files.router_config import place
-from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
+from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock, holder
 
@@ -93,11 +93,11 @@ def router_of(file: LeafFile) -> LocalRouter:
     """Make the access to the member's router. Raises `ConfigError`."""
     router = file.router
     control = i2pcontrol(router, file)
-    return LocalRouter(Sam(*place(router.sam)), MetaPublisher(i2cp_settings(router)), control, file.publish.leaf)
+    return LocalRouter(Sam(*place(router.sam)), I2cpPublisher(i2cp_settings(router)), control, file.publish.leaf)
 
 
-def _write(path: Path, report: MemberReport) -> None:
-    """Replace the last report. A reader always gets a whole report; a full disk does not end the member."""
+def _write(path: Path, report: LeafMemberReport) -> None:
+    """Put a report in the place of the last one. Whoever reads it gets all of one; a full disk ends no member."""
     new = path.with_name(f"{path.name}-new")
     try:
         new.unlink(missing_ok=True)

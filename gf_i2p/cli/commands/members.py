@@ -16,7 +16,7 @@ from gf_i2p.cli.shared.command import Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask, have_it_reloaded
 from gf_i2p.cli.shared.terminal import print_json
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import members_of_stopped
@@ -31,9 +31,8 @@ SETTLE_SECONDS: Final = 15.0
 """Seconds in which a node may not know the committed entries: three heartbeats of the slowest profile."""
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
-"""Longest election time-outs after which an idle change is given up: the old leader has lost its office by then.
-
-A follower that asked for a vote hears of an entry later than the new leader has the entry."""
+"""For so many of the longest time-outs a leader's term is over, and nothing is under way; then nobody waits any more.
+A follower that asked for itself hears of an entry later than the new leader has it."""
 
 
 def show(options: argparse.Namespace, ask: Ask) -> Exit:
@@ -222,9 +221,11 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
             return Exit.OK
         if present and answer["change_refused"] is not None:
             raise CommandError(answer["change_refused"])
-        in_office = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
+        still_leads = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
         under_way = answer["change"] is not None or not answer["configuration_committed"]
-        if in_office or under_way or answer["membership"] == "joining":  # a joining server knows little, and asks again
+        if (
+            still_leads or under_way or answer["membership"] == "joining"
+        ):  # who joins knows little, and asks again itself
             idle_since = None
         elif idle_since is None:
             idle_since = now
@@ -315,16 +316,16 @@ def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
     parser.add_argument(
         "--id",
-        type=whole(MAX_ID - 1, low=FIRST_MEMBER_ID),
+        type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID),
         metavar="ID",
-        help=f"the member's id, from {FIRST_MEMBER_ID} on (default: the next one)",
+        help=f"the member's, from {FIRST_LEAF_MEMBER_ID} on (default: the next one)",
     )
     _add_into(parser)
 
 
 def _add_of_remove_leaf(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
-    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_MEMBER_ID), metavar="ID")
+    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID), metavar="ID")
 
 
 COMMANDS: Final[Commands] = {

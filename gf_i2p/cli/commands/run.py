@@ -23,14 +23,14 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
-from gf_i2p.node.listener import Door, Tenant, sharing
+from gf_i2p.node.listener import SharedListener, Tenant, sharing
 from gf_i2p.node.node import Node, Reload
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.recovery.snapshot_copy import of_running
-from gf_i2p.node.report.nested_leaf import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
+from gf_i2p.node.report.leaf_farm import ElsewhereFarm, HostedFarm, LeafFarm, check_nesting, target_of
 from gf_i2p.node.status.admin_status import administration
 from gf_i2p.node.status.node_status import explanation, status
-from gf_i2p.node.supervisor import Several
+from gf_i2p.node.supervisor import Supervisor
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
@@ -56,59 +56,59 @@ def run(options: argparse.Namespace) -> Exit:
     Each directory is a server of a farm of its own. Raises `ConfigError` before any node runs, when a node or all nodes
     together cannot run. A fault of a disk that shows later ends only its own node.
     """
-    seats = [_Seat(directory) for directory in options.directories]
-    tenants = [seat.tenant for seat in seats]
-    doors = sharing(tenants)
+    node_runs = [_NodeRun(directory) for directory in options.directories]
+    tenants = [node_run.tenant for node_run in node_runs]
+    listeners = sharing(tenants)
     check_nesting(tenants)
-    configure(seats[0].tenant.config.logging.level, seats[0].tenant.config.logging.format)
+    configure(node_runs[0].tenant.config.logging.level, node_runs[0].tenant.config.logging.format)
     raise_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(_serve({str(seat.tenant.directory): seat for seat in seats}, doors))
+        return runner.run(_serve({str(node_run.tenant.directory): node_run for node_run in node_runs}, listeners))
 
 
-async def _serve(seats: Mapping[str, "_Seat"], doors: Sequence[Sequence[Tenant]]) -> Exit:
+async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequence[Tenant]]) -> Exit:
     stopped, stop = stop_signal()
-    several = Several()
-    only = len(seats) == 1
-    for tenants in doors:
+    supervisor = Supervisor()
+    only = len(node_runs) == 1
+    for tenants in listeners:
         if len(tenants) > 1:
-            _share(seats, tenants)
-    for name, seat in seats.items():
-        seat.bridge = router_bridge(seat.tenant.config, seat.secrets)
-        seat.on_halt = stop if only else several.halts(name)
-        seat.leaf_farm = _leaf_farm(seat, seats)
-    reload = partial(_reload, tuple(seats.values()))
-    for seat in seats.values():
-        seat.reload = reload
+            _share(node_runs, tenants)
+    for name, node_run in node_runs.items():
+        node_run.bridge = router_bridge(node_run.tenant.config, node_run.secrets)
+        node_run.on_halt = stop if only else supervisor.halts(name)
+        node_run.leaf_farm = _leaf_farm(node_run, node_runs)
+    reload = partial(_reload, tuple(node_runs.values()))
+    for node_run in node_runs.values():
+        node_run.reload = reload
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     if only:
-        (seat,) = seats.values()
-        await seat.start()
+        (node_run,) = node_runs.values()
+        await node_run.start()
         try:
             _settle()
             reason = await stopped
         finally:
-            await seat.stop()
+            await node_run.stop()
         if reason is not None:
             raise CommandError(f"the node stopped by itself: {reason}")
         return Exit.OK
-    await several.run(seats, stopped, on_start=_settle)
-    if several.troubles:
-        reasons = "; ".join(f"{name}: {error}" for name, error in several.troubles.items())
-        raise CommandError(f"{len(several.troubles)} of {len(seats)} nodes stopped by themselves: {reasons}")
+    await supervisor.run(node_runs, stopped, on_start=_settle)
+    if supervisor.troubles:
+        reasons = "; ".join(f"{name}: {error}" for name, error in supervisor.troubles.items())
+        raise CommandError(f"{len(supervisor.troubles)} of {len(node_runs)} nodes stopped by themselves: {reasons}")
     return Exit.OK
 
 
-def _leaf_farm(seat: "_Seat", seats: Mapping[str, "_Seat"]) -> LeafFarm | None:
-    """Return the farm whose master is this server's leaf; None without such a farm."""
-    target = target_of(seat.tenant, [each.tenant for each in seats.values()])
+def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> LeafFarm | None:
+    """Say whose master is this one's leaf, and how it is asked."""
+    target = target_of(node_run.tenant, [each.tenant for each in node_runs.values()])
     if target is None:
         return None
     if isinstance(target, Tenant):
-        below = seats[str(target.directory)]
+        below = node_runs[str(target.directory)]
         return HostedFarm(str(target.directory), lambda: below.node)
-    assert seat.bridge is not None, "by the configuration's own check"
-    return ElsewhereFarm(target, seat.bridge)
+    assert node_run.bridge is not None, "by the configuration's own check"
+    return ElsewhereFarm(target, node_run.bridge)
 
 
 def _settle() -> None:
@@ -118,8 +118,8 @@ def _settle() -> None:
     sys.setswitchinterval(0.0005)
 
 
-def _share(seats: Mapping[str, "_Seat"], tenants: Sequence[Tenant]) -> None:
-    """Give these tenants one common listener."""
+def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> None:
+    """Give these a listener together."""
     first = tenants[0]
     i2p: Transport | None = None
     tls: TlsTransport | None = None
@@ -131,17 +131,16 @@ def _share(seats: Mapping[str, "_Seat"], tenants: Sequence[Tenant]) -> None:
         tls = TlsTransport(replace(settings, fingerprints={}, ca_file=None), host=place.host, port=place.port)
     transport = i2p or tls
     assert transport is not None
-    door = Door(transport, {tenant.config.node.cluster for tenant in tenants}, tls=tls)
+    listener = SharedListener(transport, {tenant.config.node.cluster for tenant in tenants}, tls=tls)
     for tenant in tenants:
-        seat = seats[str(tenant.directory)]
-        seat.door = door
-        # One session is for all servers of its destination. A server that dials by the proxy alone has a way of its
-        # own.
-        seat.i2p = i2p if tenant.session is not None else None
+        node_run = node_runs[str(tenant.directory)]
+        node_run.listener = listener
+        # One session is for all that have its destination; who dials by the proxy alone has a way of its own.
+        node_run.i2p = i2p if tenant.session is not None else None
 
 
-class _Seat:
-    """One directory: its node, and the local socket by which commands reach the node."""
+class _NodeRun:
+    """One directory: its node, and the socket by which commands ask it."""
 
     def __init__(self, directory: Path) -> None:
         """Read the files. Raises `ConfigError`."""
@@ -151,8 +150,8 @@ class _Seat:
         self.secrets = secrets
         self.bridge: LocalRouter | None = None
         self.leaf_farm: LeafFarm | None = None
-        self.door: Door | None = None
-        """None: the node makes its own."""
+        self.listener: SharedListener | None = None
+        """None: its own."""
         self.i2p: Transport | None = None
         """The shared way into I2P; None: the node makes its own, if any."""
         self.on_halt: Callable[[BaseException], None] = _nobody_listens
@@ -162,7 +161,7 @@ class _Seat:
         self._local: LocalInterface | None = None
 
     async def start(self) -> None:
-        """See `gf_i2p.node.supervisor.Life`."""
+        """See `gf_i2p.node.supervisor.SupervisedNode`."""
         directory, config = self.tenant.directory, self.tenant.config
         try:
             node = Node(
@@ -172,7 +171,7 @@ class _Seat:
                 i2p=i2p_transport(directory, config) if self.i2p is None else self.i2p,
                 bridge=self.bridge,
                 keys=self.keys,
-                door=self.door,
+                listener=self.listener,
                 leaf_farm=self.leaf_farm,
                 hosting=service_hosting(config),
                 on_halt=self.on_halt,
@@ -187,15 +186,15 @@ class _Seat:
                 lacking=node.lacking,
                 objection=node.objection_to_own,
                 administration=lambda: administration(node),
-                farm=lambda: node.outsider.farm,
+                farm=lambda: node.removal_check.farm,
                 explain=lambda: explanation(node),
                 reload=self.reload,
             )
             await node.start()
         except BaseException:
             self.node = None
-            if self.door is not None:
-                await self.door.leave(config.node.cluster, 0.0)
+            if self.listener is not None:
+                await self.listener.leave(config.node.cluster, 0.0)
             raise
         self._local = local
         try:
@@ -205,7 +204,7 @@ class _Seat:
             raise
 
     async def stop(self) -> None:
-        """See `gf_i2p.node.supervisor.Life`."""
+        """See `gf_i2p.node.supervisor.SupervisedNode`."""
         node, local = self.node, self._local
         assert node is not None
         assert local is not None
@@ -224,48 +223,50 @@ def _nobody_reloads() -> None:
     raise RuntimeError("a node was told to reload before reloading was set up")
 
 
-def _reload(seats: Sequence[_Seat]) -> None:
-    """Reload all nodes, on SIGHUP or on a request. A node with a mistake in its files keeps its old settings."""
-    found: dict[_Seat, tuple[Config, Secrets]] = {}
-    for seat in seats:
-        directory = seat.tenant.directory
+def _reload(node_runs: Sequence[_NodeRun]) -> None:
+    """SIGHUP, or one is asked to: each takes what can change; a mistake in its files leaves all of it as it was."""
+    found: dict[_NodeRun, tuple[Config, Secrets]] = {}
+    for node_run in node_runs:
+        directory = node_run.tenant.directory
         try:
-            found[seat] = Config.load(directory), Secrets.load(directory)
+            found[node_run] = Config.load(directory), Secrets.load(directory)
         except ConfigError as error:
-            _not_reloaded(seat, error)
-    # A reload leaves each node's listening address as it was, so nodes that share a listener keep sharing.
+            _not_reloaded(node_run, error)
+    # Where a node listens is as at its start, so those that share a listener share it still.
     then = [
-        seat.tenant
-        if seat not in found
-        else replace(seat.tenant, config=found[seat][0].model_copy(update={"node": seat.tenant.config.node}))
-        for seat in seats
+        node_run.tenant
+        if node_run not in found
+        else replace(
+            node_run.tenant, config=found[node_run][0].model_copy(update={"node": node_run.tenant.config.node})
+        )
+        for node_run in node_runs
     ]
     try:
         sharing(then)
     except ConfigError as error:
-        for seat in found:
-            _not_reloaded(seat, error)
+        for node_run in found:
+            _not_reloaded(node_run, error)
         return
-    for seat, (config, secrets) in found.items():
-        node = seat.node
+    for node_run, (config, secrets) in found.items():
+        node = node_run.node
         if node is None:
             continue
         try:
             pending = node.reload(config, secrets)
         except (ConfigError, TransportError) as error:
-            _not_reloaded(seat, error)
+            _not_reloaded(node_run, error)
             continue
         node.last_reload = Reload(_number(node), None, tuple(pending))
-        if seat is seats[0]:
+        if node_run is node_runs[0]:
             configure(config.logging.level, config.logging.format)
-        logger.info("reloaded", node=str(seat.tenant.directory), needs_restart=pending)
+        logger.info("reloaded", node=str(node_run.tenant.directory), needs_restart=pending)
 
 
-def _not_reloaded(seat: _Seat, error: Exception) -> None:
-    node = seat.node
+def _not_reloaded(node_run: _NodeRun, error: Exception) -> None:
+    node = node_run.node
     if node is not None:
         node.last_reload = Reload(_number(node), str(error))
-    logger.error("not reloaded", node=str(seat.tenant.directory), reason=str(error))
+    logger.error("not reloaded", node=str(node_run.tenant.directory), reason=str(error))
 
 
 def _number(node: Node) -> int:

@@ -6,7 +6,7 @@ from typing import Final
 from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, warn
 from gf_i2p.node.files.router_config import PublishTable, place
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
-from gf_i2p.node.report.service_watch import CONNECT_SECONDS, TargetWatch
+from gf_i2p.node.report.service_watch import CONNECT_SECONDS, ServiceWatch
 
 _SERVICE: Final = "service"
 
@@ -31,7 +31,7 @@ class FailoverChecks:
         ]
 
     async def _answers(self) -> Verdict:
-        target = TargetWatch(place(self._service.target))
+        target = ServiceWatch(place(self._service.target))
         await target.look()
         if target.up:
             return ok(f"{target.name} answers")

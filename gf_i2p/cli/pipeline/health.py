@@ -10,7 +10,7 @@ from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.terminal import Progress, print_json
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
 
@@ -75,7 +75,7 @@ def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", odd: "Seq
 
 
 def _row(server: "ServerSummary") -> tuple[str, ...]:
-    name = f"{server.server}" if server.server < FIRST_MEMBER_ID else f"{server.server} (member)"
+    name = f"{server.server}" if server.server < FIRST_LEAF_MEMBER_ID else f"{server.server} (member)"
     return (
         printable(server.farm),
         name,

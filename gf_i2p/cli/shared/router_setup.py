@@ -6,7 +6,7 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from bridges.hosting_protocol import ServiceHosting
-from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.service_hosting import I2cpHosting
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.access import Access
@@ -77,7 +77,7 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
         return None
     control = i2pcontrol(router, secrets)
     settings = i2cp_settings(router)
-    i2cp = MetaPublisher(settings)
+    i2cp = I2cpPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
     return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf, settings)
 

@@ -61,8 +61,8 @@ class Setting:
         )
 
 
-def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters, *, in_office: bool = False) -> bool:
-    """Whether a server can publish: a quick test for servers with the common setting and without an accusation.
+def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters, *, is_publisher: bool = False) -> bool:
+    """Whether a server whose setting is that of most, and whom nobody accuses, can publish. Quick.
 
     After False, `objection` decides, and gives the reason.
     """
@@ -70,7 +70,7 @@ def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters,
     age_ms = now_ms - record.date_ms
     if age_ms > parameters.fresh_ms or not record.router_up:
         return False
-    if in_office:
+    if is_publisher:
         return -age_ms <= parameters.ahead_ms
     silent_ms = passed_ms - poster.heard_ms
     return silent_ms <= parameters.fresh_ms and silent_ms - age_ms <= parameters.ahead_ms
@@ -85,21 +85,14 @@ def objection(
     passed_ms: int,
     parameters: Parameters,
     *,
-    in_office: bool = False,
+    is_publisher: bool = False,
     excused: bool = False,
 ) -> str | None:
     """Say why a server cannot publish, or None.
 
-    Args:
-        poster: the server's records; None before the first one.
-        setting: the server's own setting.
-        most: the setting of most servers.
-        accusation: another server's report that it hears nothing of this server.
-        now_ms: farm time.
-        passed_ms: the farm's stopwatch.
-        parameters: the farm's.
-        in_office: whether the server publishes now.
-        excused: whether a clock ahead is no objection. After a silence of all, the publisher may be the first to post.
+    `setting`: its own; `most`: that of most servers. `now_ms`: farm time; `passed_ms`: the farm's stopwatch.
+    `is_publisher`: whether it publishes now.
+    `excused`: for being ahead. After a silence of the whole farm the publisher may be the first who posts.
     """
     if poster is None or now_ms is None:
         return "it has posted nothing yet"
@@ -107,13 +100,13 @@ def objection(
     if now_ms - record.date_ms > parameters.fresh_ms:
         return f"its newest record is {(now_ms - record.date_ms) / 1000:.0f} s old"
     ahead_ms = record.date_ms - now_ms
-    if not in_office:  # farm time has gone on since; after a silence of all it catches up with the publisher's clock
+    if not is_publisher:  # it has gone on since; after a silence of all farm time catches up with the publisher's
         ahead_ms += passed_ms - poster.heard_ms
     if ahead_ms > parameters.ahead_ms and not excused:
         return f"its clock is {ahead_ms / 1000:.0f} s ahead of the farm's"
-    # The first poster after a silence of all servers was not silent while the other servers' clocks catch up. For the
-    # publisher, the record's date shows its age in farm time.
-    if not in_office and poster.is_silent(passed_ms, parameters):
+    # Who posts first after a silence of all has not been silent for what the others' clocks then catch up: of the one
+    # as the publisher its date says how old its record is, by farm time.
+    if not is_publisher and poster.is_silent(passed_ms, parameters):
         return f"nothing was heard of it for {(passed_ms - poster.heard_ms) / 1000:.0f} s"
     if accusation is not None:
         return f"server {accusation.by} hears nothing of it"

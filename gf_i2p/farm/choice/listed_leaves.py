@@ -14,7 +14,7 @@ from gf_i2p.farm.choice import cost, nested_farms, tree
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster, Posters
 from gf_i2p.farm.record.destinations import META_TYPE, Leaf
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, whole
 from gf_i2p.netdb.encoding import to_base64
 
@@ -61,7 +61,7 @@ class Field:
     def _below(self, master: bytes) -> Iterator[bytes]:
         """Give the masters that servers report below a master. Members count for their own leaves only."""
         for owner, poster in self.posters.holders(master):
-            leaf = poster.leaves.get(master) if owner < FIRST_MEMBER_ID else None
+            leaf = poster.leaves.get(master) if owner < FIRST_LEAF_MEMBER_ID else None
             if leaf is not None:
                 yield from leaf.below
 

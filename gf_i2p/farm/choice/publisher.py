@@ -1,8 +1,8 @@
 """Choice of the publisher: the same answer on every server that has applied the same log.
 
-The servers that can publish (`candidates`) are ranked. An administrator's move comes first, then publishConfig "on",
-then the better score, then the lower id. A publisher keeps the office until another server has been clearly better for
-a while. A publisher that can no longer publish loses the office at once. `docs/publisher-choice.md` has all rules.
+Among those that can (`candidates`): first whom an administrator has moved publishing to, then those with publishConfig
+"on", then the better score, then the lower id. The publisher stays unless another one is clearly better for a
+while; who can no longer publish loses it at once. `docs/publisher-choice.md` tells it in whole.
 """
 
 from collections.abc import Mapping
@@ -93,7 +93,7 @@ class Standing(NamedTuple):
 
 @dataclass(slots=True)
 class Election:
-    """The present publisher. Times are of the farm's stopwatch (`Clock.passed_ms`), in ms."""
+    """Who publishes. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
 
     publisher: int | None = None
     since_ms: int = 0
@@ -108,8 +108,8 @@ class Election:
     ) -> None:
         """Choose anew. `standings`: of all servers that can publish. `told`: an administrator has just changed a rank.
 
-        With `told` a better rank wins at once. Otherwise a better rank must last for `fresh_ms`: a server that comes
-        and goes would else take the office each time.
+        Then a better rank counts at once. Otherwise a better rank counts after some time: a server that comes and goes
+        does not become the publisher each time.
         """
         if self.able.keys() != standings.keys():
             self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}

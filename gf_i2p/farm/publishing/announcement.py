@@ -7,7 +7,7 @@ lost the farm publishes nothing (DESIGN 4).
 from dataclasses import dataclass
 
 from gf_i2p.farm.choice.publisher import Branch, Choice, Entry
-from gf_i2p.farm.publishing.lease import Lease, lease_seconds
+from gf_i2p.farm.publishing.lease import PublisherLease, lease_seconds
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.versions import MAX_TAKEN_AHEAD_MS, next_version
 
@@ -95,8 +95,8 @@ def untimely(published: int, situation: Situation) -> str | None:
     )
 
 
-def covers(lease: Lease, announcement: Announcement, situation: Situation) -> bool:
-    """Whether the lease covers the time of the announcement. An older announcement must be made anew."""
+def covers(lease: PublisherLease, announcement: Announcement, situation: Situation) -> bool:
+    """Whether the lease still covers what was posted then. An older announcement is made anew."""
     return lease.covers(announcement.posted_at, situation.now, lease_seconds(situation.state.parameters))
 
 

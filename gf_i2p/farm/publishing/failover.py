@@ -16,7 +16,7 @@ from typing import Final
 
 from gf_i2p.farm.publishing.announcement import Announcement, covers, objection, version_for
 from gf_i2p.farm.publishing.effects import Close, Drain, Effects, Open
-from gf_i2p.farm.publishing.lease import LOOK_SECONDS, Lease, Right
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease, Right
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
@@ -47,8 +47,8 @@ class FailoverMachine:
 
     mode: Final = "failover"
 
-    def __init__(self, server: int, lease: Lease, progress: PublishProgress) -> None:
-        """The driver tells `lease` the commits of records, and `progress` the announcements."""
+    def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress) -> None:
+        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
         self.state = FailoverState.IDLE
         self.sessions = 0
         """Number of sessions that were opened."""

@@ -49,8 +49,8 @@ class Verdict:
     reason: str | None = None
 
 
-class Lease:
-    """The lease of one process. A new process has no lease: an earlier process' records do not count."""
+class PublisherLease:
+    """The lease of one process. It begins without one: records of an earlier process do not count."""
 
     def __init__(self) -> None:
         self._posts: deque[tuple[int, float]] = deque(maxlen=_MOST_POSTS)

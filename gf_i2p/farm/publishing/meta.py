@@ -16,7 +16,7 @@ from gf_i2p.farm.publishing.announcement import Announcement, Wanted, covers, ob
 from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Due, Given, Pace, next_due
 from gf_i2p.farm.publishing.confirmation import judge
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
-from gf_i2p.farm.publishing.lease import LOOK_SECONDS, Lease, Right, Verdict
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease, Right, Verdict
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
@@ -31,8 +31,8 @@ NO_LEAF: Final = "no leaf is up: a set without entries would make the service un
 class MetaMachine:
     """The publisher of one server. Call `step` after any change, and then do the work of the returned effects."""
 
-    def __init__(self, server: int, lease: Lease, progress: PublishProgress, *, dry_run: bool = False) -> None:
-        """The driver tells `lease` the commits of records, and `progress` the announcements."""
+    def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress, *, dry_run: bool = False) -> None:
+        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
         self.given: Given | None = None
         """Times of the last set; None while this server publishes nothing."""
         self.wanted = Wanted()

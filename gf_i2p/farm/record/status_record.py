@@ -40,9 +40,9 @@ MAX_DESTINATIONS: Final = 256
 MAX_REMOTE_ROUTERS: Final = 32
 MAX_REMOTE_DESTINATIONS: Final = 32
 MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINATIONS + 64
-"""Most lists and objects in one record."""
-FIRST_MEMBER_ID: Final = 2**31
-"""Ids from here on belong to leaf-only members, which post and have no vote."""
+"""Of lists and objects."""
+FIRST_LEAF_MEMBER_ID: Final = 2**31
+"""Ids from here on are those of members that are no servers: they post, and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
 _NOT_ASKED: Final = -1.0
 

@@ -15,8 +15,8 @@ from typing import Final
 import structlog
 
 from gf_i2p.farm.admin_entries import MAX_ENTRY_BYTES, AdminEntry
-from gf_i2p.farm.posters import MAX_MEMBER_BYTES
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, RecordError, StatusRecord
+from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, RecordError, StatusRecord
 from gf_i2p.farm.strict_json import decode_object
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.wire.entries import ValueType
@@ -93,13 +93,13 @@ class Rights:
             return None
         if record.id in servers:
             return f"{user.name} posted a status record of server {record.id}"
-        if record.id >= FIRST_MEMBER_ID:
+        if record.id >= FIRST_LEAF_MEMBER_ID:
             return f"{user.name} posted a status record of the leaf-only member {record.id}"
         return None
 
     def _objection_to_member(self, user: User, value: bytes, servers: Collection[int]) -> str | None:
-        if len(value) > MAX_MEMBER_BYTES:
-            return f"{user.name} posted a record of {len(value)} bytes: it may have {MAX_MEMBER_BYTES}"
+        if len(value) > MAX_LEAF_MEMBER_BYTES:
+            return f"{user.name} posted a record of {len(value)} bytes: it may have {MAX_LEAF_MEMBER_BYTES}"
         try:
             record = StatusRecord.parse(value)
         except RecordError as error:

@@ -7,7 +7,7 @@ An administrator also changes the membership.
 from enum import StrEnum
 from typing import Final
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import MAX_ID
 from gf_i2p.wire.log_values import ClusterServer, decode_server_id
@@ -59,16 +59,16 @@ class User:
         self.role = Role(kind)
         self.server_id: int | None = None
         self.member_id: int | None = None
-        """Id of a leaf member: `FIRST_MEMBER_ID` at least."""
+        """Id of a leaf member: `FIRST_LEAF_MEMBER_ID` at least."""
         if self.role is Role.SERVER:
             self.server_id = _id(rest, 0)
             if self.server_id is None:
                 raise ValueError(f"user {name!r} names no server: expected server-ID with a decimal id")
         elif self.role is Role.LEAF:
-            self.member_id = _id(rest, FIRST_MEMBER_ID)
+            self.member_id = _id(rest, FIRST_LEAF_MEMBER_ID)
             if self.member_id is None:
                 raise ValueError(
-                    f"user {name!r} names no leaf-only member: expected leaf-ID, the id from {FIRST_MEMBER_ID} to "
+                    f"user {name!r} names no leaf-only member: expected leaf-ID, the id from {FIRST_LEAF_MEMBER_ID} to "
                     f"{MAX_ID - 1}"
                 )
 

@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import structlog
 from structlog.contextvars import get_contextvars
 
-from gf_i2p.node.consensus.timing import Plan, Tempo
+from gf_i2p.node.consensus.timing import Plan, Timeouts
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Token
 from gf_i2p.raft.log import Log, size_of
 from gf_i2p.raft.settings import Flow, Timing
@@ -83,9 +83,9 @@ async def _refusal(leader: int, response: Response | None) -> Refused:
 class Driver:
     """The consensus of one farm in one process.
 
-    `tempo` holds the time-outs. The driver reports measurements to `tempo`, and calls `on_timing` when the time-outs
-    have changed. The driver calls `on_halt` once, when the log cannot be written or read, or a step fails. The state in
-    memory may then be wrong: the driver answers nothing any more, and the process should end.
+    The driver reports measurements to `timeouts`, and calls `on_timing` when the time-outs have changed. The driver
+    calls `on_halt` once, when the log cannot be written or read, or a step fails. The state in memory may then be
+    wrong: the driver answers nothing any more, and the process should end.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Driver:
         storage: Storage,
         *,
         bootstrap: Configuration,
-        tempo: Tempo,
+        timeouts: Timeouts,
         on_halt: Callable[[BaseException], None],
         on_timing: Callable[[Timing], None] = lambda _: None,
         flow: Flow | None = None,
@@ -104,13 +104,13 @@ class Driver:
         self._log = logger.bind(**get_contextvars(), server=server_id)
         self._on_halt = on_halt
         self._on_timing = on_timing
-        self.tempo = tempo
-        self._timing = tempo.timing
+        self.timeouts = timeouts
+        self._timing = timeouts.timing
         self._over: str | None = None
         """Why the driver takes no more input: a clause for the caller."""
         self._peers: Mapping[int, Peer] = {}
         self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
-        self._promises = Promises()
+        self._gate = DurabilityGate()
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
         self._timer_at = 0.0  # uvloop's handles do not all know their time
@@ -144,7 +144,7 @@ class Driver:
             ),
             uniform=random.SystemRandom().uniform,
             now=self._loop.time(),
-            timing=tempo.timing,
+            timing=timeouts.timing,
             flow=flow,
             snapshot=loaded.snapshot,
         )
@@ -196,14 +196,14 @@ class Driver:
             self._collect(inputs.Proposal(done, request.entries))
         else:
             self._look_at_clock()
-            self.tempo.incoming(request, self._loop.time())
+            self.timeouts.incoming(request, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Incoming(done, request))
 
     def reachable(self, peer: int, round_trip: float | None = None) -> None:
         """A connection to this server has come up. `round_trip`: seconds that a round trip of the handshake took."""
         if self._over is None:
-            self.tempo.reachable(peer, round_trip, self._loop.time())
+            self.timeouts.reachable(peer, round_trip, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Reachable(peer))
 
@@ -336,11 +336,11 @@ class Driver:
         if self._over is not None:
             return
         if response is None:
-            self.tempo.failed(tag)
+            self.timeouts.failed(tag)
             self._step(inputs.Failed(peer, tag))
         else:
             self._look_at_clock()
-            self.tempo.answered(tag, self._loop.time())
+            self.timeouts.answered(tag, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Answered(peer, tag, response))
 
@@ -379,14 +379,14 @@ class Driver:
 
     def change_plan(self, plan: Plan) -> None:
         """Use the time-outs of another plan from now on."""
-        self.tempo.plan = plan
+        self.timeouts.plan = plan
         self._adopt_timing()
         if self._timer is not None:
             self._arm()
 
     def _adopt_timing(self) -> None:
         """Pass the time-outs on when measurements have changed them."""
-        timing = self.tempo.timing
+        timing = self.timeouts.timing
         if timing != self._timing:
             self._timing = self.core.timing = timing
             self.core.redraw(self._loop.time())
@@ -406,7 +406,7 @@ class Driver:
         """Check whether this process stood still: input that waited meanwhile may come before the timer."""
         now = self._loop.time()
         if now > self.core.deadline + self.core.timing.election_min:
-            self.tempo.stood_still(now)
+            self.timeouts.stood_still(now)
 
     def _tick(self) -> None:
         self._timer = None
@@ -434,7 +434,7 @@ class Driver:
             self._on_halt(error)
 
     def _stored(self, number: int) -> None:
-        for item in self._promises.stored(number):
+        for item in self._gate.stored(number):
             self._release(item)
         if self._over is None:
             self._step(inputs.Stored(number))
@@ -476,11 +476,11 @@ class Driver:
         self._look_at_contacts()
 
     def _look_at_servers(self) -> None:
-        """Tell `tempo` when the servers of the farm have changed."""
+        """Tell `timeouts` when the servers of the farm have changed."""
         servers = {server.id for server in self.core.configuration.servers}
         if servers and servers != self._servers:  # a newcomer knows no servers yet
             self._servers = servers
-            self.tempo.change_servers(servers - {self.core.id})
+            self.timeouts.change_servers(servers - {self.core.id})
             self._adopt_timing()
 
     def _look_at_contacts(self) -> None:
@@ -494,7 +494,7 @@ class Driver:
     def _perform(self, effects: Effects) -> None:
         if effects.write is not None:
             self._writer.submit(effects.write)
-        for item in self._promises.take(effects):
+        for item in self._gate.take(effects):
             self._release(item)
         for token in effects.dropped:
             self._tell(token, None)
@@ -513,7 +513,7 @@ class Driver:
         if isinstance(item, Reply):
             self._tell(item.token, item.response)
             return
-        self.tempo.sent(item, self._loop.time())
+        self.timeouts.sent(item, self._loop.time())
         done = partial(self._answered, item.peer, item.tag)
         peer = self._peers.get(item.peer)
         try:

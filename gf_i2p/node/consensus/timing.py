@@ -145,7 +145,7 @@ class _Flight(NamedTuple):
     """Length of the silence that the request ended, when the silence had the full length."""
 
 
-class _Office:
+class _LeaderTerm:
     """A leader's measurements in one term."""
 
     def __init__(self, term: int) -> None:
@@ -199,7 +199,7 @@ class _Office:
         return shortest if self._shown else 0.0
 
 
-class Tempo:
+class Timeouts:
     """The time-outs of one node, and the measurements behind them.
 
     The driver reports each message sent or heard to this object first, and then to the core. So the measurement
@@ -222,7 +222,7 @@ class Tempo:
         self._flights: dict[int, _Flight] = {}  # by tag
         self._bulk: Counter[int] = Counter()  # by peer, requests with entries on the way
         self._heard: dict[int, tuple[int, float]] = {}  # by leader, its term, and when it was last heard in it
-        self._office: _Office | None = None
+        self._leader_term: _LeaderTerm | None = None
         self._adapt()
 
     @property
@@ -248,8 +248,8 @@ class Tempo:
         self._others = len(self._peers)
         self._majority = majority(self._others + 1)
         self._trips = {peer: trips for peer, trips in self._trips.items() if peer in self._peers}
-        if self._office is not None:
-            self._office.keep(self._peers)
+        if self._leader_term is not None:
+            self._leader_term.keep(self._peers)
         self._adapt()
 
     def _counts(self, peer: int) -> bool:
@@ -266,8 +266,8 @@ class Tempo:
         self._now = now
         if round_trip is not None:
             self._handshakes[peer] = round_trip
-        if self._office is not None and self._counts(peer):
-            self._office.reached(peer)
+        if self._leader_term is not None and self._counts(peer):
+            self._leader_term.reached(peer)
         self._adapt()
 
     def incoming(self, request: Request, now: float) -> None:
@@ -275,8 +275,8 @@ class Tempo:
         if request.type is not MessageType.APPEND_ENTRIES_REQUEST:
             return
         self._now = now
-        if self._office is not None and request.term > self._office.term:
-            self._office = None
+        if self._leader_term is not None and request.term > self._leader_term.term:
+            self._leader_term = None
             self._adapt_at = now
         # An old leader counts, too: if a silence deposed that leader, the length of the silence is known now.
         term, at = self._heard.get(request.source, (None, now))
@@ -293,10 +293,10 @@ class Tempo:
         term = silence = None
         if request.type is MessageType.APPEND_ENTRIES_REQUEST and self._counts(peer):
             term = request.term
-            if self._office is None or self._office.term != term:
-                self._office = _Office(term)
+            if self._leader_term is None or self._leader_term.term != term:
+                self._leader_term = _LeaderTerm(term)
                 self._adapt_at = now
-            silence = self._office.speaks(peer, now)
+            silence = self._leader_term.speaks(peer, now)
             if bulk or silence < 0.9 * self.timing.heartbeat:
                 silence = None
         measured = not bulk and not self._bulk[peer] and self._counts(peer)
@@ -306,7 +306,7 @@ class Tempo:
 
     def answered(self, tag: int, now: float) -> None:
         """Note the answer to the request with this tag."""
-        flight, office = self._landed(tag), self._office
+        flight, leader_term = self._landed(tag), self._leader_term
         if flight is None:
             return
         self._now = now
@@ -317,17 +317,17 @@ class Tempo:
                 self._trips[flight.peer] = RoundTrips(self._plan.limits.memory)
             self._trips[flight.peer].add(now - flight.sent_at, now)
             self._adapt_at = now
-        if office is not None and office.term == flight.term:
+        if leader_term is not None and leader_term.term == flight.term:
             if flight.silence is not None:
-                office.show(flight.peer, flight.silence, now)
-            self._silent(office.hears(flight.peer, now))
+                leader_term.show(flight.peer, flight.silence, now)
+            self._silent(leader_term.hears(flight.peer, now))
         self._adapt_in_time()
 
     def failed(self, tag: int) -> None:
         """Note that the request with this tag gets no answer, because the connection is gone."""
-        flight, office = self._landed(tag), self._office
-        if flight is not None and office is not None and office.term == flight.term:
-            office.lost(flight.peer)
+        flight, leader_term = self._landed(tag), self._leader_term
+        if flight is not None and leader_term is not None and leader_term.term == flight.term:
+            leader_term.lost(flight.peer)
 
     def _landed(self, tag: int) -> _Flight | None:
         flight = self._flights.pop(tag, None)
@@ -371,8 +371,8 @@ class Tempo:
             least = limits.first if len(handshakes) >= self._others else limits.unconnected
             handshake = max(handshakes.values(), default=0.0)
         heartbeat = floor.heartbeat
-        if self._office is not None:
-            shown = self._office.shown(self._now - limits.memory / 2)
+        if self._leader_term is not None:
+            shown = self._leader_term.shown(self._now - limits.memory / 2)
             wanted = min(TRIPS_PER_HEARTBEAT * trip, RISE * shown)
             heartbeat = _clamp(wanted, floor.heartbeat, ceiling.heartbeat)
         shortest = _clamp(

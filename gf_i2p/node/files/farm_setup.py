@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
@@ -122,11 +122,11 @@ def new_password() -> str:
 
 
 def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
-    """Make keys, certificate and password, and without an endpoint an address inside I2P. Raises `ConfigError`."""
-    if server_id >= FIRST_MEMBER_ID:
+    """Make keys, certificate and password; without an endpoint an address inside I2P, too. Raises `ConfigError`."""
+    if server_id >= FIRST_LEAF_MEMBER_ID:
         raise ConfigError(
-            f"server {server_id}: ids from {FIRST_MEMBER_ID} on are those of leaf-only members; give the server a "
-            "smaller id"
+            f"server {server_id}: ids from {FIRST_LEAF_MEMBER_ID} on are those of leaf-only members; give a server a "
+            "smaller one"
         )
     if endpoint is None:
         keys = DestinationKeys.generate()

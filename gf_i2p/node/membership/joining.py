@@ -44,7 +44,7 @@ class Joiner:
         """Ask until this server is a member, or return at once when it has been one."""
         core = self._driver.core
         search = Backoff(floor=SOON_SECONDS, ceiling=AGAIN_SECONDS)
-        while not core.was_member:
+        while not core.was_voter:
             link = await self._leader()
             if link is None:
                 self._note(NOBODY_FOUND)
@@ -54,7 +54,7 @@ class Joiner:
                 self._note(await self._ask(*link))
                 doublings = self._accepted - 1 if self._accepted > accepted_before else 0
                 await asyncio.sleep(min(AGAIN_SECONDS * 2**doublings, AGAIN_MOST_SECONDS))
-        if core.is_member:
+        if core.is_voter:
             self._log.info("this server belongs to the farm now")
 
     async def _leader(self) -> tuple[int, Peer] | None:

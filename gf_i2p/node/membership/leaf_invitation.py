@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
@@ -30,17 +30,17 @@ ACCEPT_FILE: Final = "accept-leaf-{id}.toml"
 _CA_FILE: Final = "ca.pem"
 
 
-class MemberTable(Table):
+class LeafMemberTable(Table):
     """The invited leaf member."""
 
-    id: Annotated[int, Field(ge=FIRST_MEMBER_ID, le=MAX_SERVER_ID)]
+    id: Annotated[int, Field(ge=FIRST_LEAF_MEMBER_ID, le=MAX_SERVER_ID)]
 
 
 class LeafInvitation(Table):
     """The description of a leaf member for the servers of the farm."""
 
     cluster: str
-    member: MemberTable
+    member: LeafMemberTable
     user: UserTable
 
 
@@ -97,8 +97,8 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
     known = members_of(secrets)
     if member is None:
         member = _free_id({*known, *(server.id for server in config.servers)})
-    if not FIRST_MEMBER_ID <= member <= MAX_SERVER_ID:
-        raise ConfigError(f"a leaf-only member's id is from {FIRST_MEMBER_ID} to {MAX_SERVER_ID}, not {member}")
+    if not FIRST_LEAF_MEMBER_ID <= member <= MAX_SERVER_ID:
+        raise ConfigError(f"a leaf-only member's id is from {FIRST_LEAF_MEMBER_ID} to {MAX_SERVER_ID}, not {member}")
     if member in known or any(server.id == member for server in config.servers):
         raise ConfigError(f"{member} is known already in {existing}: choose another id")
     user, cluster = user_of(member), config.node.cluster
@@ -133,10 +133,10 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
 
 def _free_id(taken: set[int]) -> int:
     """Return the id above all taken ids, so that no id returns soon; at the end of the range, the lowest free id."""
-    above = max((each for each in taken if each >= FIRST_MEMBER_ID), default=FIRST_MEMBER_ID - 1) + 1
+    above = max((each for each in taken if each >= FIRST_LEAF_MEMBER_ID), default=FIRST_LEAF_MEMBER_ID - 1) + 1
     if above <= MAX_SERVER_ID:
         return above
-    return next(each for each in range(FIRST_MEMBER_ID, MAX_SERVER_ID + 1) if each not in taken)
+    return next(each for each in range(FIRST_LEAF_MEMBER_ID, MAX_SERVER_ID + 1) if each not in taken)
 
 
 def is_one(file: Path) -> bool:

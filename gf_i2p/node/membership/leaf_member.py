@@ -12,7 +12,7 @@ from bridges.protocol import RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.record.status_record import Config, Leaf, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address
-from gf_i2p.node.report.router_question import Question
+from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
@@ -44,7 +44,7 @@ def patient() -> Backoff:
     return Backoff(floor=_REDIAL_FLOOR, ceiling=_REDIAL_CEILING)
 
 
-class Poster(Protocol):
+class LogClient(Protocol):
     """Posts a record to the farm's log: `gf_i2p.transport.client.farm_client.FarmClient`."""
 
     async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
@@ -53,7 +53,7 @@ class Poster(Protocol):
 
 
 @dataclass(slots=True)
-class MemberReport:
+class LeafMemberReport:
     """The status of a leaf member's process. Times in ms since the epoch; None: never, or nothing."""
 
     id: int
@@ -88,11 +88,11 @@ class LeafMember:
         self,
         member: int,
         cluster: str,
-        poster: Poster,
+        poster: LogClient,
         bridge: RouterBridge,
         *,
         look_seconds: float,
-        tell: Callable[[MemberReport], None],
+        tell: Callable[[LeafMemberReport], None],
         interval: float = INTERVAL_SECONDS,
         pause: Backoff | None = None,
         why: Callable[[], str | None] = lambda: None,
@@ -102,7 +102,7 @@ class LeafMember:
         `tell` is called after each post, and with news meanwhile. `why` returns the clause that says what a post waits
         for.
         """
-        self.report = MemberReport(member, cluster, _now_ms())
+        self.report = LeafMemberReport(member, cluster, _now_ms())
         self._poster = poster
         self._bridge = bridge
         self._look_seconds = look_seconds
@@ -110,8 +110,8 @@ class LeafMember:
         self._why = why
         self._interval = interval
         self._pause = pause or Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
-        self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS)
-        self._leaf: Question[Leaf | None] = Question(self._ask_leaf, seconds=LEAF_SECONDS)
+        self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(self._ask_router, seconds=ROUTER_SECONDS)
+        self._leaf: RouterQuestion[Leaf | None] = RouterQuestion(self._ask_leaf, seconds=LEAF_SECONDS)
         self._log = logger.bind(member=member)
 
     async def run(self) -> None:

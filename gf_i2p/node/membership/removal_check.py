@@ -23,7 +23,7 @@ LOOK_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 60.0
 
 
-class Outsider:
+class RemovalCheck:
     """Asks the other servers for the Configuration while this server has no leader."""
 
     def __init__(
@@ -52,16 +52,16 @@ class Outsider:
         core = self._driver.core
         if self.told is not None and self._newest is not None and core.leader == NOBODY:
             return self._newest.servers
-        knows = not core.is_member and core.configuration.log_index <= core.commit
-        return core.configuration.servers if core.was_member and knows else None
+        knows = not core.is_voter and core.configuration.log_index <= core.commit
+        return core.configuration.servers if core.was_voter and knows else None
 
     async def run(self) -> None:
         """Check at intervals until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             core = self._driver.core
-            knows = not core.is_member and core.configuration.log_index <= core.commit
-            if core.leader != NOBODY or knows or not core.was_member:
+            knows = not core.is_voter and core.configuration.log_index <= core.commit
+            if core.leader != NOBODY or knows or not core.was_voter:
                 self.told = None
             elif self.told is None:
                 await self._ask()
@@ -70,7 +70,7 @@ class Outsider:
         core = self._driver.core
         # While this server is in its own Configuration, only a newer one is news. When it is not, the same one
         # tells enough, if the farm goes on with it.
-        news = core.configuration.log_index + core.is_member
+        news = core.configuration.log_index + core.is_voter
         answers = await ask_around(
             self._transport, self._others(), self._cluster, newer_than=news - 1, seconds=ASK_SECONDS
         )

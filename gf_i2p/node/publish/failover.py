@@ -24,7 +24,7 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.machine_loop import MachineLoop
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.report.reporter import Reporter
-from gf_i2p.node.report.service_watch import TargetWatch
+from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.view import FarmView
 
 logger = structlog.get_logger()
@@ -42,7 +42,7 @@ class FailoverPublisher:
         reporter: Reporter,
         hosting: ServiceHosting,
         keys: KeysWatch,
-        target: TargetWatch,
+        target: ServiceWatch,
         *,
         http: bool = False,
         options: Mapping[str, str] | None = None,

@@ -34,8 +34,8 @@ def state_of(saved: SavedSnapshot) -> FarmState:
 
 
 async def of_running(node: Node) -> SavedSnapshot | None:
-    """Make a snapshot of all entries that this node knows to be committed; None when there are none."""
-    view, core = node.member.view, node.driver.core
+    """Make a snapshot of all that is committed as far as this node knows; None when that is nothing."""
+    view, core = node.farm_tasks.view, node.driver.core
     await view.reaches(core.applicable)
     while view.applied < core.log.base:  # a received snapshot has replaced the log meanwhile
         await view.reaches(core.applicable)
@@ -90,13 +90,13 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
         [(at, Configuration.decode(value)) for at, value in loaded.configurations],
     )
     sure = max(first, exported_up_to(directory / HISTORY_DIRECTORY, config.node.cluster, config.node.id))
-    alone = len(configurations.members) == 1
+    alone = len(configurations.voters) == 1
     return SavedSnapshot(
         config.node.cluster,
         config.node.id,
         reached=loaded.hard_state.term,
         saved_ms=_now_ms(),
-        committed=index if alone and configurations.members[0] == config.node.id else min(sure, index),
+        committed=index if alone and configurations.voters[0] == config.node.id else min(sure, index),
         snapshot=Snapshot(index, term_at(loaded.terms, index), configurations.current, state.encode()),
     )
 

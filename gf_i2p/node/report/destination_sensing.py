@@ -31,7 +31,7 @@ LEAST_PAUSE: Final = 20.0
 _STORE_TYPES: Final = {"meta": 7, "failover": 3}
 
 
-class Sensing:
+class DestinationSensing:
     """Tries one destination after the other, until cancelled."""
 
     def __init__(

@@ -30,7 +30,7 @@ def patience(timing: Timing) -> float:
     return max(HEARTBEATS * timing.heartbeat, timing.election_min, LEAST_SECONDS)
 
 
-class Hearing:
+class FailureDetector:
     """Checks the servers' silences while this server leads, and has the reporter post changes."""
 
     def __init__(

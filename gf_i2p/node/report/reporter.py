@@ -14,7 +14,7 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p import __version__
-from gf_i2p.farm.publishing.lease import Lease
+from gf_i2p.farm.publishing.lease import PublisherLease
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord, router_numbers
@@ -24,8 +24,8 @@ from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.clock import awake_or_not
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.report.nested_leaf import LeafFarm
-from gf_i2p.node.report.router_question import Question
+from gf_i2p.node.report.leaf_farm import LeafFarm
+from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
@@ -81,7 +81,7 @@ class Reporter:
         self.publish_config = publish_config
         self.progress = PublishProgress(self.changed)
         """Progress of the newest set; kept by the publisher."""
-        self.lease = Lease()
+        self.lease = PublisherLease()
         """The lease, from committed records: whether this server may publish."""
         self.on_committed: list[Callable[[], None]] = []
         """Each is called when a record of this server is committed."""
@@ -111,8 +111,12 @@ class Reporter:
         self._resignation = asyncio.Event()
         self._leaf_farm = leaf_farm
         self._clock = clock
-        self._router: Question[dict[str, Any]] = Question(self._ask_router, seconds=ROUTER_SECONDS, heard=self._heard)
-        self._leaf: Question[Leaf | None] = Question(self._ask_leaf, seconds=LEAF_SECONDS, heard=self._heard)
+        self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
+            self._ask_router, seconds=ROUTER_SECONDS, heard=self._heard
+        )
+        self._leaf: RouterQuestion[Leaf | None] = RouterQuestion(
+            self._ask_leaf, seconds=LEAF_SECONDS, heard=self._heard
+        )
         self._asked = False
         self._news = asyncio.Event()
         self._posted_at = float("-inf")  # monotonic

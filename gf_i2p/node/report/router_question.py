@@ -13,7 +13,7 @@ logger = structlog.get_logger()
 T = TypeVar("T")
 
 
-class Question(Generic[T]):
+class RouterQuestion(Generic[T]):
     """One question, asked repeatedly."""
 
     def __init__(

@@ -15,7 +15,7 @@ MISSED: Final = 2
 """Tries in a row that must fail once the service has answered: a quick restart of the service costs nothing."""
 
 
-class TargetWatch:
+class ServiceWatch:
     """Connects at intervals, and hangs up. `run` does so until cancelled."""
 
     def __init__(self, place: tuple[str, int], *, on_change: Callable[[], None] = lambda: None) -> None:

@@ -17,7 +17,7 @@ def administration(node: Node) -> dict[str, Any]:
 
     "leader" and "membership" are as in the status.
     """
-    core, view = node.driver.core, node.member.view
+    core, view = node.driver.core, node.farm_tasks.view
     return {
         "cluster": node.cluster,
         "id": core.id,
@@ -45,7 +45,7 @@ def described(state: FarmState) -> dict[str, Any]:
             for server in sorted(state.servers)
         ],
         "leaves": _leaves(state),
-        "members": [_member(state, member, record) for member, record in sorted(state.members.items())],
+        "members": [_member(state, member, record) for member, record in sorted(state.leaf_members.items())],
         "parameters": _parameters(said),
         "sensed": [told.described() for told in said.sensing.all()],
         "log": [made.encode() for made in said.log],
@@ -57,7 +57,7 @@ def _leaves(state: FarmState) -> list[dict[str, Any]]:
     said, choice = state.administration, state.choice
     listed = {entry.hash: entry for entry in choice.listed}
     found: dict[bytes, dict[str, Any]] = {}
-    for owner, record in [*sorted(state.records.items()), *sorted(state.members.items())]:
+    for owner, record in [*sorted(state.records.items()), *sorted(state.leaf_members.items())]:
         for leaf in record.leaves:
             each = found.setdefault(leaf.hash, _leaf(leaf.hash))
             each["owners"].append(owner)

@@ -18,18 +18,19 @@ def status(node: Node, started: float) -> dict[str, Any]:
     """Describe the node as far as it knows; needs neither leader nor quorum.
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
-    `round_trip` has p50, p99 and the number of samples, null without measurements; `silence` has the leader's usual
-    and longest silence. `history` has the index up to which entries are exported. `reload` has the result of the last
-    SIGHUP, null without one. `connections` are those of the listener, for all farms that share it. `healthy` means:
-    there is a leader, this node reaches a majority, and this server has not been removed.
+    `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
+    leader's silences are in general and at most. `history` has the index up to which entries are exported. `reload`
+    tells what came of the last SIGHUP, null when there was none. `connections` are those of the listener: of all farms
+    that share the listener. `healthy` means: there is a leader, from here a majority can be reached, and this server
+    has not been removed.
     """
-    core, tempo, counters = node.driver.core, node.driver.tempo, node.server.counters
+    core, timeouts, counters = node.driver.core, node.driver.timeouts, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
     servers = []
     for server_id, endpoint in endpoints.items():
         link = node.links.get(server_id)
         match = core.match.get(server_id)
-        trip = tempo.round_trip(server_id)
+        trip = timeouts.round_trip(server_id)
         servers.append(
             {
                 "id": server_id,
@@ -71,29 +72,29 @@ def status(node: Node, started: float) -> dict[str, Any]:
             "applied": core.applicable,
         },
         "timing": {
-            "profile": tempo.plan.profile,
+            "profile": timeouts.plan.profile,
             **_rounded(asdict(core.timing)),
-            "silence": _rounded({"usual": tempo.silences.usual, "worst": tempo.silences.worst}),
+            "silence": _rounded({"usual": timeouts.silences.usual, "worst": timeouts.silences.worst}),
         },
         "servers": servers,
         "i2p": _i2p(node),
-        "farm": farm_status(node.member),
-        "history": None if node.member.exporter is None else {"exported": node.member.exporter.durable_index},
+        "farm": farm_status(node.farm_tasks),
+        "history": None if node.farm_tasks.exporter is None else {"exported": node.farm_tasks.exporter.durable_index},
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
 
 
 def membership_of(node: Node) -> str:
-    """See `membership`; "removed" also when only other servers have said so."""
-    return "removed" if node.outsider.told is not None else membership(node.driver.core)
+    """See `membership`; "removed" also when only other servers have told us."""
+    return "removed" if node.removal_check.told is not None else membership(node.driver.core)
 
 
 def membership(core: Core) -> str:
     """Return a server's place in its farm: "member", "joining", "leaving" (not yet committed) or "removed"."""
     configuration = core.configuration
-    if core.is_member:
+    if core.is_voter:
         return "member"
-    if not core.was_member:
+    if not core.was_voter:
         return "joining"
     return "removed" if configuration.log_index <= core.commit else "leaving"
 
@@ -114,13 +115,13 @@ def explanation(node: Node) -> dict[str, Any]:
 
     "this" is this server's part, as in its status, and so are "leader" and "membership".
     """
-    state, core = node.member.view.state, node.driver.core
+    state, core = node.farm_tasks.view.state, node.driver.core
     return {
         "id": core.id,
         "leader": None if core.leader == NOBODY else core.leader,
         "membership": membership_of(node),
-        "applied": node.member.view.applied,
+        "applied": node.farm_tasks.view.applied,
         "farm": explain(state),
         "lines": lines(state),
-        "this": farm_status(node.member),
+        "this": farm_status(node.farm_tasks),
     }

@@ -3,12 +3,12 @@
 from typing import Any
 
 from gf_i2p.netdb.encoding import to_b32_address
-from gf_i2p.node.farm_tasks import Member
+from gf_i2p.node.farm_tasks import FarmTasks
 from gf_i2p.node.publish.keys_watch import KeysWatch
 
 
-def farm_status(member: Member) -> dict[str, Any]:
-    """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
+def farm_status(member: FarmTasks) -> dict[str, Any]:
+    """Describe who publishes what, as this node's log has it, and what this node does about it.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
     chosen publisher. For the words in "publishing", see `farm/publishing/progress.py`.
@@ -47,8 +47,8 @@ def _keys(watch: KeysWatch) -> dict[str, Any]:
     }
 
 
-def _trouble_with_keys(member: Member) -> list[str]:
-    """Return the trouble with the keys, unless the publisher reports the same."""
+def _trouble_with_keys(member: FarmTasks) -> list[str]:
+    """What is the matter with the keys, unless the publisher says the same."""
     trouble = None if member.keys is None else member.keys.trouble
     said = None if member.publisher is None else member.publisher.trouble
     return [] if trouble is None or trouble == said else [trouble]

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice.publisher import Branch, Entry
 from gf_i2p.farm.parameters import NAMES, Parameters
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.state import FarmState, read_entry
 
 SERVERS: Final = "servers"
@@ -113,18 +113,18 @@ class Run:
         """Return whether the publisher or mode has changed since the last look, and whether the set has."""
         state = self.state
         publisher, mode = state.publisher, state.mode
-        office = publisher != self.publisher or mode != self.mode
-        if office:
+        publisher_changed = publisher != self.publisher or mode != self.mode
+        if publisher_changed:
             self.publisher, self.mode = publisher, mode
         # A listing makes a new dict at each look, also when a parameter changes on which branches depend.
         if state.listing.listed is self._listed:
-            return office, False
+            return publisher_changed, False
         self._listed = state.listing.listed
         entries, branches = state.entries()
         listing = entries != self.entries or branches != self.branches
         if listing:
             self.entries, self.branches = entries, branches
-        return office, listing
+        return publisher_changed, listing
 
 
 class Watcher(Protocol):
@@ -139,7 +139,7 @@ class Watcher(Protocol):
     def heard(self, record: StatusRecord) -> None:
         """A server or member of the farm has posted. Called before any run has taken in the record."""
 
-    def decided(self, run: int, *, office: bool, listing: bool, told: bool) -> None:
+    def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
         """A run has another publisher (or mode), or another set. `told`: an administrator's entry is the cause."""
 
 
@@ -229,16 +229,16 @@ class Replay:
     def _look(self, *, told: bool) -> list[int]:
         decided: list[int] = []
         for number, run in enumerate(self.runs):
-            office, listing = run.look()
-            if office or listing:
+            publisher_changed, listing = run.look()
+            if publisher_changed or listing:
                 decided.append(number)
                 if self._watcher is not None:
-                    self._watcher.decided(number, office=office, listing=listing, told=told)
+                    self._watcher.decided(number, publisher_changed=publisher_changed, listing=listing, told=told)
         return decided
 
     def _hear(self, record: StatusRecord) -> None:
         servers = self.runs[0].state.servers
-        if record.id < FIRST_MEMBER_ID and record.id not in servers:
+        if record.id < FIRST_LEAF_MEMBER_ID and record.id not in servers:
             if self._exact or self._servers_seen:
                 return
             self._configure((*servers, record.id), guessed=True)

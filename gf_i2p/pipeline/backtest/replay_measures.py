@@ -14,7 +14,7 @@ from gf_i2p.farm.choice.candidates import OFF, PUBLISHES, Setting
 from gf_i2p.farm.choice.cost import WORST
 from gf_i2p.farm.farm_time import Clock
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.posters import MAX_MEMBERS
+from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.pipeline.backtest.replay import Replay, Row, Run
 
@@ -30,7 +30,7 @@ SETTLE_MS: Final = 2 * SILENT_MS
 BALANCE_MS: Final = 300_000
 """Time between two looks at the balance."""
 DAY_MS: Final = 86_400_000
-MOST_SEEN: Final = 2 * MAX_MEMBERS
+MOST_SEEN: Final = 2 * MAX_LEAF_MEMBERS
 """Posters that are remembered: the latest ones."""
 
 
@@ -203,10 +203,10 @@ class Measure:
         if is_server:
             self._judge_server(poster, now, well=able and not silent)
 
-    def decided(self, run: int, *, office: bool, listing: bool, told: bool) -> None:
+    def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
         """See `replay.Watcher`."""
         found, tally = self._runs[run], self._tallies[run]
-        if office and found.publisher is not None:
+        if publisher_changed and found.publisher is not None:
             old, tally.publisher = tally.publisher, found.publisher
             if old is not None and old != found.publisher and self._counts:
                 tally.changes += 1

@@ -14,7 +14,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.farm.choice.candidates import PUBLISHES
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.pipeline.days import HOUR_MS
 from gf_i2p.pipeline.health.anomalies import LEAST_WATCHED_MS
 from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, reports
@@ -108,7 +108,7 @@ def changes(found: "DataFrame", standing: "DataFrame") -> "DataFrame":
 def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
     """Give for each farm and server the possible alerts: `alert`, whether it `begins` or `ends`, `value`, `text`."""
     each = _servers(entries, limits)
-    name = fn.when(fn.col("server") < FIRST_MEMBER_ID, "server ").otherwise("member ")
+    name = fn.when(fn.col("server") < FIRST_LEAF_MEMBER_ID, "server ").otherwise("member ")
     who = fn.concat(name, fn.col("server").cast("string"))
     gone = ~fn.col("belongs")
     silent_ms, share = fn.col("at_ms") - fn.col("last_ms"), fn.col("availability")
@@ -234,6 +234,6 @@ def _belongs() -> "Column":
     server = fn.col("server")
     return (
         fn.col("configured").isNull()
-        | (server >= FIRST_MEMBER_ID)
+        | (server >= FIRST_LEAF_MEMBER_ID)
         | fn.coalesce(fn.array_contains("configured", server), fn.lit(False))
     )

@@ -24,7 +24,7 @@ from gf_i2p.pipeline.read.survey import LISTED, listed
 from gf_i2p.pipeline.stream.alerts import EVENTS, MAX_EVENTS, Limits
 from gf_i2p.pipeline.stream.batch import BATCH, Taking, batches_root, ending_path, figures_path, stream_root
 from gf_i2p.pipeline.stream.history_source import DEFAULT_BYTES, FORMAT, HistorySource
-from gf_i2p.pipeline.stream.silent_farms import Silence
+from gf_i2p.pipeline.stream.silent_farms import SilentFarms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -161,7 +161,7 @@ class _Run:
         self._check(exports)
         self._told_ms = self._last_event() if self.options.noticed_ms is None else self.options.noticed_ms
         self._tell_events()
-        self._silence = Silence(
+        self._silence = SilentFarms(
             self.spark, self.lake, stream_root(self.lake), self.options.limits.farm_silent_ms, self._clock_ms
         )
         query = self._start(exports)

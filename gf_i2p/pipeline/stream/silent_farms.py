@@ -29,7 +29,7 @@ _DAYS: Final = 2
 """Number of a farm's last days in which its newest record is looked for: the very last day may have no record."""
 
 
-class Silence:
+class SilentFarms:
     """Knows when farms were last heard, and notes in the lake when a farm falls silent or is heard again."""
 
     def __init__(

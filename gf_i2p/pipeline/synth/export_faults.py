@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, Life
+from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthLife
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import packed_name, plain_name
 
@@ -42,7 +42,7 @@ class _Line:
         return json.dumps(found, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
-def write_faults(directory: Path, life: Life, began_ms: int) -> dict[str, Any]:
+def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, Any]:
     """Write the farm's exports into a new directory; return the facts about them. Raises `OSError`.
 
     `entries`: number of different entries that can be read. `misfits`: indexes of entries that nobody should believe,
@@ -97,7 +97,7 @@ def write_faults(directory: Path, life: Life, began_ms: int) -> dict[str, Any]:
     }
 
 
-def _line(life: Life, index: int, began_ms: int) -> _Line:
+def _line(life: SynthLife, index: int, began_ms: int) -> _Line:
     entry = life.entries[index - 1]
     record: dict[str, Any] | None = None
     if entry.kind != "servers":

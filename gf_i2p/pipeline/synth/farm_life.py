@@ -13,15 +13,15 @@ from random import Random
 from typing import Any, Final
 
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
 from gf_i2p.simulator.facts import Members
-from gf_i2p.simulator.life.farm import BEGAN_MS, Brain
-from gf_i2p.simulator.life.plan import BRAIN_FAULTS, CALM, BrainPlan
-from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, LeafTruth, Poster
+from gf_i2p.simulator.life.farm import BEGAN_MS, FarmLife
+from gf_i2p.simulator.life.plan import BRAIN_FAULTS, CALM, LifePlan
+from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import record_line
 
-__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Entry", "Incident", "Life", "Shape", "live"]
+__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Entry", "Incident", "Shape", "SynthLife", "live"]
 
 DAY_SECONDS: Final = 86_400.0
 FAULT_GAP: Final = 1_800.0
@@ -89,7 +89,7 @@ class Incident:
 
 
 @dataclass(slots=True)
-class Life:
+class SynthLife:
     """A day of a farm, or the beginning of one."""
 
     shape: Shape
@@ -106,13 +106,13 @@ class Life:
         return self.entries[-1].term
 
 
-def live(shape: Shape, seed: int, *, hours: float = 24.0) -> Life:
+def live(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
     """Let a farm live for so many hours, at least 0.5, from midnight on. The same arguments give the same life."""
     assert hours >= 0.5
-    brain = _Brain(_plan(shape, seed, hours), shape)
-    brain.run()
-    life = Life(shape, seed, incidents=brain.incidents, faults=dict(sorted(brain.counts.items())))
-    for value, (seconds, term, leader, errors) in zip(brain.log, brain.stamps, strict=True):
+    simulated = _SimulatedLife(_plan(shape, seed, hours), shape)
+    simulated.run()
+    life = SynthLife(shape, seed, incidents=simulated.incidents, faults=dict(sorted(simulated.counts.items())))
+    for value, (seconds, term, leader, errors) in zip(simulated.log, simulated.stamps, strict=True):
         if isinstance(value, tuple):
             life.entries.append(Entry(seconds, term, leader, "servers", b"", value, errors))
         else:
@@ -120,18 +120,18 @@ def live(shape: Shape, seed: int, *, hours: float = 24.0) -> Life:
             assert line.startswith(_HEAD)
             kind = "admin" if b'"action":' in value else "status"
             life.entries.append(Entry(seconds, term, leader, kind, line[len(_HEAD) : -_TAIL], (), errors))
-    life.away = brain.absences()
+    life.away = simulated.absences()
     return life
 
 
-def _plan(shape: Shape, seed: int, hours: float) -> BrainPlan:
+def _plan(shape: Shape, seed: int, hours: float) -> LifePlan:
     rng = Random(f"synth plan {shape} {seed}")  # noqa: S311 -- everything here must be repeatable, and keeps no secret
     minority = (shape.servers - 1) // 2
     wrong = rng.sample(range(1, shape.servers + 1), rng.randint(0, min(minority, 1)))
-    return BrainPlan(
+    return LifePlan(
         seed=seed,
         servers=shape.servers,
-        members=tuple(range(FIRST_MEMBER_ID, FIRST_MEMBER_ID + shape.members)),
+        members=tuple(range(FIRST_LEAF_MEMBER_ID, FIRST_LEAF_MEMBER_ID + shape.members)),
         leaves=shape.leaves,
         odd="",
         wrong=tuple(wrong),
@@ -144,10 +144,10 @@ def _plan(shape: Shape, seed: int, hours: float) -> BrainPlan:
     )
 
 
-class _Brain(Brain):
+class _SimulatedLife(FarmLife):
     """A farm's life that notes time, term and leader of each entry."""
 
-    def __init__(self, plan: BrainPlan, shape: Shape) -> None:
+    def __init__(self, plan: LifePlan, shape: Shape) -> None:
         self.stamps: list[tuple[float, int, int, tuple[int, ...]]] = []
         self.incidents: list[Incident] = []
         self._term = 1
@@ -179,10 +179,10 @@ class _Brain(Brain):
         if self._elects and not self.leaderless:
             self._elects = False
             self._term += self._chance.choice(_STEPS)
-            working = [node.id for node in self.servers if node.works and node.id in self.watch.ledger.servers]
+            working = [node.id for node in self.servers if node.works and node.id in self.checker.ledger.servers]
             if self._leader not in working and working:
                 self._leader = self._chance.choice(working)
-            self.commit(tuple(self.watch.ledger.servers))
+            self.commit(tuple(self.checker.ledger.servers))
         errors = tuple(node.error_ms for node in self.servers)
         self.stamps.append((self.events.now, self._term, self._leader or 1, errors))
         return super().commit(value)
@@ -207,7 +207,7 @@ class _Brain(Brain):
 
 
 @dataclass(slots=True)
-class _Poster(Poster):
+class _Poster(SimulatedReporter):
     """A poster whose router has numbers and whose leaves have visitors."""
 
     habits: "_Router | None" = None

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, Entry, Life
+from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, Entry, SynthLife
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
 
@@ -74,7 +74,7 @@ class Template:
     """By so much a day raises the term."""
 
     @classmethod
-    def make(cls, life: Life, server: int, farm: str) -> "Template":
+    def make(cls, life: SynthLife, server: int, farm: str) -> "Template":
         """`server`: the exporter, one of the life's servers. `farm`: its name, of letters, digits and "-"."""
         assert farm.isascii()
         chance = Random(f"synth export {life.shape} {life.seed} {server}")  # noqa: S311 -- it must be repeatable
@@ -98,7 +98,7 @@ class Template:
         )
 
 
-def _missing(life: Life, server: int, chance: Random) -> set[int]:
+def _missing(life: SynthLife, server: int, chance: Random) -> set[int]:
     """Draw the entries that this server never got; never the first of a day, which is the Configuration."""
     missing: set[int] = set()
     for since, until in life.away[server]:
@@ -107,7 +107,7 @@ def _missing(life: Life, server: int, chance: Random) -> set[int]:
     return missing
 
 
-def _applied(life: Life, server: int, entry: Entry, chance: Random) -> float:
+def _applied(life: SynthLife, server: int, entry: Entry, chance: Random) -> float:
     """Return the second of the day at which a server has applied an entry."""
     found = entry.seconds + chance.uniform(*_LATE)
     for since, until in life.away[server]:

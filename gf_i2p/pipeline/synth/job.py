@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth.export_faults import FAULTY, write_faults
-from gf_i2p.pipeline.synth.farm_life import Life, Shape, live
+from gf_i2p.pipeline.synth.farm_life import Shape, SynthLife, live
 from gf_i2p.pipeline.synth.history_generator import ROTATE_BYTES, Template, Writer
 
 MANIFEST: Final = "manifest.json"
@@ -181,16 +181,16 @@ def _live(shape: Shape, seed: int, hours: float, path: Path) -> None:
 
 
 @lru_cache(maxsize=_SHAPES * _LIVES)
-def _load(path: Path) -> Life:
+def _load(path: Path) -> SynthLife:
     found = pickle.loads(path.read_bytes())  # noqa: S301 -- this run has written the file
-    assert isinstance(found, Life)
+    assert isinstance(found, SynthLife)
     return found
 
 
 # Farms ----------------------------------------------------------------------------------------------------------------
 
 
-def _plan(options: SynthOptions, lives: list[list[Life]], kept: list[list[Path]]) -> list[_Farm]:
+def _plan(options: SynthOptions, lives: list[list[SynthLife]], kept: list[list[Path]]) -> list[_Farm]:
     """Draw the days of each farm."""
     chances = [Random(f"synth days {options.seed} {number}") for number in range(options.farms)]  # noqa: S311
     drawn: list[list[int]] = [[] for _ in chances]
@@ -254,7 +254,7 @@ def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
     return {"name": farm.name, **_truth(lives, farm.days, present), "exports": exports}
 
 
-def _truth(lives: list[Life], days: Iterable[int], present: list[set[int]]) -> dict[str, Any]:
+def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]]) -> dict[str, Any]:
     """Tell the facts of each day. `present`: the entries of each life that some export has."""
     kinds = [
         Counter(entry.kind for index, entry in enumerate(life.entries, 1) if index in known)

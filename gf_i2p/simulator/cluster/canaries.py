@@ -12,13 +12,13 @@ from typing import Any, cast
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations, agreed
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Reply, Send, Snapshot, Token
-from gf_i2p.raft.follower import Following, Receiving
-from gf_i2p.raft.follower_progress import Progress
+from gf_i2p.raft.follower import Follower, SnapshotReceiver
+from gf_i2p.raft.follower_progress import FollowerProgress
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
-from gf_i2p.raft.membership_change import Changes
+from gf_i2p.raft.membership_change import MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary, method
 from gf_i2p.storage.entry_chunks import Packed
@@ -31,8 +31,8 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 # The sound methods, for canaries that add a mistake before or after.
 _request_vote = Core._request_vote
 _incoming = Core._incoming
-_append_entries = Following.append_entries
-_take_entries = Following._take_entries
+_append_entries = Follower.append_entries
+_take_entries = Follower._take_entries
 _take_effects = State.take_effects
 _send = Leader._send
 _propose = Leader.propose
@@ -121,7 +121,7 @@ _advance_commit = Leader._advance_commit
 
 
 def _counts_half(leader: Leader, ours: float, theirs: dict[int, float]) -> float:
-    members = leader._state.configurations.members
+    members = leader._state.configurations.voters
     values = sorted((ours if m == leader._state.id else theirs[m] for m in members), reverse=True)
     return values[max(len(members) // 2, 1) - 1]
 
@@ -133,9 +133,9 @@ def _counts_what_it_sent(leader: Leader, peer: int, entries: tuple[Any, ...], no
         progress.match = max(progress.match, progress.next - 1 + len(entries))
 
 
-def _keeps_conflicts(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-    overlap = min(max(following._state.log.last_index + 1 - first, 0), len(new))
-    return _take_entries(following, request, first + overlap, new[overlap:])
+def _keeps_conflicts(follower: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+    overlap = min(max(follower._state.log.last_index + 1 - first, 0), len(new))
+    return _take_entries(follower, request, first + overlap, new[overlap:])
 
 
 def _skips_the_check(log: Log, index: int, term: int) -> bool:
@@ -149,9 +149,9 @@ def _sends_its_commit_index(leader: Leader, peer: int, entries: tuple[Any, ...],
     state.effects.sends[-1] = last._replace(request=replace(last.request, commit_index=state.commit))
 
 
-def _commits_beyond_the_match(following: Following, token: Token, request: Request) -> None:
-    _append_entries(following, token, request)
-    state = following._state
+def _commits_beyond_the_match(follower: Follower, token: Token, request: Request) -> None:
+    _append_entries(follower, token, request)
+    state = follower._state
     if state.effects.gated_replies[-1:] and state.effects.gated_replies[-1].response.accepted:
         state.commit = max(state.commit, min(request.commit_index, state.log.last_index))
 
@@ -160,37 +160,37 @@ def _applies_early(core: Core) -> int:
     return core.log.stored
 
 
-def _cuts_too_much(following: Following, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-    """Take every AppendEntries for the end of the log, also a late one."""
+def _cuts_too_much(follower: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
+    """Take every AppendEntries for the end of the log, also one that came late."""
     begin = request.last_log_index + 1
-    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > following._state.commit:
-        following._state.replace_from(begin, request.entries)
+    if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > follower._state.commit:
+        follower._state.replace_from(begin, request.entries)
         return None
-    return _take_entries(following, request, first, new)
+    return _take_entries(follower, request, first, new)
 
 
-def _never_backs_off(progress: Progress, next_index: int) -> None:
+def _never_backs_off(progress: FollowerProgress, next_index: int) -> None:
     progress.probing = True
     progress.flights.clear()
 
 
-def _takes_lost_for_stored(progress: Progress) -> None:
+def _takes_lost_for_stored(progress: FollowerProgress) -> None:
     progress.matched(progress.next - 1)
     progress.flights.clear()
 
 
-# Promises and answers to clients --------------------------------------------------------------------------------------
+# Promises to peers, and what clients hear ---------------------------------------------------------------------------
 
 
-def _speaks_before_the_disk(promises: Promises, effects: Effects) -> list[Send | Reply]:
+def _speaks_before_the_disk(gate: DurabilityGate, effects: Effects) -> list[Send | Reply]:
     return [*effects.sends, *effects.replies, *effects.gated_sends, *effects.gated_replies]
 
 
-def _waits_for_one_write_less(promises: Promises, number: int) -> list[Send | Reply]:
-    return _stored(promises, number + 1)
+def _waits_for_one_write_less(gate: DurabilityGate, number: int) -> list[Send | Reply]:
+    return _stored(gate, number + 1)
 
 
-_stored = Promises.stored
+_stored = DurabilityGate.stored
 
 
 def _answers_at_once(leader: Leader, proposals: Any, now: float) -> None:
@@ -235,13 +235,13 @@ _answered = Leader.answered
 # Servers that come and go ---------------------------------------------------------------------------------------------
 
 
-def _changes_before_the_last_is_committed(changes: Changes) -> str | None:
+def _changes_before_the_last_is_committed(changes: MembershipChange) -> str | None:
     if changes._state.commit < changes._first_index or changes.joining is not None or changes.leaving is not None:
         return "this leader is busy"
     return None
 
 
-def _changes_before_its_term(changes: Changes) -> str | None:
+def _changes_before_its_term(changes: MembershipChange) -> str | None:
     state = changes._state
     history = state.configurations._history
     pending = [
@@ -267,14 +267,14 @@ def _keeps_its_servers(configurations: Configurations, first: Configuration) -> 
     """Ignore the Configuration that comes with a snapshot."""
 
 
-def _goes_back(following: Following, token: Token, request: Request) -> None:
-    state = following._state
+def _goes_back(follower: Follower, token: Token, request: Request) -> None:
+    state = follower._state
     commit, state.commit = state.commit, state.log.base
-    _install_snapshot(following, token, request)
+    _install_snapshot(follower, token, request)
     state.commit = commit if state.effects.restore is None else state.commit
 
 
-_install_snapshot = Following.install_snapshot
+_install_snapshot = Follower.install_snapshot
 
 
 def _keeps_what_follows(state: State, snapshot: Snapshot) -> None:
@@ -288,15 +288,15 @@ _take_snapshot = State.take_snapshot
 _begin_anew = State.install_snapshot
 
 
-def _mixes_blocks(receiving: Receiving, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
+def _mixes_blocks(receiver: SnapshotReceiver, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
     covers = source, block.last_log_index, block.last_log_term
-    if block.offset == 0 and receiving._data and receiving._covers != covers:
-        receiving._covers = covers
-        return len(receiving._data)
-    return _take_block(receiving, source, block)
+    if block.offset == 0 and receiver._data and receiver._covers != covers:
+        receiver._covers = covers
+        return len(receiver._data)
+    return _take_block(receiver, source, block)
 
 
-_take_block = Receiving.take
+_take_block = SnapshotReceiver.take
 
 
 def _drops_without_a_snapshot(state: State, snapshot: Snapshot, drop: int) -> None:
@@ -366,33 +366,39 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "counts-sent", "counts what it has sent as acknowledged", method(Leader, "_send", _counts_what_it_sent)
     )
-    yield Canary("no-truncation", "keeps entries that conflict", method(Following, "_take_entries", _keeps_conflicts))
+    yield Canary("no-truncation", "keeps entries that conflict", method(Follower, "_take_entries", _keeps_conflicts))
     yield Canary("no-check", "does not compare the term before new entries", method(Log, "matches", _skips_the_check))
     yield Canary(
         "beyond-match",
         "commits beyond what the leader has proved",
         (
             (Leader, "_send", _sends_its_commit_index),
-            (Following, "append_entries", _commits_beyond_the_match),
+            (Follower, "append_entries", _commits_beyond_the_match),
         ),
     )
     yield Canary("applies-early", "applies what is not committed", ((Core, "applicable", property(_applies_early)),))
     yield Canary(
         "cuts-too-much",
         "cuts its log at an AppendEntries that came late",
-        method(Following, "_take_entries", _cuts_too_much),
+        method(Follower, "_take_entries", _cuts_too_much),
     )
     yield Canary(
         "no-back-off",
         "asks for the same entry after a mismatch",
-        method(Progress, "back_to_probing", _never_backs_off),
+        method(FollowerProgress, "back_to_probing", _never_backs_off),
     )
     yield Canary(
-        "lost-is-stored", "counts a lost request as acknowledged", method(Progress, "lost", _takes_lost_for_stored)
+        "lost-is-stored",
+        "counts a lost request as acknowledged",
+        method(FollowerProgress, "lost", _takes_lost_for_stored),
     )
-    yield Canary("no-fsync", "speaks before the disk has written", method(Promises, "take", _speaks_before_the_disk))
     yield Canary(
-        "one-write-less", "waits for all writes but the last", method(Promises, "stored", _waits_for_one_write_less)
+        "no-fsync", "speaks before the disk has written", method(DurabilityGate, "take", _speaks_before_the_disk)
+    )
+    yield Canary(
+        "one-write-less",
+        "waits for all writes but the last",
+        method(DurabilityGate, "stored", _waits_for_one_write_less),
     )
     yield Canary("answers-early", "acknowledges before it commits", method(Leader, "propose", _answers_at_once))
     yield Canary("refuses-lost", "says no where nobody knows", method(Leader, "resign", _refuses_what_it_lost))
@@ -411,12 +417,12 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "overlapping-changes",
         "changes servers while the change before is not committed",
-        method(Changes, "obstacle", property(_changes_before_the_last_is_committed)),
+        method(MembershipChange, "obstacle", property(_changes_before_the_last_is_committed)),
     )
     yield Canary(
         "early-change",
         "changes servers before it has committed in its term",
-        method(Changes, "obstacle", property(_changes_before_its_term)),
+        method(MembershipChange, "obstacle", property(_changes_before_its_term)),
     )
     yield Canary("removed-counts", "counts servers that were removed", method(Leader, "_agreed", _counts_the_removed))
     yield Canary(
@@ -430,7 +436,7 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "snapshot-back",
         "takes a snapshot older than its log",
-        method(Following, "install_snapshot", _goes_back),
+        method(Follower, "install_snapshot", _goes_back),
     )
     yield Canary(
         "keeps-tail",
@@ -440,7 +446,7 @@ def core_canaries() -> Iterator[Canary]:
     yield Canary(
         "mixed-blocks",
         "goes on with another snapshot where the first has ended",
-        method(Receiving, "take", _mixes_blocks),
+        method(SnapshotReceiver, "take", _mixes_blocks),
     )
     yield Canary(
         "drops-only",

@@ -33,7 +33,7 @@ class Invariant:
         """A step has ended with this term and commit index. Called before `server` has these."""
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
-        """A step has issued a write, and left the server in this term and role. Called before `server` has these."""
+        """A step has issued a write, and left the server in this term and role. Before `server` has them."""
 
     def leads(self, server: ServerFacts) -> None:
         """A server has become leader."""

@@ -10,7 +10,7 @@ from gf_i2p.farm.state import FarmState
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.durability_gate import Promises
+from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.simulator.cluster.caller_connections import Order, Post, Query
@@ -101,7 +101,7 @@ class Server:
             flow=plan.flow,
             snapshot=loaded.snapshot,
         )
-        self.promises = Promises()
+        self.gate = DurabilityGate()
         self.state = FarmState(CLUSTER)
         self.registers = Registers()
         self.publisher: int | None = None
@@ -215,7 +215,7 @@ class Server:
         self._farm.writing(self)
 
     def _perform(self, effects: Effects) -> None:
-        for item in self.promises.take(effects):
+        for item in self.gate.take(effects):
             self._release(item)
         for token in effects.dropped:
             cast("Caller", token).drop()
@@ -273,7 +273,7 @@ class Server:
         self._farm.checker.stored(self.id, writes)
 
     def _stored(self, number: int) -> None:
-        for item in self.promises.stored(number):
+        for item in self.gate.stored(number):
             self._release(item)
         self.step(inputs.Stored(number))
 

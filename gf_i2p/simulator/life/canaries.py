@@ -1,4 +1,4 @@
-"""Farms that are broken on purpose, in one place each: the reading of the log, the choice, and the publisher.
+"""Farms that are broken on purpose, in one place each: what the log says, the choice, and the publishing.
 
 To add one: write the function with the mistake in it, and a line in `farm_canaries`.
 """
@@ -21,7 +21,7 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import announcement
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give
-from gf_i2p.farm.publishing.lease import Lease, Right, Verdict
+from gf_i2p.farm.publishing.lease import PublisherLease, Right, Verdict
 from gf_i2p.farm.publishing.meta import MetaMachine
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.record.destinations import Leaf
@@ -135,7 +135,7 @@ def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> F
     return made
 
 
-def _forgets_the_office(cls: type[Election], found: Mapping[str, Any]) -> Election:
+def _forgets_the_publisher(cls: type[Election], found: Mapping[str, Any]) -> Election:
     made: Election = _parse_election(cls, found)
     made.publisher = None
     return made
@@ -173,19 +173,19 @@ def _remembers(machine: MetaMachine, announcement: Announcement, situation: Situ
     _taken(machine, announcement, situation)
 
 
-def _never_expires(lease: Lease, posted_at: float, now: float, seconds: float) -> bool:
+def _never_expires(lease: PublisherLease, posted_at: float, now: float, seconds: float) -> bool:
     return True
 
 
-def _counts_what_was_before(lease: Lease, posted_at: float, now: float, seconds: float) -> bool:
+def _counts_what_was_before(lease: PublisherLease, posted_at: float, now: float, seconds: float) -> bool:
     return now - posted_at <= seconds
 
 
-def _never_stood_still(lease: Lease, now: float) -> bool:
+def _never_stood_still(lease: PublisherLease, now: float) -> bool:
     return False
 
 
-def _goes_on(lease: Lease, server: int, mode: str, situation: Situation) -> Verdict:
+def _goes_on(lease: PublisherLease, server: int, mode: str, situation: Situation) -> Verdict:
     chosen = situation.choice.publisher == server and situation.choice.mode == mode
     return Verdict(Right.PUBLISH if chosen else Right.STOP)
 
@@ -239,7 +239,7 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
     yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
     yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
-    yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_office)))
+    yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
     yield life(
         "other-scores",
         "restores the scores of routers that say nothing",
@@ -252,7 +252,9 @@ def farm_canaries() -> Iterator[Canary]:
     yield life(
         "before-the-log", "gives sets before they are announced", (MetaMachine, "_go_on", _does_not_wait_for_the_log)
     )
-    yield life("old-announcement", "gives what was announced before its lease", (Lease, "covers", _never_expires))
+    yield life(
+        "old-announcement", "gives what was announced before its lease", (PublisherLease, "covers", _never_expires)
+    )
     yield life(
         "no-new-version",
         "gives the same set again when its time is over",
@@ -262,10 +264,10 @@ def farm_canaries() -> Iterator[Canary]:
     yield life(
         "wakes-and-gives",
         "goes on after a pause",
-        (Lease, "covers", _counts_what_was_before),
-        (Lease, "_stalled", _never_stood_still),
+        (PublisherLease, "covers", _counts_what_was_before),
+        (PublisherLease, "_stalled", _never_stood_still),
     )
-    yield life("no-lease", "publishes as long as it knows no better", (Lease, "judge", _goes_on))
+    yield life("no-lease", "publishes as long as it knows no better", (PublisherLease, "judge", _goes_on))
     yield life(
         "gives-anyway",
         "gives sets when another server is chosen",

@@ -11,17 +11,17 @@ from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.registers import CLUSTER
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.farm import Brain, Node
+    from gf_i2p.simulator.life.farm import FarmLife, Node
 
 RIGHT_MS: Final = 1_000
 """Most error of a clock that counts as right."""
 
 
-class Watch:
-    """Is told every event of a run. Raises `Violation` at once when a rule does not hold."""
+class LifeChecker:
+    """Is told everything that happens. Raises `Violation` at once when something must not be."""
 
-    def __init__(self, brain: "Brain") -> None:
-        self.brain = brain
+    def __init__(self, life: "FarmLife") -> None:
+        self.life = life
         self.ledger = Ledger()
         self.state = FarmState(CLUSTER)
         """The state that follows from the whole log; never restored from a snapshot."""
@@ -34,8 +34,8 @@ class Watch:
         self.good_since: dict[int, float] = {}
         """Time since when a server could truly publish, whatever the log says."""
         self.flows_since = 0.0
-        """Time since when entries are committed."""
-        self.wrong = frozenset(brain.plan.wrong)
+        """Since when entries are committed."""
+        self.wrong = frozenset(life.plan.wrong)
         self.resumed: dict[int, float] = {}
         """Times when servers went on after a pause that their publishers must have noticed."""
         self.ever_away: set[int] = set()
@@ -45,7 +45,7 @@ class Watch:
     @property
     def now(self) -> float:
         """True seconds."""
-        return self.brain.events.now
+        return self.life.events.now
 
     def committed(self, value: bytes | Members) -> None:
         """An entry is committed."""
@@ -60,7 +60,7 @@ class Watch:
         self._publishers.append(self.choice.publisher)
         if self.choice.publisher != self.before.publisher:
             self.changed_at = self.now
-            self.brain.note(0, f"publisher {self.before.publisher} -> {self.choice.publisher}, at {self.ledger.index}")
+            self.life.note(0, f"publisher {self.before.publisher} -> {self.choice.publisher}, at {self.ledger.index}")
         for rule in self._rules:
             rule.committed()
 
@@ -80,22 +80,22 @@ class Watch:
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         """A server gives a set to its router."""
-        self.brain.note(server, f"gives {given.version_ms}, posted at {given.posted:.3f}")
-        self.brain.counts["sets given"] += 1
+        self.life.note(server, f"gives {given.version_ms}, posted at {given.posted:.3f}")
+        self.life.counts["sets given"] += 1
         for rule in self._rules:
             rule.gives(server, applied, given)
 
     def passes(self) -> None:
-        """Check the rules that depend on time."""
-        if self.brain.leaderless:
+        """Some time has passed."""
+        if self.life.leaderless:
             self.flows_since = self.now
-        for server in self.brain.servers:
+        for server in self.life.servers:
             if self._is_good(server):
                 self.good_since.setdefault(server.id, self.now)
             else:
                 self.good_since.pop(server.id, None)
         self.ever_away.update(
-            node.id for node in self.brain.nodes.values() if not node.works or not node.poster.router_up
+            node.id for node in self.life.nodes.values() if not node.works or not node.poster.router_up
         )
         for rule in self._rules:
             rule.passes()

@@ -12,12 +12,12 @@ from typing import Final
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.events import Events
 from gf_i2p.simulator.facts import Members, Violation
-from gf_i2p.simulator.life.checker import Watch
-from gf_i2p.simulator.life.faults import BrainFaults
+from gf_i2p.simulator.life.checker import LifeChecker
+from gf_i2p.simulator.life.faults import LifeFaults
 from gf_i2p.simulator.life.ledger import PAUSE
-from gf_i2p.simulator.life.plan import CALM, BrainPlan
+from gf_i2p.simulator.life.plan import CALM, LifePlan
 from gf_i2p.simulator.life.publisher import GivenSet, SimulatedPublisher
-from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH, LeafTruth, Poster
+from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH, LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 
 BEGAN_MS: Final = 1_700_000_000_000
@@ -38,7 +38,7 @@ _CHANGE: Final = 2.0
 class Node:
     """One server or member: its process, its machine's clock and its router."""
 
-    def __init__(self, brain: "Brain", poster: Poster) -> None:
+    def __init__(self, life: "FarmLife", poster: SimulatedReporter) -> None:
         self.id = poster.id
         self.poster = poster
         self.error_ms = 0
@@ -54,12 +54,12 @@ class Node:
         self.life = 1
         self.applied = 0
         self.state = FarmState(CLUSTER)
-        self._brain = brain
+        self._life = life
         self._snapshot: tuple[int, bytes] | None = None
         self._posted_at = -_CHANGE
         self._waiting = False
         self._inbox: list[Callable[[], None]] = []
-        self.publisher = SimulatedPublisher(self, brain.rng)
+        self.publisher = SimulatedPublisher(self, life.rng)
 
     @property
     def mode(self) -> str:
@@ -68,13 +68,13 @@ class Node:
 
     @property
     def monotonic(self) -> float:
-        """Seconds of the monotonic clock."""
-        return self._brain.events.now
+        """Seconds."""
+        return self._life.events.now
 
     @property
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as the machine believes."""
-        return BEGAN_MS + int(self._brain.events.now * 1000) + self.error_ms
+        """As its machine believes."""
+        return BEGAN_MS + int(self._life.events.now * 1000) + self.error_ms
 
     @property
     def works(self) -> bool:
@@ -96,19 +96,19 @@ class Node:
         self.applied = index
         self.state = FarmState(CLUSTER) if data is None else FarmState.decode(CLUSTER, data)
         if data is not None:
-            self._brain.watch.kept(self.id, index, self.state.encode())
+            self._life.checker.kept(self.id, index, self.state.encode())
         self._waiting = False
-        self.publisher = SimulatedPublisher(self, self._brain.rng)
+        self.publisher = SimulatedPublisher(self, self._life.rng)
         self.pull()
 
     def resume(self) -> None:
         """Go on after a pause: take the waiting actions in any order, as an event loop finds them."""
         self.paused = False
-        brain = self._brain
-        if self.away_since is not None and brain.events.now - self.away_since > PAUSE:
-            brain.watch.resumed[self.id] = brain.events.now
+        life = self._life
+        if self.away_since is not None and life.events.now - self.away_since > PAUSE:
+            life.checker.resumed[self.id] = life.events.now
         waiting, self._inbox = [*self._inbox, self.pull, self.publisher.look], []
-        brain.rng.shuffle(waiting)
+        life.rng.shuffle(waiting)
         for action in waiting:
             action()
 
@@ -120,34 +120,34 @@ class Node:
             action()
 
     def pull(self) -> None:
-        """Apply the log's new entries, a page at a time."""
-        brain = self._brain
-        if not self.works or not self.poster.is_server or self.applied >= len(brain.log):
+        """Apply what the log has, a page at a time."""
+        life = self._life
+        if not self.works or not self.poster.is_server or self.applied >= len(life.log):
             return
-        for value in brain.log[self.applied : self.applied + _PAGE]:
+        for value in life.log[self.applied : self.applied + _PAGE]:
             self.applied += 1
             take_in(self.state, self.applied, value)
-        if self.applied % _LOOKS == self.id % _LOOKS or self.state.publisher != brain.watch.publisher_at(self.applied):
-            brain.watch.chose(self.id, self.applied, self.state.choice)
+        if self.applied % _LOOKS == self.id % _LOOKS or self.state.publisher != life.checker.publisher_at(self.applied):
+            life.checker.chose(self.id, self.applied, self.state.choice)
         kept = 0 if self._snapshot is None else self._snapshot[0]
-        if self.applied - kept >= brain.plan.snapshot_entries:
+        if self.applied - kept >= life.plan.snapshot_entries:
             self._snapshot = (self.applied, self.state.encode())
-            brain.watch.kept(self.id, *self._snapshot)
+            life.checker.kept(self.id, *self._snapshot)
         self.publisher.look()
-        if self.applied < len(brain.log):
-            brain.later(brain.rng.random() * brain.plan.latency, self, self.pull)
+        if self.applied < len(life.log):
+            life.later(life.rng.random() * life.plan.latency, self, self.pull)
 
     def tick(self) -> None:
         """Step the publisher, now and then."""
-        self._brain.events.after(TICK, self.tick)
+        self._life.events.after(TICK, self.tick)
         if self.up and not self.paused:
             self.publisher.look()
 
     # Records --------------------------------------------------------------------------------------------------------
 
     def report_at_intervals(self) -> None:
-        """Post a record now, and at every interval."""
-        self._brain.events.after(INTERVAL * self._brain.rng.uniform(0.97, 1.03), self.report_at_intervals)
+        """Post, for ever."""
+        self._life.events.after(INTERVAL * self._life.rng.uniform(0.97, 1.03), self.report_at_intervals)
         self.report()
 
     def changed(self) -> None:
@@ -155,7 +155,7 @@ class Node:
         if not self._waiting:
             self._waiting = True
             wait = max(self._posted_at + _CHANGE - self.monotonic, 0.0)
-            self._brain.later(wait, self, self.report)
+            self._life.later(wait, self, self.report)
 
     def report(self) -> None:
         """Post a record."""
@@ -166,11 +166,11 @@ class Node:
     def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
         """See `Host`."""
         self._post(version_ms, done, publishing=True)
-        self._brain.faults.announced(self)
+        self._life.faults.announced(self)
 
     def _post(self, version_ms: int, done: Callable[[int | None], None], *, publishing: bool) -> None:
         posted = self._posted_at = self.monotonic
-        self.poster.accused = self._brain.accusations(self)
+        self.poster.accused = self._life.accusations(self)
         value = self.poster.record(self.wall_ms, version_ms=version_ms, publishing=publishing)
         lease = self.publisher.lease
 
@@ -179,21 +179,21 @@ class Node:
                 lease.committed(index, posted)
             done(index)
 
-        self._brain.post(self, value, committed)
+        self._life.post(self, value, committed)
 
     def give(self, given: GivenSet) -> None:
         """See `Host`."""
-        self._brain.watch.gives(self.id, self.applied, given)
+        self._life.checker.gives(self.id, self.applied, given)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """See `Host`."""
-        self._brain.later(seconds, self, lambda: self.enter(action))
+        self._life.later(seconds, self, lambda: self.enter(action))
 
 
-class Brain:
-    """One run. The run depends on `plan` only."""
+class FarmLife:
+    """All of one run. `plan` is the only thing that it depends on."""
 
-    def __init__(self, plan: BrainPlan, *, write: Callable[[str], None] | None = None) -> None:
+    def __init__(self, plan: LifePlan, *, write: Callable[[str], None] | None = None) -> None:
         """`write` takes the lines of a trace."""
         self.plan = plan
         self.rng = Random(f"brain run {plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
@@ -206,19 +206,19 @@ class Brain:
         self._leaderless_until = 0.0
         self._leader: int | None = None
         self.nodes = {
-            each: Node(self, Poster(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)]))
+            each: Node(self, SimulatedReporter(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)]))
             for each in (*range(1, plan.servers + 1), *plan.members)
         }
         self.nodes[self.rng.randint(1, plan.servers)].poster.leaves += _odd_leaves(plan.odd)
         self.servers = [node for node in self.nodes.values() if node.poster.is_server]
-        self.watch = Watch(self)
+        self.checker = LifeChecker(self)
         self.commit(tuple(server.id for server in self.servers))
         for node in self.nodes.values():
             self.events.after(self.rng.random() * INTERVAL / 3, node.report_at_intervals)
             if node.poster.is_server:
                 self.events.after(self.rng.random() * TICK, node.tick)
         self.events.after(TICK, self._tick)
-        self.faults = BrainFaults(self)
+        self.faults = LifeFaults(self)
 
     def run(self) -> None:
         """Run faults and then the calm. Raises `Violation`."""
@@ -226,7 +226,7 @@ class Brain:
         self.faults.stop()
         self.calm = True
         self._happen(self.plan.chaos + CALM)
-        self.watch.ends()
+        self.checker.ends()
 
     def _happen(self, until: float) -> None:
         if not self.events.run(until, MOST_EVENTS):
@@ -244,7 +244,7 @@ class Brain:
 
     def _tick(self) -> None:
         self.events.after(TICK, self._tick)
-        self.watch.passes()
+        self.checker.passes()
 
     # The log --------------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class Brain:
                     self.events.after(max(until - self.events.now, 0.0), back, None)
             elif node.cut:
                 self.events.after(max(until - self.events.now, 0.0), back, None)
-            elif not node.poster.is_server or node.id in self.watch.ledger.servers:
+            elif not node.poster.is_server or node.id in self.checker.ledger.servers:
                 index = self.commit(value)
                 heard = None if rng.random() < self.plan.lost else index
                 self.events.after(rng.random() * self.plan.latency, back, heard)
@@ -275,7 +275,7 @@ class Brain:
     def commit(self, value: bytes | Members) -> int:
         """Append an entry; return its index."""
         self.log.append(value)
-        self.watch.committed(value)
+        self.checker.committed(value)
         for server in self.servers:
             self.later(self.rng.random() * self.plan.latency, server, server.pull)
         return len(self.log)
@@ -298,7 +298,9 @@ class Brain:
             node.missed = self.rng.random() < _MISSED
         if self._leader in {None, node.id}:
             self.without_leader(self.rng.uniform(1.0, 8.0))
-            working = [server.id for server in self.servers if server.works and server.id in self.watch.ledger.servers]
+            working = [
+                server.id for server in self.servers if server.works and server.id in self.checker.ledger.servers
+            ]
             self._leader = self.rng.choice(working) if working else None
         leader = self.nodes.get(self._leader or 0)
         if leader is not None:

@@ -8,7 +8,7 @@ from gf_i2p.simulator.life.plan import WRONG_MS
 from gf_i2p.simulator.registers import CLUSTER
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.farm import Brain, Node
+    from gf_i2p.simulator.life.farm import FarmLife, Node
 
 _PARAMETERS: Final = (
     ("tree", ("best", "tree")),
@@ -21,11 +21,11 @@ _PARAMETERS: Final = (
 """Parameters that administrators set: name and values."""
 
 
-class BrainFaults:
-    """Strikes at random until `stop`, which undoes all faults except the entries of administrators."""
+class LifeFaults:
+    """Strikes at random until `stop`, which undoes everything but what administrators have said."""
 
-    def __init__(self, brain: "Brain") -> None:
-        self._brain = brain
+    def __init__(self, life: "FarmLife") -> None:
+        self._life = life
         self._undo: dict[int, Callable[[], None]] = {}
         self._number = 0
         self._stopped = False
@@ -45,41 +45,41 @@ class BrainFaults:
             "entries of administrators": self._administer,
             "configurations changed": self._configure,
         }
-        for server_id in brain.plan.wrong:
-            self._set_wrong(brain.nodes[server_id])
+        for server_id in life.plan.wrong:
+            self._set_wrong(life.nodes[server_id])
         self._plan_next()
 
     def _plan_next(self) -> None:
-        self._brain.events.after(self._brain.rng.expovariate(1 / self._brain.plan.gap), self._strike)
+        self._life.events.after(self._life.rng.expovariate(1 / self._life.plan.gap), self._strike)
 
     def _strike(self) -> None:
         if self._stopped:
             return
-        brain = self._brain
-        faults = brain.plan.faults
-        name = brain.rng.choices(list(faults), list(faults.values()))[0]
+        life = self._life
+        faults = life.plan.faults
+        name = life.rng.choices(list(faults), list(faults.values()))[0]
         before = self._number
         node = self._pick()
         self._kinds[name](node)
         if self._number > before:
-            brain.counts[name] += 1
-            brain.note(node.id, name)
+            life.counts[name] += 1
+            life.note(node.id, name)
         self._plan_next()
 
     def _pick(self) -> "Node":
-        """Return any server, or, equally often, the publisher."""
-        brain = self._brain
-        publisher = brain.watch.state.choice.publisher
-        if publisher in brain.nodes and brain.rng.random() < 0.5:
-            return brain.nodes[publisher]
-        return brain.rng.choice(brain.servers)
+        """Return any server, or, as often, the one that publishes."""
+        life = self._life
+        publisher = life.checker.state.choice.publisher
+        if publisher in life.nodes and life.rng.random() < 0.5:
+            return life.nodes[publisher]
+        return life.rng.choice(life.servers)
 
     def _lasts(self, undo: Callable[[], None], seconds: float) -> None:
         """Plan the end of a fault after a time."""
         self._number += 1
         number = self._number
         self._undo[number] = undo
-        self._brain.events.after(seconds, self._end, number)
+        self._life.events.after(seconds, self._end, number)
 
     def _end(self, number: int) -> None:
         undo = self._undo.pop(number, None)
@@ -95,26 +95,26 @@ class BrainFaults:
     # Servers --------------------------------------------------------------------------------------------------------
 
     def _may_fail(self, node: "Node") -> bool:
-        """Whether the remaining servers that work with right clocks would be a majority."""
-        brain = self._brain
-        servers = brain.watch.ledger.servers
-        bad = {each.id for each in brain.servers if not each.works or each.error_ms} & set(servers)
+        """Whether a majority would be left that works and has right clocks."""
+        life = self._life
+        servers = life.checker.ledger.servers
+        bad = {each.id for each in life.servers if not each.works or each.error_ms} & set(servers)
         return node.works and len(bad | {node.id}) <= (len(servers) - 1) // 2
 
     def _stop_server(self, node: "Node") -> None:
         if self._may_fail(node):
             node.stop()
-            self._brain.away(node)
+            self._life.away(node)
 
             def start() -> None:
                 node.start()
-                self._brain.back(node)
+                self._life.back(node)
 
             self._lasts(start, self._away_seconds())
 
     def _pause(self, node: "Node") -> None:
-        """Pause a server: at once, or after an announcement and before the set is given."""
-        if node.publisher.publishes and self._brain.rng.random() < 0.5:
+        """Pause a server: at once, or when it has announced a set, and has not given it."""
+        if node.publisher.publishes and self._life.rng.random() < 0.5:
             self._trapped.add(node.id)
             self._number += 1
         else:
@@ -124,48 +124,48 @@ class BrainFaults:
         """A server has announced a set."""
         if node.id in self._trapped and not self._stopped:
             self._trapped.discard(node.id)
-            self._brain.later(0.0, node, lambda: self._pause_now(node))
+            self._life.later(0.0, node, lambda: self._pause_now(node))
 
     def _pause_now(self, node: "Node") -> None:
         if self._may_fail(node):
             node.paused = True
-            self._brain.away(node)
+            self._life.away(node)
 
             def resume() -> None:
                 node.resume()
-                self._brain.back(node)
+                self._life.back(node)
 
             self._lasts(resume, self._away_seconds())
 
     def _cut(self, node: "Node") -> None:
         if self._may_fail(node):
             node.cut = True
-            self._brain.away(node)
+            self._life.away(node)
 
             def heal() -> None:
                 node.cut = False
-                self._brain.back(node)
+                self._life.back(node)
 
             self._lasts(heal, self._away_seconds())
 
     def _away_seconds(self) -> float:
-        return self._brain.rng.choice((5.0, 40.0, 150.0, 400.0)) * self._brain.rng.uniform(0.5, 1.5)
+        return self._life.rng.choice((5.0, 40.0, 150.0, 400.0)) * self._life.rng.uniform(0.5, 1.5)
 
     def _without_leader(self, _: "Node") -> None:
         self._number += 1
-        self._brain.without_leader(self._brain.rng.uniform(5.0, 40.0))
+        self._life.without_leader(self._life.rng.uniform(5.0, 40.0))
 
     def _jump(self, _: "Node") -> None:
-        if self._brain.plan.wrong:
+        if self._life.plan.wrong:
             self._number += 1
-            self._set_wrong(self._brain.nodes[self._brain.rng.choice(self._brain.plan.wrong)])
+            self._set_wrong(self._life.nodes[self._life.rng.choice(self._life.plan.wrong)])
 
     def _set_wrong(self, node: "Node") -> None:
-        """Set a clock wrong: by little, so that the server may still publish, or by much."""
-        rng = self._brain.rng
+        """Its clock is wrong from now on: by little, so that it may publish all the same, or by much."""
+        rng = self._life.rng
         most = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
         node.error_ms = rng.choice((-1, 1)) * rng.choice((most, rng.randint(1, most)))
-        self._brain.note(node.id, f"clock wrong by {node.error_ms / 1000:.1f} s")
+        self._life.note(node.id, f"clock wrong by {node.error_ms / 1000:.1f} s")
 
     # Routers and leaves ---------------------------------------------------------------------------------------------
 
@@ -178,42 +178,42 @@ class BrainFaults:
                 node.poster.router_up = True
                 node.changed()
 
-            self._lasts(mend, self._brain.rng.expovariate(1 / 120))
+            self._lasts(mend, self._life.rng.expovariate(1 / 120))
 
     def _leaf_down(self, _: "Node") -> None:
-        brain = self._brain
-        poster = brain.rng.choice(list(brain.nodes.values()))
-        leaf = brain.rng.choice(poster.poster.leaves)
+        life = self._life
+        poster = life.rng.choice(list(life.nodes.values()))
+        leaf = life.rng.choice(poster.poster.leaves)
         if leaf.up:
-            leaf.set(brain.events.now, up=False)
+            leaf.set(life.events.now, up=False)
             poster.changed()
 
             def mend() -> None:
-                leaf.set(brain.events.now, up=True)
+                leaf.set(life.events.now, up=True)
                 poster.changed()
 
-            self._lasts(mend, brain.rng.choice((15.0, 100.0, 300.0)) * brain.rng.uniform(0.5, 1.5))
+            self._lasts(mend, life.rng.choice((15.0, 100.0, 300.0)) * life.rng.uniform(0.5, 1.5))
 
     def _flap(self, node: "Node") -> None:
-        """Let one leaf go up and down for a while."""
-        brain = self._brain
-        leaf = brain.rng.choice(node.poster.leaves)
-        half = brain.rng.uniform(3.0, 120.0)
-        ends = brain.events.now + brain.rng.uniform(300.0, 1500.0)
+        """One leaf goes up and down for a while."""
+        life = self._life
+        leaf = life.rng.choice(node.poster.leaves)
+        half = life.rng.uniform(3.0, 120.0)
+        ends = life.events.now + life.rng.uniform(300.0, 1500.0)
 
         def turn() -> None:
-            if not self._stopped and brain.events.now < ends:
-                leaf.set(brain.events.now, up=not leaf.up)
-                brain.events.after(half, turn)
+            if not self._stopped and life.events.now < ends:
+                leaf.set(life.events.now, up=not leaf.up)
+                life.events.after(half, turn)
             else:
-                leaf.set(brain.events.now, up=True)
+                leaf.set(life.events.now, up=True)
             node.changed()
 
         self._number += 1
         turn()
 
     def _load(self, node: "Node") -> None:
-        rng = self._brain.rng
+        rng = self._life.rng
         node.poster.lag_ms = rng.choice((0, 0, 500, 3_000, 9_000))
         for leaf in node.poster.leaves:
             leaf.connections = rng.randint(0, 100)
@@ -222,32 +222,32 @@ class BrainFaults:
     # Settings -------------------------------------------------------------------------------------------------------
 
     def _switch(self, node: "Node") -> None:
-        before, node.poster.publish = node.poster.publish, self._brain.rng.choice(("on", "off", "auto"))
+        before, node.poster.publish = node.poster.publish, self._life.rng.choice(("on", "off", "auto"))
         node.changed()
 
         def back() -> None:
             node.poster.publish = before
             node.changed()
 
-        self._lasts(back, self._brain.rng.expovariate(1 / 200))
+        self._lasts(back, self._life.rng.expovariate(1 / 200))
 
     def _change_mode(self, node: "Node") -> None:
-        """Change the mode of one server, or of all servers one after another."""
-        brain = self._brain
-        if brain.rng.random() < 0.7:
-            node.poster.mode = brain.rng.choice(("meta", "failover", "dry-run", "off"))
+        """Of one server, or of all of them, one after another."""
+        life = self._life
+        if life.rng.random() < 0.7:
+            node.poster.mode = life.rng.choice(("meta", "failover", "dry-run", "off"))
             node.changed()
 
             def back() -> None:
-                node.poster.mode = brain.servers[0].poster.mode if node.id != 1 else brain.servers[-1].poster.mode
+                node.poster.mode = life.servers[0].poster.mode if node.id != 1 else life.servers[-1].poster.mode
                 node.changed()
 
-            self._lasts(back, brain.rng.expovariate(1 / 200))
+            self._lasts(back, life.rng.expovariate(1 / 200))
         else:
             self._number += 1
-            mode = brain.rng.choice(("meta", "failover", "meta", "dry-run"))
-            for each in brain.servers:
-                brain.events.after(brain.rng.random() * 60.0, self._set_mode, each, mode)
+            mode = life.rng.choice(("meta", "failover", "meta", "dry-run"))
+            for each in life.servers:
+                life.events.after(life.rng.random() * 60.0, self._set_mode, each, mode)
 
     def _set_mode(self, node: "Node", mode: str) -> None:
         if not self._stopped:
@@ -255,8 +255,8 @@ class BrainFaults:
             node.changed()
 
     def _administer(self, node: "Node") -> None:
-        rng = self._brain.rng
-        posters = [*self._brain.nodes.values()]
+        rng = self._life.rng
+        posters = [*self._life.nodes.values()]
         leaf = rng.choice(rng.choice(posters).poster.leaves).hash
         action = rng.choice(("exclude", "include", "cost", "move", "release", "drain", "undrain", "set"))
         more: dict[str, Any] = {}
@@ -271,20 +271,20 @@ class BrainFaults:
                 name, values = rng.choice(_PARAMETERS)
                 more["parameters"] = {name: rng.choice((None, *values))}
         entry = AdminEntry(CLUSTER, node.wall_ms, f"server-{node.id}", action, **more)
-        self._brain.note(node.id, entry.what)
+        self._life.note(node.id, entry.what)
         if node.works:
             self._number += 1
-            self._brain.post(node, entry.encode(), lambda _: None)
+            self._life.post(node, entry.encode(), lambda _: None)
 
     def _configure(self, node: "Node") -> None:
-        """Take a server out of the farm for a while."""
-        brain = self._brain
-        servers = brain.watch.ledger.servers
-        if node.id not in servers or len(servers) < brain.plan.servers or len(servers) < 4 or not self._may_fail(node):
+        """Take a server out for a while."""
+        life = self._life
+        servers = life.checker.ledger.servers
+        if node.id not in servers or len(servers) < life.plan.servers or len(servers) < 4 or not self._may_fail(node):
             return
 
         def again() -> None:
-            brain.commit(tuple(sorted({*brain.watch.ledger.servers, node.id})))
+            life.commit(tuple(sorted({*life.checker.ledger.servers, node.id})))
 
-        brain.commit(tuple(server for server in servers if server != node.id))
-        self._lasts(again, brain.rng.uniform(20.0, 300.0))
+        life.commit(tuple(server for server in servers if server != node.id))
+        self._lasts(again, life.rng.uniform(20.0, 300.0))

@@ -14,7 +14,7 @@ from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.checker import Watch
+    from gf_i2p.simulator.life.checker import LifeChecker
 
 MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
@@ -28,12 +28,12 @@ MOST_FLAPS: Final = 12
 class FarmRule:
     """One rule. A method is called at each event of its name; most rules care for few of the events."""
 
-    def __init__(self, watch: "Watch") -> None:
-        self.watch = watch
+    def __init__(self, checker: "LifeChecker") -> None:
+        self.checker = checker
 
     def violated(self, seen: str) -> Violation:
-        """Return the error to raise."""
-        return Violation(type(self).__name__, f"after {self.watch.now:.0f} s, at {self.watch.ledger.index}: {seen}")
+        """Return what to raise."""
+        return Violation(type(self).__name__, f"after {self.checker.now:.0f} s, at {self.checker.ledger.index}: {seen}")
 
     def committed(self) -> None:
         """An entry is committed; the checker has taken in the entry."""
@@ -57,12 +57,12 @@ class FarmRule:
 class SameFarmChoice(FarmRule):
     """Servers that have applied the same log make the same choice, also after a restart (Proposal 150; DESIGN 4)."""
 
-    def __init__(self, watch: "Watch") -> None:
-        super().__init__(watch)
+    def __init__(self, checker: "LifeChecker") -> None:
+        super().__init__(checker)
         self._choices: list[Choice] = []
 
     def committed(self) -> None:
-        self._choices.append(self.watch.choice)
+        self._choices.append(self.checker.choice)
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
         ours = self._choices[index - 1]
@@ -73,20 +73,20 @@ class SameFarmChoice(FarmRule):
 class SameFarmBytes(FarmRule):
     """Servers that have applied the same log keep the same bytes as a snapshot (DESIGN 4)."""
 
-    def __init__(self, watch: "Watch") -> None:
-        super().__init__(watch)
+    def __init__(self, checker: "LifeChecker") -> None:
+        super().__init__(checker)
         self._states: dict[int, bytes] = {}
 
     def kept(self, server: int, index: int, data: bytes) -> None:
-        if index == self.watch.ledger.index:
-            self._states.setdefault(index, self.watch.state.encode())
+        if index == self.checker.ledger.index:
+            self._states.setdefault(index, self.checker.state.encode())
         if self._states.setdefault(index, data) != data:
             raise self.violated(f"server {server} has another state at {index} than another server had")
 
     def ends(self) -> None:
-        ours = self.watch.state.encode()
-        for node in self.watch.brain.servers:
-            if node.applied == self.watch.ledger.index and node.state.encode() != ours:
+        ours = self.checker.state.encode()
+        for node in self.checker.life.servers:
+            if node.applied == self.checker.ledger.index and node.state.encode() != ours:
                 raise self.violated(f"server {node.id} ends with another state than the log's")
 
 
@@ -94,8 +94,8 @@ class SetSize(FarmRule):
     """No set has more entries than 16, or than administrators allow (i2p-facts; DESIGN 4)."""
 
     def committed(self) -> None:
-        most = self.watch.ledger.parameter("maxEntries", MOST_ENTRIES)
-        choice = self.watch.choice
+        most = self.checker.ledger.parameter("maxEntries", MOST_ENTRIES)
+        choice = self.checker.choice
         for entries in (choice.entries, *(branch.entries for branch in choice.branches)):
             if len(entries) > most:
                 raise self.violated(f"a set has {len(entries)} entries, and {most} are allowed")
@@ -105,14 +105,14 @@ class Excluded(FarmRule):
     """From the entry on that excludes a leaf, no set lists the leaf (issue: exclusion acts at once)."""
 
     def committed(self) -> None:
-        self._check(_hashes(self.watch.choice))
+        self._check(_hashes(self.checker.choice))
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        if applied == self.watch.ledger.index:
+        if applied == self.checker.ledger.index:
             self._check({entry.hash for entry in given.entries})
 
     def _check(self, hashes: set[bytes]) -> None:
-        found = hashes & self.watch.ledger.excluded
+        found = hashes & self.checker.ledger.excluded
         if found:
             raise self.violated(f"leaf {min(found).hex()} is listed, and excluded")
 
@@ -123,12 +123,12 @@ class PublishedRises(FarmRule):
     Otherwise the netDb keeps the old set.
     """
 
-    def __init__(self, watch: "Watch") -> None:
-        super().__init__(watch)
+    def __init__(self, checker: "LifeChecker") -> None:
+        super().__init__(checker)
         self._given: list[tuple[int, int]] = []  # index of the announcement, version
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        this = (self.watch.ledger.announced.get((server, given.version_ms), 0), given.version_ms)
+        this = (self.checker.ledger.announced.get((server, given.version_ms), 0), given.version_ms)
         for index, version in self._given[-20:]:
             if (index < this[0]) != (version < this[1]):
                 raise self.violated(
@@ -141,7 +141,7 @@ class AnnouncedFirst(FarmRule):
     """A server gives only sets whose announcement it has found in the log and applied (DESIGN 4)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        index = self.watch.ledger.announced.get((server, given.version_ms))
+        index = self.checker.ledger.announced.get((server, given.version_ms))
         if index is None or index > applied:
             raise self.violated(
                 f"server {server} has applied {applied} and gives {given.version_ms}, announced at {index}"
@@ -152,7 +152,7 @@ class ChosenGives(FarmRule):
     """Only the server that its own applied log names as publisher gives a set (DESIGN 4)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        chosen = self.watch.publisher_at(applied)
+        chosen = self.checker.publisher_at(applied)
         if chosen != server:
             raise self.violated(f"server {server} gives a set at {applied}, where {chosen} is chosen")
 
@@ -161,7 +161,7 @@ class WithinLease(FarmRule):
     """No server gives a set whose announcement was posted longer ago than the lease (DESIGN 4)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        age = self.watch.now - given.posted
+        age = self.checker.now - given.posted
         if age > LEASE:
             raise self.violated(f"server {server} gives a set {age:.0f} s after it was posted")
 
@@ -170,7 +170,7 @@ class WakesUp(FarmRule):
     """A server that was stopped for a while gives no set that it had posted before (issue: the publisher's lease)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        resumed = self.watch.resumed.get(server)
+        resumed = self.checker.resumed.get(server)
         if resumed is not None and given.posted <= resumed:
             raise self.violated(
                 f"server {server} gives what it had posted {resumed - given.posted:.0f} s before it woke up"
@@ -181,14 +181,14 @@ class Overlap(FarmRule):
     """A replaced publisher stops within its lease, though it may not hear of the change (DESIGN 4)."""
 
     def passes(self) -> None:
-        watch = self.watch
-        for node in watch.brain.servers:
+        checker = self.checker
+        for node in checker.life.servers:
             serving = node.publisher.publishes and node.up and not node.paused
-            if serving and watch.choice.publisher != node.id:
-                since = max(watch.changed_at, watch.resumed.get(node.id, 0.0))
-                if watch.now - since > LEASE + SLACK:
+            if serving and checker.choice.publisher != node.id:
+                since = max(checker.changed_at, checker.resumed.get(node.id, 0.0))
+                if checker.now - since > LEASE + SLACK:
                     raise self.violated(
-                        f"server {node.id} publishes {watch.now - since:.0f} s after it lost the office"
+                        f"server {node.id} publishes {checker.now - since:.0f} s after it lost the office"
                     )
 
 
@@ -196,8 +196,8 @@ class PublisherIsCandidate(FarmRule):
     """No publisher is stale or ahead by farm time, down, turned off, silent, or out of the farm (DESIGN 4)."""
 
     def committed(self) -> None:
-        publisher, before = self.watch.choice.publisher, self.watch.before.publisher
-        why = None if publisher is None else self.watch.ledger.objection(publisher, in_office=publisher == before)
+        publisher, before = self.checker.choice.publisher, self.checker.before.publisher
+        why = None if publisher is None else self.checker.ledger.objection(publisher, is_publisher=publisher == before)
         if why is not None:
             raise self.violated(f"server {publisher} is chosen, and {why}")
 
@@ -206,27 +206,27 @@ class OthersMode(FarmRule):
     """A server with another mode than most servers is not chosen (DESIGN 4: the netDb has one slot)."""
 
     def committed(self) -> None:
-        publisher, mode = self.watch.choice.publisher, self.watch.ledger.mode
-        if publisher is not None and mode is not None and self.watch.ledger.said[publisher].mode != mode:
+        publisher, mode = self.checker.choice.publisher, self.checker.ledger.mode
+        if publisher is not None and mode is not None and self.checker.ledger.said[publisher].mode != mode:
             raise self.violated(f"server {publisher} is chosen, and most servers are in mode {mode}")
 
 
 class MovedAndDrained(FarmRule):
-    """The publisher is where administrators move it, a drained server only for want of others, and "on" comes first.
+    """The publisher is whom administrators name, a drained server only for want of others, and one with "on" first.
 
     The change comes at once with the administrator's entry. A server that can publish again is chosen after the time
     for which a record is fresh (docs/publisher-choice.md). Only servers that can publish however the stopwatch went are
     asked for: `Ledger.is_sure`.
     """
 
-    def __init__(self, watch: "Watch") -> None:
-        super().__init__(watch)
+    def __init__(self, checker: "LifeChecker") -> None:
+        super().__init__(checker)
         self._since: dict[int, int] = {}
         """By server that can publish: since when, by `Ledger.lasted_ms`."""
         self._said: tuple[object, ...] = ()
 
     def committed(self) -> None:
-        ledger, publisher = self.watch.ledger, self.watch.choice.publisher
+        ledger, publisher = self.checker.ledger, self.checker.choice.publisher
         said = (ledger.moved_to, set(ledger.drained))
         told = self._said[1:] == (ledger.servers,) and self._said[0] != said
         self._said = (said, ledger.servers)
@@ -245,30 +245,29 @@ class MovedAndDrained(FarmRule):
 class GoodStays(FarmRule):
     """A good publisher is not replaced, whatever the clocks of a minority say (issue; DESIGN 4).
 
-    A publisher is good when the log has no objection, and when the publisher either is a candidate however the
-    stopwatch went, or has posted lately by a right clock. A good publisher makes room only for a server that comes
-    first by the words of administrators and operators, or for one with a higher score. The higher score must exceed the
-    margin for as long as a record is fresh, after the publisher's least time. `Ledger.risen_ms` measures these times:
-    no stopwatch outruns it.
+    Good: nothing in the log speaks against it, and either it is a candidate however the stopwatch went, or it has
+    posted lately by a right clock. It goes only to a server that comes before it by what administrators and operators
+    say, or whose score was higher by more than the margin for as long as a record is fresh, after its least
+    time as the publisher. How long that was is reckoned by `Ledger.risen_ms`, which no stopwatch outruns.
     """
 
-    def __init__(self, watch: "Watch") -> None:
-        super().__init__(watch)
+    def __init__(self, checker: "LifeChecker") -> None:
+        super().__init__(checker)
         self._began_ms = 0
-        """Time when the publisher was chosen."""
+        """When the publisher was chosen."""
         self._beaten_ms: int | None = None
         """Time since when another server's score is higher by more than the margin."""
 
     def committed(self) -> None:
-        watch, ledger = self.watch, self.watch.ledger
-        old, new = watch.before.publisher, watch.choice.publisher
+        checker, ledger = self.checker, self.checker.ledger
+        old, new = checker.before.publisher, checker.choice.publisher
         if old is not None and old != new and self._is_good(old) and not self._is_wanted(old, new):
             raise self.violated(
-                f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(watch.wrong)}"
+                f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(checker.wrong)}"
             )
         if old != new:
             self._began_ms, self._beaten_ms = ledger.risen_ms, None
-        scores = watch.choice.scores
+        scores = checker.choice.scores
         best = max((scores[server].total for server in scores if server != new), default=0)
         if new is None or new not in scores or best - scores[new].total <= ledger.parameter("margin", 50):
             self._beaten_ms = None
@@ -276,26 +275,28 @@ class GoodStays(FarmRule):
             self._beaten_ms = ledger.risen_ms
 
     def _is_good(self, old: int) -> bool:
-        watch, ledger = self.watch, self.watch.ledger
+        checker, ledger = self.checker, self.checker.ledger
         said = ledger.said.get(old)
         if old not in ledger.servers or said is None:
             return False
         if ledger.is_sure(old):
             return True
-        if not said.router_up or not said.publishes or old in ledger.accused or old in watch.wrong:
+        if not said.router_up or not said.publishes or old in ledger.accused or old in checker.wrong:
             return False
         if ledger.mode is None or said.mode != ledger.mode:
             return False
         lately = min(2 * INTERVAL + SLACK, ledger.parameter("freshMs", FRESH_MS) / 1000 - SLACK)
         seen = min(2 * INTERVAL + SLACK, ledger.parameter("aheadMs", AHEAD_MS) / 1000 - SLACK)
         right = [
-            server for server, each in ledger.said.items() if server not in watch.wrong and watch.now - each.at <= seen
+            server
+            for server, each in ledger.said.items()
+            if server not in checker.wrong and checker.now - each.at <= seen
         ]
-        # While too few servers post, right clocks make no time: an absent server counts as one with a wrong clock.
-        return 2 * len(right) > len(ledger.servers) and watch.now - said.at <= lately
+        # While too few post there is no time that right clocks make: who is away counts as one that is wrong.
+        return 2 * len(right) > len(ledger.servers) and checker.now - said.at <= lately
 
     def _is_wanted(self, old: int, new: int | None) -> bool:
-        ledger, scores = self.watch.ledger, self.watch.choice.scores
+        ledger, scores = self.checker.ledger, self.checker.choice.scores
         if new is None or new not in ledger.said:
             return False
         if ledger.rank(new) != ledger.rank(old):
@@ -313,26 +314,26 @@ class DeadReplaced(FarmRule):
     """A publisher that is gone is replaced when its records are no longer fresh, if another server can (DESIGN 4)."""
 
     def passes(self) -> None:
-        watch = self.watch
-        publisher = watch.choice.publisher
-        bound = watch.ledger.parameter("freshMs", FRESH_MS) / 1000 + 2 * INTERVAL + SLACK
-        if watch.now - max(watch.flows_since, watch.changed_at) < bound:
+        checker = self.checker
+        publisher = checker.choice.publisher
+        bound = checker.ledger.parameter("freshMs", FRESH_MS) / 1000 + 2 * INTERVAL + SLACK
+        if checker.now - max(checker.flows_since, checker.changed_at) < bound:
             return
-        able = [server for server in watch.good_since if watch.good_for(server) >= bound]
+        able = [server for server in checker.good_since if checker.good_for(server) >= bound]
         if not able:
             return
         if publisher is None:
             raise self.violated(f"nobody publishes, and {able} could for {bound:.0f} s")
-        away = watch.brain.nodes[publisher].away_since
-        if away is not None and watch.now - away > bound:
-            raise self.violated(f"server {publisher} is gone for {watch.now - away:.0f} s, chosen, and {able} could")
+        away = checker.life.nodes[publisher].away_since
+        if away is not None and checker.now - away > bound:
+            raise self.violated(f"server {publisher} is gone for {checker.now - away:.0f} s, chosen, and {able} could")
 
 
 class AccusedReplaced(FarmRule):
     """A publisher that its leader cannot hear is replaced at once, if another server can publish (issue)."""
 
     def committed(self) -> None:
-        ledger, before, now = self.watch.ledger, self.watch.before.publisher, self.watch.choice.publisher
+        ledger, before, now = self.checker.ledger, self.checker.before.publisher, self.checker.choice.publisher
         if before is None or before not in ledger.accused:
             return
         if now == before:
@@ -361,14 +362,14 @@ class FlapsBounded(FarmRule):
     not wait.
     """
 
-    def __init__(self, watch: "Watch") -> None:
-        super().__init__(watch)
+    def __init__(self, checker: "LifeChecker") -> None:
+        super().__init__(checker)
         self._listed: set[bytes] = set()
         self._past: dict[bytes, _Past] = {}
         self._servers: Members = ()
 
     def committed(self) -> None:
-        ledger = self.watch.ledger
+        ledger = self.checker.ledger
         if ledger.servers != self._servers:
             named = ledger.leaves()
             self._servers = ledger.servers
@@ -381,15 +382,15 @@ class FlapsBounded(FarmRule):
                 heard = ledger.risen_ms - said.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
                 if heard and said.router_up and poster not in ledger.accused:
                     steady |= {leaf for leaf, (up, _, _) in said.leaves.items() if up}
-        listed = _hashes(self.watch.choice)
+        listed = _hashes(self.checker.choice)
         if steady & self._listed & listed:
             for leaf in sorted(listed - self._listed):
                 self._check(leaf)
         self._listed = listed
 
     def _look(self, said: Said) -> None:
-        """Take in the leaves of a record."""
-        now = self.watch.ledger.risen_ms
+        """Take in what a record says of leaves."""
+        now = self.checker.ledger.risen_ms
         for leaf, (says_up, _, _) in said.leaves.items():
             up = says_up and said.router_up
             past = self._past.setdefault(leaf, _Past(up, now, 0, up))
@@ -403,14 +404,14 @@ class FlapsBounded(FarmRule):
                 past.up, past.since_ms = up, now
 
     def _wait_ms(self, flaps: int) -> int:
-        ledger = self.watch.ledger
+        ledger = self.checker.ledger
         return int(min(ledger.parameter("leafUpMs", 60_000) << flaps, ledger.parameter("flapMs", 1_800_000)))
 
     def _check(self, leaf: bytes) -> None:
         past = self._past[leaf]
         if not past.up:
             raise self.violated(f"leaf {leaf.hex()} comes into the set, and is down")
-        lasted = self.watch.ledger.risen_ms - past.since_ms
+        lasted = self.checker.ledger.risen_ms - past.since_ms
         if not past.proven and lasted < self._wait_ms(past.flaps):
             raise self.violated(
                 f"leaf {leaf.hex()} comes into the set {lasted / 1000:.0f} s after it came up, not "
@@ -422,8 +423,8 @@ class NotItsOwnLeaf(FarmRule):
     """No set lists its own master, nor the master of a farm that leads back to that master (DESIGN 4; issue: trees)."""
 
     def committed(self) -> None:
-        leaves = self.watch.ledger.leaves()
-        for leaf in _hashes(self.watch.choice):
+        leaves = self.checker.ledger.leaves()
+        for leaf in _hashes(self.checker.choice):
             _, _, below = leaves.get(leaf, (True, 3, ()))
             if leaf == MASTER_HASH or MASTER_HASH in below:
                 raise self.violated(f"leaf {leaf.hex()} is the master, or leads to it")
@@ -437,20 +438,20 @@ class SteadyIsListed(FarmRule):
     """
 
     def passes(self) -> None:
-        watch, ledger = self.watch, self.watch.ledger
-        if watch.choice.publisher is None or watch.now - watch.flows_since < SETTLED:
+        checker, ledger = self.checker, self.checker.ledger
+        if checker.choice.publisher is None or checker.now - checker.flows_since < SETTLED:
             return
         room = ledger.parameter("maxEntries", MOST_ENTRIES)
         if len(ledger.leaves()) > (room**2 if ledger.parameter("tree", "best") == "tree" else room):
             return
-        listed = _hashes(watch.choice)
-        for node in watch.brain.nodes.values():
-            if node.id in watch.ever_away or (node.id not in ledger.said and node.id not in ledger.members):
+        listed = _hashes(checker.choice)
+        for node in checker.life.nodes.values():
+            if node.id in checker.ever_away or (node.id not in ledger.said and node.id not in ledger.members):
                 continue
             for leaf in node.poster.leaves:
                 odd = leaf.hash == MASTER_HASH or MASTER_HASH in leaf.below
                 if not leaf.ever_down and not odd and leaf.hash not in ledger.excluded | listed:
-                    why = watch.choice.left_out.get(leaf.hash)
+                    why = checker.choice.left_out.get(leaf.hash)
                     raise self.violated(f"leaf {leaf.hash.hex()} was always up, and is not listed: {why}")
 
 
@@ -458,11 +459,11 @@ class AllAreKnown(FarmRule):
     """Every known leaf is either in the set, or left out with a reason (issue: status says so)."""
 
     def committed(self) -> None:
-        choice = self.watch.choice
+        choice = self.checker.choice
         if choice.publisher is None:
             return
         listed, left_out = _hashes(choice), set(choice.left_out)
-        known = set(self.watch.ledger.leaves())
+        known = set(self.checker.ledger.leaves())
         if listed & left_out:
             raise self.violated(f"leaf {min(listed & left_out).hex()} is listed and left out")
         missing = known - listed - left_out

@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.simulator.facts import Members
 from gf_i2p.simulator.registers import CLUSTER
@@ -96,7 +96,7 @@ class Ledger:
                     self._accuse(found["id"], each["id"], reachable=each["reachable"])
             self._rise(joined=joined)
             self.said[found["id"]].risen_ms = self.risen_ms
-        elif found["id"] >= FIRST_MEMBER_ID:
+        elif found["id"] >= FIRST_LEAF_MEMBER_ID:
             self._report(found, now, self.members)
             self.members[found["id"]].risen_ms = self.risen_ms
 
@@ -173,10 +173,10 @@ class Ledger:
         modes = Counter(said.mode for said in self.said.values() if said.publishes)
         return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
 
-    def objection(self, server: int, *, in_office: bool = False) -> str | None:
-        """Say why the log speaks against this publisher, whatever other servers there are; None: there is no reason.
+    def objection(self, server: int, *, is_publisher: bool = False) -> str | None:
+        """Say why the log speaks against this publisher, whoever else there may be; None: nothing does.
 
-        `in_office`: the server was the publisher one entry before. Then it is ahead only when most have posted since.
+        `is_publisher`: it was the publisher one entry before. Then it is not ahead until most have posted after it.
         """
         said, now = self.said.get(server), self.now_ms
         if server not in self.servers or said is None or now is None:
@@ -184,7 +184,7 @@ class Ledger:
         if now - said.date_ms > self.parameter("freshMs", FRESH_MS):
             return f"its newest record is {(now - said.date_ms) / 1000:.0f} s old"
         newer = sum(other.index >= said.index for other in self.said.values())
-        excused = in_office and 2 * newer <= len(self.servers)
+        excused = is_publisher and 2 * newer <= len(self.servers)
         if said.date_ms - now > self.parameter("aheadMs", AHEAD_MS) and not excused:
             return f"its clock is {(said.date_ms - now) / 1000:.0f} s ahead"
         if not said.router_up:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.simulator.life.reporters import INTERVAL
 
 BRAIN_FAULTS: Final = (
@@ -22,7 +22,7 @@ BRAIN_FAULTS: Final = (
     "entries of administrators",
     "configurations changed",
 )
-"""Faults by name; `faults.BrainFaults` has the code."""
+"""By name; `faults.LifeFaults` has how."""
 USUAL_SERVERS: Final = (3, 3, 3, 3, 4, 5)
 MOST_APPLIED: Final = 800
 """Entries times servers: the limit gives all runs about the same duration."""
@@ -33,8 +33,8 @@ WRONG_MS: Final = 600_000
 
 
 @dataclass(frozen=True, slots=True)
-class BrainPlan:
-    """The plan of one farm. Times are true seconds."""
+class LifePlan:
+    """One farm. Times are true seconds."""
 
     seed: int
     servers: int
@@ -62,7 +62,7 @@ class BrainPlan:
         return (self.servers - 1) // 2
 
 
-def draw(seed: int) -> BrainPlan:
+def draw(seed: int) -> LifePlan:
     """Return the plan of a seed."""
     rng = Random(f"brain {seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
     servers = rng.choice(USUAL_SERVERS)
@@ -71,10 +71,10 @@ def draw(seed: int) -> BrainPlan:
     chosen = [name for name in BRAIN_FAULTS if rng.random() < share] or [rng.choice(BRAIN_FAULTS)]
     wrong = rng.sample(range(1, servers + 1), rng.randint(0, (servers - 1) // 2)) if rng.random() < 0.6 else []
     rounds = MOST_APPLIED / (servers + count) / (servers + 1)
-    return BrainPlan(
+    return LifePlan(
         seed=seed,
         servers=servers,
-        members=tuple(range(FIRST_MEMBER_ID, FIRST_MEMBER_ID + count)),
+        members=tuple(range(FIRST_LEAF_MEMBER_ID, FIRST_LEAF_MEMBER_ID + count)),
         leaves=rng.choice((1, 1, 1, 2, 4)),
         odd=rng.choice(("", "", "master", "loop", "farm")),
         wrong=tuple(sorted(wrong)),

@@ -13,7 +13,7 @@ from gf_i2p.farm.choice.publisher import Entry
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Close, Drain, Effect, Give, Open, Rehearse, Stop
 from gf_i2p.farm.publishing.failover import FailoverMachine, FailoverState, NotDueError
-from gf_i2p.farm.publishing.lease import LOOK_SECONDS, Lease
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease
 from gf_i2p.farm.publishing.meta import MetaMachine
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
@@ -87,7 +87,7 @@ class SimulatedPublisher:
 
     def _begin_anew(self) -> None:
         host = self._host
-        self.lease = Lease()
+        self.lease = PublisherLease()
         self._mode = host.mode
         self._progress = PublishProgress()
         self._machine: MetaMachine | FailoverMachine

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.simulator.registers import CLUSTER
 
@@ -38,8 +38,8 @@ class LeafTruth:
 
 
 @dataclass(slots=True)
-class Poster:
-    """A server's or a member's router, and the settings."""
+class SimulatedReporter:
+    """A server's or a member's router, and what is set there."""
 
     id: int
     leaves: list[LeafTruth]
@@ -54,8 +54,8 @@ class Poster:
 
     @property
     def is_server(self) -> bool:
-        """Whether the id is that of a server."""
-        return self.id < FIRST_MEMBER_ID
+        """Whether it may be one."""
+        return self.id < FIRST_LEAF_MEMBER_ID
 
     def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:
         """Return the next record's bytes."""

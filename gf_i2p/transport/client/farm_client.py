@@ -9,7 +9,7 @@ from typing import Final, Self, cast
 import structlog
 
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.client.known_servers import Directory, Place, Prepare
+from gf_i2p.transport.client.known_servers import KnownServers, Place, Prepare
 from gf_i2p.transport.client.server_queries import Survey, fetch_configuration, survey
 from gf_i2p.transport.delivery import NotDeliveredError, Refused, UnansweredError, deliver
 from gf_i2p.transport.errors import TransportError
@@ -122,7 +122,7 @@ class FarmClient:
         self._handshake_seconds = handshake_seconds
         self._backoff = backoff
         self._objection = objection
-        self._directory = Directory(endpoints, prepare)
+        self._directory = KnownServers(endpoints, prepare)
         self._credentials = {endpoint: Credentials(user, password) for endpoint in endpoints.values()}
         self._links: dict[Endpoint, Link] = {}
         self._leader: int | None = None

@@ -20,8 +20,8 @@ Prepare = Callable[[Sequence[Place]], Mapping[Place, str]]
 dialled, each with a sentence that names the missing setting."""
 
 
-class Directory:
-    """The given places stay. The told places are replaced when a server tells a newer Configuration.
+class KnownServers:
+    """What was given stays. What was told is exchanged when somebody tells of a newer Configuration.
 
     So a server may have two places: the place that was given to the client, and the place that the servers use. Both
     count, for neither need be right: a server may have moved, and a client may have a way of its own to the server.

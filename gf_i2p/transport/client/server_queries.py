@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from gf_i2p.transport.client.known_servers import Directory, Place
+from gf_i2p.transport.client.known_servers import KnownServers, Place
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, credentials_refused
 from gf_i2p.transport.interface import Transport
 from gf_i2p.wire.configuration_get import ConfigurationGet
@@ -235,7 +235,7 @@ class Survey:
 
 async def survey(
     transport: Transport,
-    directory: Directory,
+    directory: KnownServers,
     cluster: str,
     credentials: Callable[[Endpoint], Credentials],
     *,

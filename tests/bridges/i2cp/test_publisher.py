@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp.publication_status import Phase, PublicationStatus
-from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.protocol import Publication
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
@@ -49,17 +49,17 @@ async def router(kind: RouterKind, clock: Clock) -> AsyncIterator[FakeRouter]:
 
 
 @pytest_asyncio.fixture
-async def publisher(router: FakeRouter, clock: Clock) -> AsyncIterator[MetaPublisher]:
-    made = MetaPublisher(router.settings(), clock=clock)
+async def publisher(router: FakeRouter, clock: Clock) -> AsyncIterator[I2cpPublisher]:
+    made = I2cpPublisher(router.settings(), clock=clock)
     yield made
     await soon(made.close())
 
 
-def status(publisher: MetaPublisher) -> PublicationStatus:
+def status(publisher: I2cpPublisher) -> PublicationStatus:
     return publisher.published(MASTER)
 
 
-def phase(publisher: MetaPublisher) -> Phase:
+def phase(publisher: I2cpPublisher) -> Phase:
     return status(publisher).phase
 
 
@@ -72,7 +72,7 @@ def published(router: FakeRouter) -> list[int]:
 
 @BOTH
 async def test_the_first_call_opens_a_session_and_answers_its_first_request(
-    router: FakeRouter, publisher: MetaPublisher
+    router: FakeRouter, publisher: I2cpPublisher
 ) -> None:
     assert status(publisher) == PublicationStatus()
     await soon(publisher.publish_meta_lease_set(publication()))
@@ -85,7 +85,7 @@ async def test_the_first_call_opens_a_session_and_answers_its_first_request(
 
 
 @BOTH
-async def test_it_waits_until_tunnels_are_built(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_it_waits_until_tunnels_are_built(router: FakeRouter, publisher: I2cpPublisher) -> None:
     router.ready.clear()
     call = asyncio.create_task(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.sessions)
@@ -99,7 +99,7 @@ async def test_it_waits_until_tunnels_are_built(router: FakeRouter, publisher: M
 
 @BOTH
 async def test_later_sets_go_out_unasked_in_the_same_session(
-    router: FakeRouter, publisher: MetaPublisher, clock: Clock
+    router: FakeRouter, publisher: I2cpPublisher, clock: Clock
 ) -> None:
     for later in (0, 20, 450):
         clock.now = NOW + later
@@ -112,7 +112,7 @@ async def test_later_sets_go_out_unasked_in_the_same_session(
 
 @BOTH
 async def test_the_router_gets_the_last_set_whenever_it_asks(
-    router: FakeRouter, publisher: MetaPublisher, clock: Clock
+    router: FakeRouter, publisher: I2cpPublisher, clock: Clock
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
@@ -128,7 +128,7 @@ async def test_the_router_gets_the_last_set_whenever_it_asks(
 @BOTH
 @pytest.mark.parametrize("step", [0, -1])
 async def test_a_set_that_routers_would_not_keep_is_not_sent(
-    router: FakeRouter, publisher: MetaPublisher, step: int
+    router: FakeRouter, publisher: I2cpPublisher, step: int
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     with pytest.raises(RouterRefusedError, match=f"published at {NOW + step}, and the last set at {NOW}"):
@@ -140,7 +140,7 @@ async def test_a_set_that_routers_would_not_keep_is_not_sent(
 
 
 @BOTH
-async def test_masters_do_not_disturb_each_other(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_masters_do_not_disturb_each_other(router: FakeRouter, publisher: I2cpPublisher) -> None:
     masters = [DestinationKeys.generate(entropy(seed)) for seed in (11, 12, 13)]
     await soon(asyncio.gather(*(publisher.publish_meta_lease_set(publication(NOW, keys)) for keys in masters)))
     assert len({id(session.connection) for session in router.sessions.values()}) == 3
@@ -157,7 +157,7 @@ async def test_masters_do_not_disturb_each_other(router: FakeRouter, publisher: 
 
 
 @BOTH
-async def test_what_is_not_for_us_is_passed_over(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_what_is_not_for_us_is_passed_over(router: FakeRouter, publisher: I2cpPublisher) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     (number,) = router.sessions
     router.say(22, number.to_bytes(2) + bytes(11))  # MessageStatus: somebody tried to reach the master
@@ -172,7 +172,7 @@ async def test_what_is_not_for_us_is_passed_over(router: FakeRouter, publisher: 
 
 @BOTH
 async def test_the_kind_may_be_configured(router: FakeRouter, clock: Clock) -> None:
-    publisher = MetaPublisher(router.settings(kind=router.kind), clock=clock)
+    publisher = I2cpPublisher(router.settings(kind=router.kind), clock=clock)
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.stored)
     assert router.log == ["hello", "create", "store"]
@@ -183,7 +183,7 @@ async def test_the_kind_may_be_configured(router: FakeRouter, clock: Clock) -> N
 
 
 @BOTH
-async def test_an_old_set_is_not_even_begun_with(router: FakeRouter, publisher: MetaPublisher, clock: Clock) -> None:
+async def test_an_old_set_is_not_even_begun_with(router: FakeRouter, publisher: I2cpPublisher, clock: Clock) -> None:
     clock.now += 600
     with pytest.raises(RouterRefusedError, match=r"not sent: the set.*600 s old.*Sign a fresh one"):
         await soon(publisher.publish_meta_lease_set(publication()))
@@ -192,7 +192,7 @@ async def test_an_old_set_is_not_even_begun_with(router: FakeRouter, publisher: 
 
 
 @BOTH
-async def test_an_old_set_is_not_sent_in_a_session(router: FakeRouter, publisher: MetaPublisher, clock: Clock) -> None:
+async def test_an_old_set_is_not_sent_in_a_session(router: FakeRouter, publisher: I2cpPublisher, clock: Clock) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     clock.now += 700
     with pytest.raises(RouterRefusedError, match="699 s old"):
@@ -204,7 +204,7 @@ async def test_an_old_set_is_not_sent_in_a_session(router: FakeRouter, publisher
 
 @BOTH
 async def test_an_old_set_is_not_given_when_the_router_asks(
-    router: FakeRouter, publisher: MetaPublisher, clock: Clock
+    router: FakeRouter, publisher: I2cpPublisher, clock: Clock
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     unkept = asyncio.create_task(publisher.lost(MASTER))
@@ -223,7 +223,7 @@ async def test_an_old_set_is_not_given_when_the_router_asks(
 
 @BOTH
 async def test_who_is_not_sure_to_be_the_publisher_gives_nothing_when_the_router_asks(
-    router: FakeRouter, publisher: MetaPublisher
+    router: FakeRouter, publisher: I2cpPublisher
 ) -> None:
     sure = True
     await soon(publisher.publish_meta_lease_set(replace(publication(), wanted=lambda: sure)))
@@ -238,7 +238,7 @@ async def test_who_is_not_sure_to_be_the_publisher_gives_nothing_when_the_router
 
 
 @I2PD
-async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher: MetaPublisher, clock: Clock) -> None:
+async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher: I2cpPublisher, clock: Clock) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.stored)
     clock.now += 600
@@ -253,7 +253,7 @@ async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher:
 
 @BOTH
 async def test_a_lost_session_is_noticed_and_the_next_call_opens_another(
-    router: FakeRouter, publisher: MetaPublisher, clock: Clock
+    router: FakeRouter, publisher: I2cpPublisher, clock: Clock
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.stored)
@@ -275,7 +275,7 @@ async def test_a_lost_session_is_noticed_and_the_next_call_opens_another(
 
 @BOTH
 async def test_a_new_session_may_have_the_same_set_again_but_no_older_one(
-    router: FakeRouter, publisher: MetaPublisher
+    router: FakeRouter, publisher: I2cpPublisher
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication(NOW)))
     await until(lambda: router.stored)
@@ -289,7 +289,7 @@ async def test_a_new_session_may_have_the_same_set_again_but_no_older_one(
 
 @BOTH
 async def test_a_connection_that_breaks_under_a_call_loses_the_session(
-    router: FakeRouter, publisher: MetaPublisher
+    router: FakeRouter, publisher: I2cpPublisher
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     session = publisher._masters[MASTER]._session
@@ -303,7 +303,7 @@ async def test_a_connection_that_breaks_under_a_call_loses_the_session(
 
 
 @JAVA
-async def test_a_reason_is_passed_on(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_a_reason_is_passed_on(router: FakeRouter, publisher: I2cpPublisher) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     reason = b"Invalid leaseset: Signature verification failed"
     router.say(30, bytes([len(reason)]) + reason)
@@ -314,7 +314,7 @@ async def test_a_reason_is_passed_on(router: FakeRouter, publisher: MetaPublishe
 
 
 @I2PD
-async def test_a_destroyed_session_is_lost(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_a_destroyed_session_is_lost(router: FakeRouter, publisher: I2cpPublisher) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     (number,) = router.sessions
     router.say(20, number.to_bytes(2) + b"\0")
@@ -322,7 +322,7 @@ async def test_a_destroyed_session_is_lost(router: FakeRouter, publisher: MetaPu
 
 
 @BOTH
-async def test_a_broken_message_ends_the_session(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_a_broken_message_ends_the_session(router: FakeRouter, publisher: I2cpPublisher) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     router.say(20, b"\0")
     assert "type 20 ends after 1 bytes" in (await soon(publisher.lost(MASTER))).reason
@@ -331,7 +331,7 @@ async def test_a_broken_message_ends_the_session(router: FakeRouter, publisher: 
 
 @I2PD
 async def test_i2pd_taken_for_java_drops_the_set_and_hangs_up(router: FakeRouter, clock: Clock) -> None:
-    publisher = MetaPublisher(router.settings(kind=RouterKind.JAVA), clock=clock)
+    publisher = I2cpPublisher(router.settings(kind=RouterKind.JAVA), clock=clock)
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.log[-1] == "swallow")
     router.lose_patience()
@@ -342,7 +342,7 @@ async def test_i2pd_taken_for_java_drops_the_set_and_hangs_up(router: FakeRouter
 
 @JAVA
 async def test_java_taken_for_i2pd_reads_garbage_at_the_next_set(router: FakeRouter, clock: Clock) -> None:
-    publisher = MetaPublisher(router.settings(kind=RouterKind.I2PD), clock=clock)
+    publisher = I2cpPublisher(router.settings(kind=RouterKind.I2PD), clock=clock)
     await soon(publisher.publish_meta_lease_set(publication()))
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
     told = await soon(publisher.lost(MASTER))
@@ -353,7 +353,7 @@ async def test_java_taken_for_i2pd_reads_garbage_at_the_next_set(router: FakeRou
 
 @BOTH
 async def test_a_defect_of_ours_is_no_secret(
-    router: FakeRouter, publisher: MetaPublisher, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    router: FakeRouter, publisher: I2cpPublisher, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     monkeypatch.setattr(MetaLeaseSet, "objection", lambda *_: 1 / 0)
@@ -367,7 +367,7 @@ async def test_a_defect_of_ours_is_no_secret(
 
 
 @BOTH
-async def test_stopping_ends_the_session_at_the_router(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_stopping_ends_the_session_at_the_router(router: FakeRouter, publisher: I2cpPublisher) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     await soon(publisher.stop_publishing_meta_lease_set(MASTER))
     assert router.log[-1] == "destroy"
@@ -379,7 +379,7 @@ async def test_stopping_ends_the_session_at_the_router(router: FakeRouter, publi
 
 
 @BOTH
-async def test_stopping_what_is_not_published_does_nothing(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_stopping_what_is_not_published_does_nothing(router: FakeRouter, publisher: I2cpPublisher) -> None:
     await soon(publisher.stop_publishing_meta_lease_set(MASTER))
     await soon(publisher.publish_meta_lease_set(publication()))
     await soon(publisher.stop_publishing_meta_lease_set(MASTER))
@@ -388,7 +388,7 @@ async def test_stopping_what_is_not_published_does_nothing(router: FakeRouter, p
 
 
 @BOTH
-async def test_stopping_does_not_wait_for_tunnels(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_stopping_does_not_wait_for_tunnels(router: FakeRouter, publisher: I2cpPublisher) -> None:
     router.ready.clear()
     first = asyncio.create_task(publisher.publish_meta_lease_set(publication()))
     second = asyncio.create_task(publisher.publish_meta_lease_set(publication(NOW + 1)))
@@ -403,7 +403,7 @@ async def test_stopping_does_not_wait_for_tunnels(router: FakeRouter, publisher:
 
 
 @BOTH
-async def test_closing_ends_all_sessions_for_good(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_closing_ends_all_sessions_for_good(router: FakeRouter, publisher: I2cpPublisher) -> None:
     masters = [DestinationKeys.generate(entropy(seed)) for seed in (11, 12)]
     for keys in masters:
         await soon(publisher.publish_meta_lease_set(publication(NOW, keys)))
@@ -415,7 +415,7 @@ async def test_closing_ends_all_sessions_for_good(router: FakeRouter, publisher:
 
 
 @BOTH
-async def test_a_call_that_is_given_up_leaves_no_session(router: FakeRouter, publisher: MetaPublisher) -> None:
+async def test_a_call_that_is_given_up_leaves_no_session(router: FakeRouter, publisher: I2cpPublisher) -> None:
     router.ready.clear()
     call = asyncio.create_task(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.sessions)
@@ -430,7 +430,7 @@ async def test_a_call_that_is_given_up_leaves_no_session(router: FakeRouter, pub
 async def test_a_router_that_does_not_hang_up_is_hung_up_on(router: FakeRouter, clock: Clock) -> None:
     router.deaf = {3}
     quick = replace(PATIENT, goodbye=0.1)
-    publisher = MetaPublisher(router.settings(kind=RouterKind.I2PD, deadlines=quick), clock=clock)
+    publisher = I2cpPublisher(router.settings(kind=RouterKind.I2PD, deadlines=quick), clock=clock)
     await soon(publisher.publish_meta_lease_set(publication()))
     await soon(publisher.close())
     await until(lambda: not router.sessions)
@@ -442,8 +442,8 @@ async def test_a_router_that_does_not_hang_up_is_hung_up_on(router: FakeRouter, 
 @BOTH
 async def test_tunnels_that_are_never_built_end_the_call_and_the_session(router: FakeRouter, clock: Clock) -> None:
     router.ready.clear()
-    publisher = MetaPublisher(router.settings(deadlines=replace(PATIENT, tunnels=0.1)), clock=clock)
-    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: the tunnels are not built"):
+    publisher = I2cpPublisher(router.settings(deadlines=replace(PATIENT, tunnels=0.1)), clock=clock)
+    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: its tunnels are not built"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log[-1] == "destroy"
     assert phase(publisher) is Phase.LOST
@@ -456,14 +456,14 @@ async def test_a_router_that_does_not_say_whether_it_opens_a_session(
     deadlines_after_the_greeting(monkeypatch)
     router.deaf = {1}
     settings = router.settings(kind=router.kind, deadlines=replace(PATIENT, answer=0.2))
-    publisher = MetaPublisher(settings, clock=clock)
+    publisher = I2cpPublisher(settings, clock=clock)
     with pytest.raises(RouterUnreachableError, match=r"did not say within 0\.2 s"):
         await soon(publisher.publish_meta_lease_set(publication()))
 
 
 @BOTH
 async def test_a_set_that_expires_while_tunnels_are_built_is_not_sent(
-    router: FakeRouter, publisher: MetaPublisher, clock: Clock
+    router: FakeRouter, publisher: I2cpPublisher, clock: Clock
 ) -> None:
     router.ready.clear()
     short = Publication(lease_set(seconds=60), publication().session)
@@ -480,7 +480,7 @@ async def test_a_set_that_expires_while_tunnels_are_built_is_not_sent(
 
 async def test_nothing_is_left_behind_when_there_is_no_router(clock: Clock) -> None:
     with taken_port() as sock:
-        publisher = MetaPublisher(I2cpSettings(port=sock.getsockname()[1]), clock=clock)
+        publisher = I2cpPublisher(I2cpSettings(port=sock.getsockname()[1]), clock=clock)
         with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
             await soon(publisher.publish_meta_lease_set(publication()))
     gc.collect()

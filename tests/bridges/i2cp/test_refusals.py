@@ -7,7 +7,7 @@ import pytest
 
 from bridges.errors import RouterError, RouterRefusedError
 from bridges.i2cp.publication_status import Phase
-from bridges.i2cp.publisher import MetaPublisher
+from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.refusals import session_refused
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.protocol import Publication
@@ -26,7 +26,7 @@ BROKEN: Final = BY_MASTER[:-1] + bytes([BY_MASTER[-1] ^ 1])
 
 async def refusal(router: FakeRouter, session: bytes, keys: DestinationKeys = KEYS) -> str:
     """What the operator reads."""
-    publisher = MetaPublisher(router.settings(), clock=router.clock)
+    publisher = I2cpPublisher(router.settings(), clock=router.clock)
     with pytest.raises(RouterRefusedError) as caught:
         await soon(publisher.publish_meta_lease_set(Publication(lease_set(int(router.clock.now), keys), session)))
     assert publisher.published(KEYS.destination.hash).reason in {"", str(caught.value)}
@@ -46,7 +46,7 @@ async def test_i2pd_takes_an_old_config_of_the_master_for_a_set_of_the_transient
     clock = Clock()
     clock.now += 30_000
     async with FakeRouter(RouterKind.I2PD, clock) as router:
-        publisher = MetaPublisher(router.settings(), clock=clock)
+        publisher = I2cpPublisher(router.settings(), clock=clock)
         await soon(publisher.publish_meta_lease_set(Publication(lease_set(NOW + 30_000, DELEGATED), BY_MASTER)))
         await soon(publisher.close())
         assert [stored.offline for stored in router.stored] == [DELEGATED.offline]
@@ -59,7 +59,7 @@ async def test_of_two_configs_each_router_is_shown_the_one_that_it_takes(kind: R
     clock.now += 30_000
     fresh = session_config(DELEGATED, (NOW + 30_000) * 1000)
     async with FakeRouter(kind, clock) as router:
-        publisher = MetaPublisher(router.settings(**({"kind": kind} if told else {})), clock=clock)
+        publisher = I2cpPublisher(router.settings(**({"kind": kind} if told else {})), clock=clock)
         await soon(publisher.publish_meta_lease_set(Publication(lease_set(NOW + 30_000, DELEGATED), fresh, BY_MASTER)))
         [session] = router.sessions.values()
         assert session.config.data == (BY_MASTER if kind is RouterKind.I2PD else fresh)
@@ -69,7 +69,7 @@ async def test_of_two_configs_each_router_is_shown_the_one_that_it_takes(kind: R
 async def test_no_session_is_opened_when_either_config_is_broken_or_another_destinations() -> None:
     other = session_config(DestinationKeys.generate(entropy(9)), NOW * 1000)
     async with FakeRouter(RouterKind.JAVA) as router:
-        publisher = MetaPublisher(router.settings(), clock=router.clock)
+        publisher = I2cpPublisher(router.settings(), clock=router.clock)
         for signed, why in ((other, "its config is for"), (BY_MASTER[:-1], "its config is broken")):
             with pytest.raises(RouterRefusedError, match=why):
                 await soon(publisher.publish_meta_lease_set(Publication(lease_set(), BY_MASTER, signed)))
@@ -79,7 +79,7 @@ async def test_no_session_is_opened_when_either_config_is_broken_or_another_dest
 
 async def test_java_takes_a_config_that_a_transient_key_has_signed() -> None:
     async with FakeRouter(RouterKind.JAVA) as router:
-        publisher = MetaPublisher(router.settings(), clock=router.clock)
+        publisher = I2cpPublisher(router.settings(), clock=router.clock)
         await soon(publisher.publish_meta_lease_set(Publication(lease_set(NOW, DELEGATED), BY_TRANSIENT)))
         await soon(publisher.close())
         assert len(router.stored) == 1
@@ -96,7 +96,7 @@ async def test_a_broken_signature(kind: RouterKind) -> None:
 )
 async def test_a_destination_that_another_client_holds(kind: RouterKind, where: str) -> None:
     async with FakeRouter(kind) as router:
-        other = MetaPublisher(router.settings(), clock=router.clock)
+        other = I2cpPublisher(router.settings(), clock=router.clock)
         await soon(other.publish_meta_lease_set(Publication(lease_set(), BY_MASTER)))
         said = await refusal(router, BY_MASTER)
         assert "another client of this router holds the destination" in said

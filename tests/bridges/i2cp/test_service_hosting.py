@@ -32,7 +32,7 @@ def leases(*ends: int) -> bytes:
     return b"".join(bytes([n]) * 32 + struct.pack(">IQ", n, end * 1000) for n, end in enumerate(ends, 1))
 
 
-class Office:
+class OfferingNode:
     """What a node has for a service: the numbers, and the log where each set is announced."""
 
     def __init__(self) -> None:
@@ -91,17 +91,17 @@ async def until(router: FakeRouter, condition: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("kind", [I2PD, JAVA])
 async def test_the_first_lease_set_is_announced_then_given_with_its_key(kind: RouterKind) -> None:
-    office = Office()
+    node = OfferingNode()
     async with routing(kind) as router:
-        office.may.clear()
-        opening = asyncio.create_task(hosting(router).open(office.offer()))
+        node.may.clear()
+        opening = asyncio.create_task(hosting(router).open(node.offer()))
         await until(router, lambda: bool(router.sessions))
         assert router.served == []
-        office.may.set()
+        node.may.set()
         service = await opening
         assert (service.state, service.trouble, service.streams) == (ServiceState.SERVING, None, 0)
         await until(router, lambda: bool(router.served))
-        assert router.served == office.announced == [service.announced]
+        assert router.served == node.announced == [service.announced]
         (given,) = router.served
         assert given.destination == KEYS.destination
         assert [lease.end for lease in given.leases] == [NOW + LEASE_SECONDS[kind], NOW + 30]
@@ -114,8 +114,8 @@ async def test_the_first_lease_set_is_announced_then_given_with_its_key(kind: Ro
 
 async def test_a_fresh_set_is_given_before_the_last_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RENEW_SECONDS", 0.02)
-    office = Office()
-    async with routing() as router, serving(router, office.offer()):
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()):
         router.clock.now += 20
         await until(router, lambda: len(router.served) >= 4)
         published = [each.published for each in router.served]
@@ -125,8 +125,8 @@ async def test_a_fresh_set_is_given_before_the_last_is_old(monkeypatch: pytest.M
 
 
 async def test_the_router_gets_one_whenever_it_asks_with_the_tunnels_of_that_moment() -> None:
-    office = Office()
-    async with routing() as router, serving(router, office.offer()) as service:
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()) as service:
         router.leases = leases(NOW + 500, NOW + 600, NOW + 700)
         router.ask()
         await until(router, lambda: len(router.served) == 2)
@@ -141,11 +141,11 @@ async def test_the_router_gets_one_whenever_it_asks_with_the_tunnels_of_that_mom
 
 
 async def test_leases_end_by_the_router_s_clock() -> None:
-    office = Office()
+    node = OfferingNode()
     async with routing() as router:
         router.clock.now += 40
         late = Clock()
-        service = await I2cpHosting(router.settings(kind=I2PD), clock=late).open(office.offer())
+        service = await I2cpHosting(router.settings(kind=I2PD), clock=late).open(node.offer())
         await until(router, lambda: bool(router.served))
         ends = [lease.end for lease in router.served[0].leases]
         assert ends == [NOW + 40 + LEASE_SECONDS[I2PD]]  # the other one is over there
@@ -156,13 +156,13 @@ async def test_a_router_that_asks_while_the_log_is_slow_gets_the_last_set_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 0.02)
-    office = Office()
-    async with routing() as router, serving(router, office.offer()) as service:
-        office.may.clear()
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()) as service:
+        node.may.clear()
         router.ask()
         await until(router, lambda: len(router.served) == 2)
         assert router.served[0] == router.served[1] == service.announced
-        office.may.set()
+        node.may.set()
         await until(router, lambda: len(router.served) == 3)
         assert router.served[2].published > router.served[1].published
 
@@ -171,9 +171,9 @@ async def test_a_set_that_cannot_be_announced_is_not_given_and_another_one_is_so
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_AGAIN", 0.02)
-    office = Office()
-    async with routing() as router, serving(router, office.offer()) as service:
-        office.broken = RuntimeError("no majority")
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()) as service:
+        node.broken = RuntimeError("no majority")
         router.ask()
         await until(router, lambda: len(router.served) == 2)
         assert router.served[0] == router.served[1]
@@ -181,14 +181,14 @@ async def test_a_set_that_cannot_be_announced_is_not_given_and_another_one_is_so
             ServiceState.SERVING,
             "the lease set was not announced: no majority",
         )
-        office.broken = None
+        node.broken = None
         await until(router, lambda: len(router.served) == 3)
         assert router.served[2].published > router.served[1].published
         await until(router, lambda: service.trouble is None)
-    office.broken = RuntimeError("no majority")
+    node.broken = RuntimeError("no majority")
     async with routing() as router:
         with pytest.raises(RouterError, match="not announced: no majority"):
-            await hosting(router).open(office.offer())
+            await hosting(router).open(node.offer())
         assert router.served == []
         await until(router, lambda: not router.sessions)
         with pytest.raises(RouterError, match="announced by nobody"):
@@ -199,16 +199,16 @@ async def test_a_drain_is_not_held_up_by_an_announcement_and_can_be_taken_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 0.02)
-    office = Office()
-    async with routing() as router, serving(router, office.offer()) as service:
-        office.may.clear()
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()) as service:
+        node.may.clear()
         router.ask()
         await until(router, lambda: len(router.served) == 2)
         assert not await service.drain(0.05)
         router.ask()
         await until(router, lambda: len(router.served) == 3)
         assert router.served[2] == router.served[0]
-        office.may.set()
+        node.may.set()
         service.resume()
         await until(router, lambda: len(router.served) == 4)
         await until(router, lambda: service.announced == router.served[3])
@@ -220,9 +220,9 @@ async def test_a_drain_is_not_held_up_by_an_announcement_and_can_be_taken_back(
 
 
 async def test_delegated_keys_serve_with_a_config_that_the_master_has_signed() -> None:
-    office = Office()
+    node = OfferingNode()
     async with routing() as router:
-        offer = office.offer(keys=DELEGATED)
+        offer = node.offer(keys=DELEGATED)
         with pytest.raises(RouterRefusedError, match="signed by a transient key"):
             await hosting(router).open(offer)
         offer = replace(offer, signed_session=session_config(KEYS, 1, offer.options))
@@ -237,27 +237,27 @@ async def test_delegated_keys_serve_with_a_config_that_the_master_has_signed() -
 
 
 async def test_a_destination_that_another_client_holds_is_refused() -> None:
-    office = Office()
-    async with routing() as router, serving(router, office.offer()):
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()):
         with pytest.raises(RouterRefusedError, match="another client of this router holds the destination"):
-            await hosting(router).open(office.offer())
+            await hosting(router).open(node.offer())
 
 
 async def test_a_router_without_tunnels_is_given_up_and_freed() -> None:
-    office = Office()
+    node = OfferingNode()
     async with routing() as router:
         router.ready.clear()
-        with pytest.raises(RouterUnreachableError, match="the tunnels are not built"):
-            await hosting(router, deadlines=replace(PATIENT, tunnels=0.05)).open(office.offer())
+        with pytest.raises(RouterUnreachableError, match="its tunnels are not built"):
+            await hosting(router, deadlines=replace(PATIENT, tunnels=0.05)).open(node.offer())
         await until(router, lambda: not router.sessions)
         assert "destroy" in router.log
 
 
 async def test_an_opening_that_is_cancelled_leaves_nothing_behind() -> None:
-    office = Office()
+    node = OfferingNode()
     async with routing() as router:
         router.ready.clear()
-        opening = asyncio.create_task(hosting(router).open(office.offer()))
+        opening = asyncio.create_task(hosting(router).open(node.offer()))
         await until(router, lambda: bool(router.sessions))
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
@@ -266,8 +266,8 @@ async def test_an_opening_that_is_cancelled_leaves_nothing_behind() -> None:
 
 @pytest.mark.parametrize("how", ["hangs up", "says so", "destroys", "asks for nothing"])
 async def test_a_router_that_ends_the_session_is_noticed(how: str) -> None:
-    office = Office()
-    async with routing() as router, serving(router, office.offer()) as service:
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()) as service:
         (number,) = router.sessions
         match how:
             case "hangs up":
@@ -287,7 +287,7 @@ async def test_nobody_listens_where_the_router_should_be() -> None:
     async with routing() as router:
         pass
     with pytest.raises(RouterUnreachableError, match="does not answer"):
-        await hosting(router, deadlines=Deadlines(connect=5)).open(Office().offer())
+        await hosting(router, deadlines=Deadlines(connect=5)).open(OfferingNode().offer())
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ async def test_nobody_listens_where_the_router_should_be() -> None:
 )
 def test_a_local_service_that_cannot_be_one_is_refused(target: tuple[str, int]) -> None:
     with pytest.raises(ValueError, match="the local service"):
-        Office().offer(target)
+        OfferingNode().offer(target)
 
 
 # Traffic ------------------------------------------------------------------------------------------------------------
@@ -340,10 +340,10 @@ class Talk:
 
 
 async def test_streams_reach_the_local_service_through_the_session() -> None:
-    office = Office()
+    node = OfferingNode()
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with routing() as router:
-        offer = office.offer(server.sockets[0].getsockname()[:2])
+        offer = node.offer(server.sockets[0].getsockname()[:2])
         async with serving(router, offer) as service:
             talk = Talk(router, b"hello" * 5000)
             await until(router, talk.done)
@@ -355,8 +355,8 @@ async def test_streams_reach_the_local_service_through_the_session() -> None:
 
 
 async def test_a_service_that_is_down_is_said() -> None:
-    office = Office()
-    async with routing() as router, serving(router, office.offer()) as service:
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()) as service:
         talk = Talk(router, b"hello")
         await until(router, lambda: talk.done() or talk.client.reset)
         assert talk.client.reset
@@ -365,10 +365,10 @@ async def test_a_service_that_is_down_is_said() -> None:
 
 
 async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set() -> None:
-    office = Office()
+    node = OfferingNode()
     server = await asyncio.start_server(echo, "127.0.0.1", 0)
     async with routing() as router:
-        async with serving(router, office.offer(server.sockets[0].getsockname()[:2])) as service:
+        async with serving(router, node.offer(server.sockets[0].getsockname()[:2])) as service:
             assert service.announced is not None
             draining = asyncio.create_task(service.drain(1000))
             await until(router, lambda: service.state is ServiceState.DRAINING)
@@ -396,8 +396,8 @@ async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set() -
 
 
 async def test_a_drain_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    office = Office()
-    async with routing() as router, serving(router, office.offer()) as service:
+    node = OfferingNode()
+    async with routing() as router, serving(router, node.offer()) as service:
         assert not await service.drain(0.02)  # our last set is still good
         draining = asyncio.create_task(service.drain(20))
         router.hang_up()

@@ -69,7 +69,7 @@ async def restart(served: Served, *, as_new: bool = True) -> None:
     """Have the endpoint away, and back as a new process would be."""
     if as_new:
         served.server.publications._kept.clear()
-        served.server._door._tokens.clear()
+        served.server._access._tokens.clear()
     assert await served.server.start("127.0.0.1", served.port) == served.port
 
 

@@ -285,13 +285,13 @@ def test_a_packet_that_is_asked_for_twice_is_sent_at_once() -> None:
 def test_a_packet_that_was_sent_twice_says_nothing_about_the_round_trip() -> None:
     stream = opened()
     stream.receive(ack(0), 0.1)
-    assert stream._sending.round_trip.smoothed == 0.1
+    assert stream._sender.round_trip.smoothed == 0.1
     stream.write(b"x", 1.0)
     assert stream.due is not None
     stream.tick(stream.due)
     stream.receive(ack(1), 50.0)
-    assert stream._sending.round_trip.smoothed == 0.1
-    assert stream._sending.round_trip.timeout == limits.MIN_TIMEOUT  # but the way is open again
+    assert stream._sender.round_trip.smoothed == 0.1
+    assert stream._sender.round_trip.timeout == limits.MIN_TIMEOUT  # but the way is open again
 
 
 def test_the_window_holds_what_is_not_acknowledged() -> None:

@@ -213,7 +213,7 @@ async def test_a_slow_service_holds_the_client_back() -> None:
     async with serving(slow) as line:
         client = line.client(data)
         (stream,) = line.forwarder._acceptor.streams
-        await line.until(lambda: stream._receiving.choked)
+        await line.until(lambda: stream._receiver.choked)
         assert stream.buffered < limits.MAX_UNREAD + 2000
         go_on.set()
         await line.until(lambda: client.done and not line.forwarder.open)

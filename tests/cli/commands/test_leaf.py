@@ -14,20 +14,20 @@ import pytest
 
 from gf_i2p.cli.commands import leaf
 from gf_i2p.cli.main import main
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.leaf_file import LEAF_FILE, REPORT_FILE
 from gf_i2p.node.membership.leaf_invitation import invite, members_of
-from gf_i2p.node.membership.leaf_member import MemberReport
+from gf_i2p.node.membership.leaf_member import LeafMemberReport
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import spawn
 from tests.bridges.sam.scripted_sam import scripted
 from tests.cli.program import PATIENCE, gf, gf_json
 
-MEMBER = FIRST_MEMBER_ID
+MEMBER = FIRST_LEAF_MEMBER_ID
 PEER = to_b32_address(bytes(32))
 
 
@@ -189,7 +189,7 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_ends_no_member(tmp_path: Path) -> None:
-    made = MemberReport(MEMBER, "farm", 5)
+    made = LeafMemberReport(MEMBER, "farm", 5)
     leaf._write(tmp_path / "nowhere" / REPORT_FILE, made)
     leaf._write(tmp_path / REPORT_FILE, made)
     assert (tmp_path / REPORT_FILE).stat().st_mode & 0o777 == 0o600

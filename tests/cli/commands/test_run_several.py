@@ -98,7 +98,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         assert "timing.profile" in str((await status(farm, leader))["reload"])
         assert (await status(farm.other, leader))["reload"] == {"number": 1, "error": None, "needs_restart": []}
 
-        # They could not share the door with this one's new certificate: nothing changes.
+        # They could not share the listener with this one's new certificate: nothing changes.
         config.write_text(good)
         (farm.node(leader) / "certificate.pem").write_bytes((tmp_path / "a" / "server-1" / "key.pem").read_bytes())
         farm.send_signal(leader, signal.SIGHUP)
@@ -123,14 +123,14 @@ async def test_farms_with_one_destination_have_one_session(tmp_path: Path) -> No
     shutil.copy(a / DESTINATION_FILE, b / DESTINATION_FILE)
     text = (b / CONFIG_FILE).read_text()
     (b / CONFIG_FILE).write_text(text.replace(Config.load(b).own_endpoint.host, Config.load(a).own_endpoint.host))
-    seats = {str(each): run._Seat(each) for each in (a, b, c)}
-    doors = sharing([seat.tenant for seat in seats.values()])
-    assert [len(door) for door in doors] == [2, 1]
-    run._share(seats, doors[0])
-    first, second, third = seats.values()
-    assert first.door is second.door is not None
+    node_runs = {str(each): run._NodeRun(each) for each in (a, b, c)}
+    listeners = sharing([node_run.tenant for node_run in node_runs.values()])
+    assert [len(listener) for listener in listeners] == [2, 1]
+    run._share(node_runs, listeners[0])
+    first, second, third = node_runs.values()
+    assert first.listener is second.listener is not None
     assert first.i2p is second.i2p is not None
-    assert (third.door, third.i2p) == (None, None)
+    assert (third.listener, third.i2p) == (None, None)
 
 
 async def test_a_farm_whose_log_is_damaged_here_is_left_out_and_the_other_served(tmp_path: Path) -> None:

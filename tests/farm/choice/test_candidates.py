@@ -8,7 +8,7 @@ from gf_i2p.farm.choice.candidates import Accusation, Setting, objection
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.farm.state import FarmState
 from tests.farm.fed_farm import Farm
 from tests.farm.made_up_logs import SERVERS, log, take
@@ -50,7 +50,7 @@ def test_who_has_accused_takes_it_back() -> None:
     assert farm.state.objection(1) is None
 
 
-@pytest.mark.parametrize("accuser", [1, FIRST_MEMBER_ID, 77])
+@pytest.mark.parametrize("accuser", [1, FIRST_LEAF_MEMBER_ID, 77])
 def test_only_another_server_accuses(accuser: int) -> None:
     farm = started()
     accuses(farm, accuser, 1)
@@ -120,12 +120,12 @@ def test_the_one_in_office_is_judged_by_its_date_and_not_by_what_others_catch_up
     setting = Setting.of(poster.record)
     behind = parameters.fresh_ms + 1
 
-    def judged(now: int, *, in_office: bool) -> str | None:
-        return objection(poster, setting, setting, None, now, behind, parameters, in_office=in_office)
+    def judged(now: int, *, is_publisher: bool) -> str | None:
+        return objection(poster, setting, setting, None, now, behind, parameters, is_publisher=is_publisher)
 
-    assert judged(NOW + parameters.fresh_ms, in_office=True) is None
-    assert "nothing was heard" in (judged(NOW + parameters.fresh_ms, in_office=False) or "")
-    assert "its newest record is" in (judged(NOW + behind, in_office=True) or "")
+    assert judged(NOW + parameters.fresh_ms, is_publisher=True) is None
+    assert "nothing was heard" in (judged(NOW + parameters.fresh_ms, is_publisher=False) or "")
+    assert "its newest record is" in (judged(NOW + behind, is_publisher=True) or "")
 
 
 def test_who_ranks_is_whom_nothing_speaks_against() -> None:

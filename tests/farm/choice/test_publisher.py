@@ -1,4 +1,4 @@
-"""Who has the office, and who gets it."""
+"""Who publishes, and who is next."""
 
 import pytest
 
@@ -107,7 +107,7 @@ def test_an_administrator_moves_publishing_at_once_and_as_long_as_that_server_ca
     assert farm.publisher == 3
     farm.admin("release")
     farm.lasts(60_000)
-    assert farm.publisher == 3, "it is as good as the others, and in office"
+    assert farm.publisher == 3, "it is as good as the others, and publishes already"
 
 
 def test_who_comes_and_goes_does_not_take_the_office_each_time_although_it_was_moved_there() -> None:

@@ -8,7 +8,7 @@ import pytest
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.publishing.effects import Close, Drain, Effects, Open
 from gf_i2p.farm.publishing.failover import MAX_RETRY_SECONDS, FailoverMachine, FailoverState, NotDueError
-from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, Lease
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, PublisherLease
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.state import FarmState
@@ -23,7 +23,7 @@ class Server:
 
     def __init__(self) -> None:
         self.progress = PublishProgress()
-        self.lease = Lease()
+        self.lease = PublisherLease()
         self.machine = FailoverMachine(1, self.lease, self.progress)
         state = FarmState("farm")
         state.configure((1,))

@@ -7,7 +7,7 @@ from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
-from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, Lease, lease_seconds
+from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, PublisherLease, lease_seconds
 from gf_i2p.farm.publishing.meta import NO_LEAF, MetaMachine
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
@@ -23,7 +23,7 @@ class Server:
     def __init__(self, mode: str = "meta") -> None:
         self.mode = mode
         self.progress = PublishProgress()
-        self.lease = Lease()
+        self.lease = PublisherLease()
         self.machine = MetaMachine(1, self.lease, self.progress, dry_run=mode == "dry-run")
         self.state = FarmState("farm")
         self.state.configure((1,))

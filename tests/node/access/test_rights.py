@@ -7,9 +7,9 @@ import pytest
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
-from gf_i2p.farm.posters import MAX_MEMBER_BYTES
+from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, StatusRecord
 from gf_i2p.node.access.rights import (
     MAX_MEMBER_DESTINATIONS,
     RECORD_SECONDS,
@@ -20,7 +20,7 @@ from gf_i2p.node.access.roles import User
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import MessageType, Request
 
-MEMBER = FIRST_MEMBER_ID + 5
+MEMBER = FIRST_LEAF_MEMBER_ID + 5
 LEAF = Leaf(bytes(32), up=True)
 
 
@@ -136,8 +136,8 @@ def test_a_members_record_has_its_limits() -> None:
     most = [Leaf(bytes([number]) * 32, up=True) for number in range(MAX_MEMBER_DESTINATIONS + 1)]
     assert objection(user, record(MEMBER, *most[:-1])) is None
     assert "17 destinations" in str(objection(user, record(MEMBER, *most)))
-    long = record(MEMBER, extra={"note": "x" * MAX_MEMBER_BYTES})
-    assert f"it may have {MAX_MEMBER_BYTES}" in str(objection(user, long))
+    long = record(MEMBER, extra={"note": "x" * MAX_LEAF_MEMBER_BYTES})
+    assert f"it may have {MAX_LEAF_MEMBER_BYTES}" in str(objection(user, long))
     meta = Meta("AAAA", "on", publishing=True, last_published_ms=2**52)
     assert "only servers say" in str(objection(user, record(MEMBER, meta=meta)))
     accused = (RemoteRouter(1, reachable=False),)

@@ -1,11 +1,11 @@
-"""Farms of real cores with real `Tempo`s over networks that delay, jitter and stall; the clock is only a number."""
+"""Farms of real cores with real `Timeouts`s over networks that delay, jitter and stall; the clock is only a number."""
 
 import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gf_i2p.node.consensus.timing import Plan, Tempo
+from gf_i2p.node.consensus.timing import Plan, Timeouts
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.wire.messages import MessageType, Request
@@ -60,13 +60,13 @@ class Farm(Lab):
         self.apart = apart or {}
         ids = range(1, servers + 1)
         self.plans = plan if isinstance(plan, dict) else dict.fromkeys(ids, plan)
-        self.tempos = {i: Tempo(self.plans[i], servers=servers) for i in ids}
+        self.tempos = {i: Timeouts(self.plans[i], servers=servers) for i in ids}
         self.events: list[tuple[float, int, Callable[[], None]]] = []
         self.number = 0
         self.arrival: dict[tuple[int, int, bool], float] = {}
         self.stalled_until = dict.fromkeys(ids, 0.0)
         self.up_since: dict[tuple[int, int], float] = {}
-        self.office: list[tuple[float, int, int]] = []  # when a server took office, which, its term
+        self.leaders: list[tuple[float, int, int]] = []  # when a server began to lead, which, its term
         self.campaigns: list[tuple[float, int]] = []
         super().__init__(servers, uniform=self.rng.uniform)
         for one in ids:
@@ -144,26 +144,26 @@ class Farm(Lab):
     # The driver's part ------------------------------------------------------------------------------------------
 
     def step(self, server_id: int, event: inputs.Input) -> Effects:
-        core, tempo = self.core(server_id), self.tempos[server_id]
+        core, timeouts = self.core(server_id), self.tempos[server_id]
         match event:
             case inputs.Incoming(_, request):
-                tempo.incoming(request, self.now)
+                timeouts.incoming(request, self.now)
             case inputs.Answered(_, tag):
-                tempo.answered(tag, self.now)
+                timeouts.answered(tag, self.now)
             case inputs.Failed(_, tag):
-                tempo.failed(tag)
+                timeouts.failed(tag)
         self.adopt_timing(server_id)
         term, led = core.term, core.is_leader
         effects = super().step(server_id, event)
         self.adopt_timing(server_id)
         if core.is_leader and not (led and core.term == term):
-            self.office.append((self.now, server_id, core.term))
+            self.leaders.append((self.now, server_id, core.term))
         return effects
 
     def adopt_timing(self, server_id: int) -> None:
-        core, tempo = self.core(server_id), self.tempos[server_id]
-        if core.timing != tempo.timing:
-            core.timing = tempo.timing
+        core, timeouts = self.core(server_id), self.tempos[server_id]
+        if core.timing != timeouts.timing:
+            core.timing = timeouts.timing
             core.redraw(self.now)
 
     def _send(self, server: Server, send: Send) -> None:
@@ -204,7 +204,7 @@ class Farm(Lab):
     def kill(self, server_id: int) -> None:
         """The process dies: its connections break; what the others hear of it depends on the network."""
         self.crash(server_id)
-        self.tempos[server_id] = Tempo(self.plans[server_id], servers=len(self.servers))
+        self.tempos[server_id] = Timeouts(self.plans[server_id], servers=len(self.servers))
         for link in [link for link in self.up_since if server_id in link]:
             del self.up_since[link]
         for other in self.servers:

@@ -58,8 +58,8 @@ def watch(farm: Farm, seconds: float, seed: int) -> None:
 def test_a_farm_that_is_well_elects_nobody(name: str, seed: int) -> None:
     farm = settled(name, seed)
     watch(farm, CASES[name].watched, seed)
-    for tempo in farm.tempos.values():
-        assert tempo.timing.election_min >= 2 * farm.tempos[farm.leader or 0].timing.heartbeat
+    for timeouts in farm.tempos.values():
+        assert timeouts.timing.election_min >= 2 * farm.tempos[farm.leader or 0].timing.heartbeat
 
 
 @EVERYWHERE
@@ -67,7 +67,7 @@ def test_a_farm_that_is_well_elects_nobody(name: str, seed: int) -> None:
 def test_when_the_leader_dies_another_leads_in_time(name: str, watchful: bool) -> None:
     farm = settled(name, 3, watchful=watchful)
     for _ in range(2):
-        dead, waits = farm.leader, [tempo.timing for tempo in farm.tempos.values()]
+        dead, waits = farm.leader, [timeouts.timing for timeouts in farm.tempos.values()]
         assert dead is not None
         began, known = farm.now, len(farm.campaigns)
         farm.kill(dead)

@@ -17,7 +17,7 @@ from gf_i2p.node.consensus.driver import (
     Done,
     Driver,
 )
-from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Tempo
+from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Timeouts
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.raft.settings import LAN, Flow, Timing
@@ -33,7 +33,7 @@ from tests.raft.lab import application, configuration
 PATIENT = Timing(heartbeat=0.1, election_min=300, election_max=600)
 """No election while a test runs."""
 EAGER = Timing(heartbeat=0.01, election_min=0.02, election_max=300)
-"""An election at once, and an office that lasts."""
+"""An election at once, and a leader that stays."""
 
 
 class Disk:
@@ -121,7 +121,7 @@ async def rig(
     servers: int = 3,
     timing: Timing = PATIENT,
     flow: Flow | None = None,
-    tempo: Tempo | None = None,
+    timeouts: Timeouts | None = None,
     on_timing: Callable[[Timing], None] = lambda _: None,
 ) -> AsyncIterator[Rig]:
     drawn: list[float] = []
@@ -142,7 +142,7 @@ async def rig(
         1,
         storage,
         bootstrap=configuration(range(1, servers + 1)),
-        tempo=tempo or Tempo(Plan("fixed", OUTSIDE, fixed=timing), servers=servers),
+        timeouts=timeouts or Timeouts(Plan("fixed", OUTSIDE, fixed=timing), servers=servers),
         on_timing=on_timing,
         flow=flow,
         on_halt=halts.append,

@@ -1,11 +1,11 @@
-"""The driver tells `Tempo` what it measures, and the core what follows from it, at the right moments."""
+"""The driver tells `Timeouts` what it measures, and the core what follows from it, at the right moments."""
 
 import asyncio
 from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Tempo
+from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Timeouts
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import Timing
 from gf_i2p.wire.messages import MessageType, Request
@@ -16,7 +16,7 @@ LATER = Timing(heartbeat=0.1, election_min=400, election_max=800)
 SOONER = Timing(heartbeat=0.01, election_min=200, election_max=250)
 
 
-class Script(Tempo):
+class Script(Timeouts):
     """Notes what it is told and changes the time-outs when the test says so."""
 
     def __init__(self, timing: Timing) -> None:
@@ -50,7 +50,7 @@ async def test_what_a_message_has_shown_counts_for_the_wait_that_it_begins(
     script = Script(PATIENT)
     changes: list[Timing] = []
     script.then = {"incoming": LATER}
-    async with rig(tmp_path, monkeypatch, tempo=script, on_timing=changes.append) as r:
+    async with rig(tmp_path, monkeypatch, timeouts=script, on_timing=changes.append) as r:
         now = asyncio.get_running_loop().time()
         r.ask(append(0, "a"))
         assert r.driver.core.deadline >= now + LATER.election_min
@@ -64,7 +64,7 @@ async def test_a_connection_and_its_handshake_count_for_a_server_that_has_heard_
 ) -> None:
     script = Script(PATIENT)
     script.then = {"reachable": SOONER}
-    async with rig(tmp_path, monkeypatch, tempo=script) as r:
+    async with rig(tmp_path, monkeypatch, timeouts=script) as r:
         now = asyncio.get_running_loop().time()
         r.driver.reachable(2, 0.25)
         assert script.told == [("reachable", (2, 0.25))]
@@ -75,7 +75,7 @@ async def test_every_request_is_told_when_it_leaves_and_when_it_is_answered_or_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(EAGER)
-    async with rig(tmp_path, monkeypatch, tempo=script) as r:
+    async with rig(tmp_path, monkeypatch, timeouts=script) as r:
         await r.lead()
         await becomes("answered", lambda: ("answered", 4) in script.told)
         assert script.told[:2] == [("sent", 1), ("sent", 2)], "votes"
@@ -94,7 +94,7 @@ async def test_a_heartbeat_that_becomes_shorter_does_not_wait_for_the_longer_one
 ) -> None:
     slow, quick = (Timing(heartbeat=each, election_min=200.0, election_max=400.0) for each in (100.0, 0.01))
     script = Script(EAGER)
-    async with rig(tmp_path, monkeypatch, tempo=script) as r:
+    async with rig(tmp_path, monkeypatch, timeouts=script) as r:
         peer = r.peers[2]
 
         async def becomes_silent() -> None:

@@ -21,7 +21,7 @@ from tests.node.farm import NodeFarm
 
 
 def silences(node: Node) -> int:
-    return node.driver.tempo.silences.count
+    return node.driver.timeouts.silences.count
 
 
 async def test_a_farm_of_profile_auto_measures_and_adapts(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ async def test_a_farm_of_profile_auto_measures_and_adapts(tmp_path: Path) -> Non
         core = leader.driver.core
         for node in farm.nodes.values():
             timing = node.driver.core.timing
-            assert timing == node.driver.tempo.timing
+            assert timing == node.driver.timeouts.timing
             assert OUTSIDE.floor.election_min <= timing.election_min <= OUTSIDE.ceiling.election_min
             assert {link.request_seconds for link in node.links.values()} == {timing.election_max}
             assert {link.backoff.ceiling for link in node.links.values()} == {min(timing.election_max, 15.0)}
@@ -56,7 +56,7 @@ async def test_a_farm_of_profile_auto_measures_and_adapts(tmp_path: Path) -> Non
             assert "timing   auto: heartbeat" in text
             assert "round trip" in text
         if core.is_leader:
-            measured = leader.driver.tempo.round_trip(next(iter(leader.links)))
+            measured = leader.driver.timeouts.round_trip(next(iter(leader.links)))
             assert measured is not None
             assert measured.samples > 1
 
@@ -74,7 +74,7 @@ async def test_a_reload_changes_the_profile_and_all_that_follows_from_it(tmp_pat
             assert {link.backoff.ceiling for link in node.links.values()} == {min(timing.election_max, 15.0)}
         (path / CONFIG_FILE).write_text(text)
         node.reload(Config.load(path), Secrets.load(path))
-        assert node.driver.tempo.plan.profile == "auto"
+        assert node.driver.timeouts.plan.profile == "auto"
         await farm.leader()
 
 

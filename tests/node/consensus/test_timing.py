@@ -17,7 +17,7 @@ from gf_i2p.node.consensus.timing import (
     SHOWN,
     Plan,
     Range,
-    Tempo,
+    Timeouts,
 )
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import I2P, LAN, Timing
@@ -34,7 +34,7 @@ def request(term: int = 1, *, source: int = 9, kind: MessageType = APPEND, entri
 
 @dataclass
 class Life:
-    """A `Tempo` and its clock."""
+    """A `Timeouts` and its clock."""
 
     limits: Range = OUTSIDE
     servers: int = 3
@@ -42,30 +42,30 @@ class Life:
     tags: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
-        self.tempo = Tempo(Plan("auto", self.limits), servers=self.servers)
+        self.timeouts = Timeouts(Plan("auto", self.limits), servers=self.servers)
 
     @property
     def timing(self) -> Timing:
-        return self.tempo.timing
+        return self.timeouts.timing
 
     def connect(self, seconds: float = 0.001) -> None:
         for peer in range(2, self.servers + 1):
-            self.tempo.reachable(peer, seconds, self.now)
+            self.timeouts.reachable(peer, seconds, self.now)
 
     def hear(self, gap: float, times: int = 1, *, term: int = 1, source: int = 9) -> None:
         """A leader's message comes, again and again after such a time."""
         for _ in range(times):
             self.now += gap
-            self.tempo.incoming(request(term, source=source), self.now)
+            self.timeouts.incoming(request(term, source=source), self.now)
 
     def send(self, peer: int = 2, *, term: int = 1, entries: int = 0, kind: MessageType = APPEND) -> int:
         tag = next(self.tags)
-        self.tempo.sent(Send(peer, request(term, kind=kind, entries=entries), tag), self.now)
+        self.timeouts.sent(Send(peer, request(term, kind=kind, entries=entries), tag), self.now)
         return tag
 
     def answer(self, tag: int, after: float = 0.0) -> None:
         self.now += after
-        self.tempo.answered(tag, self.now)
+        self.timeouts.answered(tag, self.now)
 
     def lead(self, trip: float, seconds: float, *, peers: tuple[int, ...] = (2, 3)) -> list[float]:
         """Send heartbeats as a leader does, each answered after `trip`; return the heartbeats in force."""
@@ -76,7 +76,7 @@ class Life:
             if on_the_way and on_the_way[0][0] <= next_at:
                 at, tag = on_the_way.pop(0)
                 self.now = max(self.now, at)
-                self.tempo.answered(tag, self.now)
+                self.timeouts.answered(tag, self.now)
             else:
                 self.now = next_at
                 on_the_way += [(self.now + trip, self.send(peer)) for peer in peers]
@@ -141,13 +141,13 @@ def test_values_that_never_work_together_are_refused_at_once(values: dict[str, f
 
 def test_a_fixed_profile_stays_whatever_is_measured() -> None:
     life = Life()
-    life.tempo.plan = Plan("i2p", OUTSIDE, fixed=I2P, heartbeat=3.0)
+    life.timeouts.plan = Plan("i2p", OUTSIDE, fixed=I2P, heartbeat=3.0)
     life.connect(9.0)
     life.hear(4.0, 100)
     life.lead(2.0, 100)
     assert life.timing == Timing(3.0, I2P.election_min, I2P.election_max)
-    assert life.tempo.round_trip(2) is not None, "it is measured all the same, for who asks"
-    life.tempo.plan = Plan("auto", OUTSIDE)
+    assert life.timeouts.round_trip(2) is not None, "it is measured all the same, for who asks"
+    life.timeouts.plan = Plan("auto", OUTSIDE)
     assert life.timing.election_min > 8.0, "and counts when the plan changes"
 
 
@@ -156,9 +156,9 @@ def test_a_fixed_profile_stays_whatever_is_measured() -> None:
 
 def test_outside_i2p_it_begins_with_the_lan_profile_as_soon_as_all_are_connected() -> None:
     life = Life()
-    life.tempo.reachable(2, 0.001, life.now)
+    life.timeouts.reachable(2, 0.001, life.now)
     assert life.timing.election_min >= 10, "server 3 may lead, and may be about to dial us"
-    life.tempo.reachable(3, 0.001, life.now)
+    life.timeouts.reachable(3, 0.001, life.now)
     assert life.timing == LAN
 
 
@@ -272,13 +272,13 @@ def test_while_we_stood_still_nobody_was_silent() -> None:
     life.connect()
     life.hear(0.1, 50)
     tag = life.send(kind=VOTE)
-    usual, trip = life.timing, life.tempo.round_trip(2)
+    usual, trip = life.timing, life.timeouts.round_trip(2)
     life.now += 8.0
-    life.tempo.stood_still(life.now)
+    life.timeouts.stood_still(life.now)
     life.hear(0.0)
     life.answer(tag)
     assert life.timing == usual
-    assert life.tempo.round_trip(2) == trip
+    assert life.timeouts.round_trip(2) == trip
     life.hear(1.0)
     assert life.timing.election_min >= 2.0, "from then on it counts again"
 
@@ -330,7 +330,7 @@ def test_a_follower_that_does_not_answer_holds_the_heartbeat_and_one_without_con
     life.send(3)
     life.lead(2.0, 200, peers=(2,))
     assert life.timing.heartbeat == INSIDE.floor.heartbeat
-    life.tempo.failed(life.send(3))
+    life.timeouts.failed(life.send(3))
     life.lead(2.0, 200, peers=(2,))
     assert life.timing.heartbeat == pytest.approx(2.0, abs=0.01)
 
@@ -340,7 +340,7 @@ def test_a_connection_that_comes_up_makes_the_leader_speak_often_at_once() -> No
     life.connect(2.0)
     life.lead(2.0, 300)
     assert life.timing.heartbeat == pytest.approx(2.0, abs=0.01)
-    life.tempo.reachable(3, 2.0, life.now)
+    life.timeouts.reachable(3, 2.0, life.now)
     assert life.timing.heartbeat == INSIDE.floor.heartbeat
 
 
@@ -382,7 +382,7 @@ def test_what_counts_is_the_round_trip_to_the_nearest_majority(servers: int, cou
     life = Life(INSIDE, servers=servers)
     for peer in range(2, servers + 1):
         life.answer(life.send(peer, kind=VOTE), peer - 1.0)
-    assert life.tempo._trip() == counts
+    assert life.timeouts._trip() == counts
 
 
 def test_answers_that_wait_for_a_disk_or_for_much_data_are_no_round_trips() -> None:
@@ -390,9 +390,9 @@ def test_answers_that_wait_for_a_disk_or_for_much_data_are_no_round_trips() -> N
     bulk, behind = life.send(2, entries=100), life.send(2)
     life.answer(bulk, 5.0)
     life.answer(behind, 0.1)
-    assert life.tempo.round_trip(2) is None
+    assert life.timeouts.round_trip(2) is None
     life.answer(life.send(2), 0.2)
-    trip = life.tempo.round_trip(2)
+    trip = life.timeouts.round_trip(2)
     assert trip is not None
     assert trip.samples == 1
     assert trip.p99 == pytest.approx(0.2)
@@ -400,13 +400,13 @@ def test_answers_that_wait_for_a_disk_or_for_much_data_are_no_round_trips() -> N
 
 def test_a_request_that_fails_is_no_round_trip_and_stands_in_nobodys_way() -> None:
     life = Life()
-    life.tempo.failed(life.send(2, entries=1))
+    life.timeouts.failed(life.send(2, entries=1))
     life.answer(life.send(2), 0.2)
-    trip = life.tempo.round_trip(2)
+    trip = life.timeouts.round_trip(2)
     assert trip is not None
     assert trip.samples == 1
-    life.tempo.answered(12345, life.now)
-    life.tempo.failed(12345)
+    life.timeouts.answered(12345, life.now)
+    life.timeouts.failed(12345)
 
 
 def test_check_quorum_gives_a_stall_of_all_followers_its_time_the_second_time() -> None:
@@ -437,10 +437,10 @@ def test_a_server_that_has_left_is_not_silent() -> None:
     life.connect()
     life.lead(0.001, 60, peers=(2, 3, 4))
     before = life.timing
-    life.tempo.change_servers([2])
+    life.timeouts.change_servers([2])
     life.lead(0.001, 60, peers=(2,))
     assert life.timing == before
-    assert life.tempo.silences.worst < 1.0
+    assert life.timeouts.silences.worst < 1.0
 
 
 def test_a_server_that_is_told_that_it_has_left_and_answers_no_more_holds_nothing_up() -> None:
@@ -448,7 +448,7 @@ def test_a_server_that_is_told_that_it_has_left_and_answers_no_more_holds_nothin
     life.connect()
     life.lead(1.0, 300)
     assert life.timing.heartbeat == pytest.approx(1.0, abs=0.01)
-    life.tempo.change_servers([2])
+    life.timeouts.change_servers([2])
     for _ in range(300):
         life.send(3)
         life.lead(1.0, 1.0, peers=(2,))
@@ -458,20 +458,20 @@ def test_a_server_that_is_told_that_it_has_left_and_answers_no_more_holds_nothin
 def test_the_round_trip_that_counts_is_the_one_to_the_majority_of_the_present_servers() -> None:
     life = Life(INSIDE, servers=1)
     assert life.timing == INSIDE.first
-    life.tempo.change_servers(range(2, 6))
+    life.timeouts.change_servers(range(2, 6))
     assert life.timing.election_min == INSIDE.unconnected.election_min, "it has to be found by its leader first"
     for peer in range(2, 6):
         life.answer(life.send(peer, kind=VOTE), peer - 1.0)
-    assert life.tempo._trip() == 2.0
-    life.tempo.change_servers([4, 5])
-    assert life.tempo._trip() == 3.0
+    assert life.timeouts._trip() == 2.0
+    life.timeouts.change_servers([4, 5])
+    assert life.timeouts._trip() == 3.0
 
 
 def test_a_server_that_is_about_to_join_is_known_when_it_has() -> None:
     life = Life(servers=2)
     life.connect()
-    life.tempo.reachable(3, 0.002, life.now)
-    life.tempo.change_servers([2, 3])
+    life.timeouts.reachable(3, 0.002, life.now)
+    life.timeouts.change_servers([2, 3])
     assert life.timing == Plan("auto", OUTSIDE).first
 
 
@@ -500,25 +500,25 @@ def test_bounds_hold_whatever_happens(limits: Range, events: list[tuple[str, flo
         match what:
             case "hear" | "old":
                 term += flag and what == "hear"
-                life.tempo.incoming(request(term if what == "hear" else 0, source=peer), life.now)
+                life.timeouts.incoming(request(term if what == "hear" else 0, source=peer), life.now)
             case "send" | "bulk" | "vote":
                 kind = VOTE if what == "vote" else APPEND
                 tags.append(life.send(peer, term=term, kind=kind, entries=int(what == "bulk")))
             case "answer" if tags:
-                life.tempo.answered(tags.pop(0), life.now)
+                life.timeouts.answered(tags.pop(0), life.now)
             case "fail" if tags:
-                life.tempo.failed(tags.pop(-1))
+                life.timeouts.failed(tags.pop(-1))
             case "reach":
-                life.tempo.reachable(peer, seconds if flag else None, life.now)
+                life.timeouts.reachable(peer, seconds if flag else None, life.now)
             case "servers":
-                life.tempo.change_servers([2, 3] if flag else [peer])
+                life.timeouts.change_servers([2, 3] if flag else [peer])
         timing = life.timing
         assert within(timing, limits)
         assert HEARTBEATS_PER_ELECTION * timing.heartbeat <= timing.election_min + 0.002
         if what in {"hear", "old", "reach", "fail"}:
             assert timing.heartbeat <= before.heartbeat
-    assert len(life.tempo._flights) == len(tags), "nothing piles up"
-    assert sum(life.tempo._bulk.values()) >= 0
+    assert len(life.timeouts._flights) == len(tags), "nothing piles up"
+    assert sum(life.timeouts._bulk.values()) >= 0
 
 
 @LIMITS
@@ -531,9 +531,9 @@ def test_longer_silences_never_make_a_follower_wait_for_less(limits: Range, gaps
     for number, gap in enumerate(gaps):
         # At the same times, so that both remember the same.
         for life, seconds in ((short, gap), (long, factor * gap)):
-            life.tempo._now = number * 1.0
-            life.tempo._silent(min(seconds, limits.ceiling.election_max))
-            life.tempo._adapt_in_time()
+            life.timeouts._now = number * 1.0
+            life.timeouts._silent(min(seconds, limits.ceiling.election_max))
+            life.timeouts._adapt_in_time()
     assert long.timing.election_min >= short.timing.election_min
     assert long.timing.election_max >= short.timing.election_max
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files import transaction as module
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
@@ -94,7 +94,7 @@ def test_a_lock_that_cannot_be_had(server: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Nothing was changed"):
         _invited(server)
     with pytest.raises(ConfigError, match="cannot be read"):
-        leaf_invitation.remove(tmp_path / "nowhere", FIRST_MEMBER_ID)
+        leaf_invitation.remove(tmp_path / "nowhere", FIRST_LEAF_MEMBER_ID)
 
 
 @pytest.mark.parametrize("step", ["write_private", "_accept"])

@@ -185,8 +185,8 @@ def test_what_would_not_load_is_never_written(farm: Path, tmp_path: Path) -> Non
 
 
 async def exports(node: Node, index: int) -> None:
-    assert node.member.exporter is not None
-    await node.member.exporter.reaches(index)
+    assert node.farm_tasks.exporter is not None
+    await node.farm_tasks.exporter.reaches(index)
 
 
 async def test_a_stopped_nodes_log_tells_who_is_out_when_that_is_known_to_be_committed(tmp_path: Path) -> None:

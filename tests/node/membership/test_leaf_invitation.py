@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
@@ -26,10 +26,10 @@ def farm(tmp_path: Path) -> Path:
 
 def test_the_member_knows_the_servers_and_the_servers_its_password(farm: Path) -> None:
     invited = invite(farm / "server-1", farm / "new")
-    assert invited.id == FIRST_MEMBER_ID
+    assert invited.id == FIRST_LEAF_MEMBER_ID
     assert invited.unknown == ()
     file = LeafFile.load(LeafFile.find(invited.member))
-    assert (file.id, file.user, file.cluster) == (FIRST_MEMBER_ID, f"leaf-{FIRST_MEMBER_ID}", "farm")
+    assert (file.id, file.user, file.cluster) == (FIRST_LEAF_MEMBER_ID, f"leaf-{FIRST_LEAF_MEMBER_ID}", "farm")
     listed = [(each.id, each.endpoint, each.fingerprint) for each in file.servers]
     assert listed == [(each.id, each.endpoint, each.fingerprint) for each in Config.load(farm / "server-1").servers]
     expected = Secret.derive(file.user, "farm", file.password.get_secret_value())
@@ -54,14 +54,14 @@ def test_nobody_else_reads_what_lets_speak_for_the_member(farm: Path) -> None:
 def test_each_member_has_an_id_of_its_own(farm: Path) -> None:
     for number in range(3):
         invited = invite(farm / "server-1", farm / "new")
-        assert invited.id == FIRST_MEMBER_ID + number
+        assert invited.id == FIRST_LEAF_MEMBER_ID + number
         accept(farm / "server-1", invited.accept)
-    assert members_of(Secrets.load(farm / "server-1")) == [FIRST_MEMBER_ID + number for number in range(3)]
+    assert members_of(Secrets.load(farm / "server-1")) == [FIRST_LEAF_MEMBER_ID + number for number in range(3)]
     with pytest.raises(ConfigError, match="known already"):
-        invite(farm / "server-1", farm / "other", FIRST_MEMBER_ID + 1)
+        invite(farm / "server-1", farm / "other", FIRST_LEAF_MEMBER_ID + 1)
     with pytest.raises(ConfigError, match="exists already"):
-        invite(farm / "server-2", farm / "new", FIRST_MEMBER_ID + 1)
-    for wrong in (7, FIRST_MEMBER_ID - 1, 2**32 - 1):
+        invite(farm / "server-2", farm / "new", FIRST_LEAF_MEMBER_ID + 1)
+    for wrong in (7, FIRST_LEAF_MEMBER_ID - 1, 2**32 - 1):
         with pytest.raises(ConfigError, match="id is from 2147483648 to 4294967294"):
             invite(farm / "server-1", farm / "other", wrong)
 
@@ -88,7 +88,7 @@ def test_a_member_that_is_removed_is_no_user_any_more(farm: Path) -> None:
 def test_a_server_that_joins_knows_the_members(farm: Path) -> None:
     accept(farm / "server-1", invite(farm / "server-1", farm / "new").accept)
     written = invite_server(farm / "server-1", farm / "more", 3, Endpoint("127.0.0.1", 4003))
-    assert members_of(Secrets.load(written.server)) == [FIRST_MEMBER_ID]
+    assert members_of(Secrets.load(written.server)) == [FIRST_LEAF_MEMBER_ID]
 
 
 def test_an_invitation_is_for_one_farm_and_of_one_kind(farm: Path) -> None:
@@ -103,9 +103,9 @@ def test_an_invitation_is_for_one_farm_and_of_one_kind(farm: Path) -> None:
 
 def test_no_server_is_invited_with_a_members_id(farm: Path) -> None:
     with pytest.raises(ConfigError, match="those of leaf-only members"):
-        invite_server(farm / "server-1", farm / "more", FIRST_MEMBER_ID, Endpoint("127.0.0.1", 4003))
+        invite_server(farm / "server-1", farm / "more", FIRST_LEAF_MEMBER_ID, Endpoint("127.0.0.1", 4003))
     with pytest.raises(ConfigError, match="those of leaf-only members"):
-        make_farm(farm / "b", {FIRST_MEMBER_ID: None}, cluster="farm", profile="auto", clients=[])
+        make_farm(farm / "b", {FIRST_LEAF_MEMBER_ID: None}, cluster="farm", profile="auto", clients=[])
 
 
 def test_a_farm_inside_i2p_is_reached_by_the_members_router(tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_a_directory_without_the_file_is_no_members(farm: Path) -> None:
         LeafFile.find(farm / "server-1")
     with pytest.raises(ConfigError, match="invite-leaf"):
         LeafFile.find(farm / "nowhere")
-    assert leaf_invitation.user_of(FIRST_MEMBER_ID) == "leaf-2147483648"
+    assert leaf_invitation.user_of(FIRST_LEAF_MEMBER_ID) == "leaf-2147483648"
 
 
 def test_behind_the_last_id_a_free_one_is_taken(farm: Path) -> None:
     last = leaf_invitation.invite_and_accept(farm / "server-1", farm / "new", 2**32 - 2)
     assert last.id == 2**32 - 2
     for number in range(2):
-        assert leaf_invitation.invite_and_accept(farm / "server-1", farm / "new").id == FIRST_MEMBER_ID + number
+        assert leaf_invitation.invite_and_accept(farm / "server-1", farm / "new").id == FIRST_LEAF_MEMBER_ID + number

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Leaf, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, StatusRecord
 from gf_i2p.node.membership import leaf_member
-from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, MemberReport, patient
+from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
@@ -46,7 +46,7 @@ class Made:
     member: LeafMember
     log: Log
     bridge: FakeBridge
-    reports: list[MemberReport]
+    reports: list[LeafMemberReport]
 
     @property
     def newest(self) -> StatusRecord:
@@ -55,9 +55,9 @@ class Made:
 
 @asynccontextmanager
 async def member(bridge: FakeBridge, *, interval: float = 1000.0, log: Log | None = None) -> AsyncIterator[Made]:
-    log, reports = log or Log(), list[MemberReport]()
+    log, reports = log or Log(), list[LeafMemberReport]()
     made = LeafMember(
-        FIRST_MEMBER_ID,
+        FIRST_LEAF_MEMBER_ID,
         "farm",
         log,
         bridge,
@@ -80,7 +80,7 @@ async def test_the_record_says_what_the_router_says() -> None:
     async with member(FakeBridge(leaf=1)) as made:
         await becomes("a leaf", lambda: bool(made.log.records) and made.newest.leaves != ())
         record = made.newest
-        assert (record.id, record.cluster, record.router_up) == (FIRST_MEMBER_ID, "farm", True)
+        assert (record.id, record.cluster, record.router_up) == (FIRST_LEAF_MEMBER_ID, "farm", True)
         assert record.leaves == (Leaf(LEAF, up=True),)
         assert record.router == {"version": "2.45.1", "knownPeers": 8}
         assert record.meta is None, "it publishes nothing"

@@ -15,7 +15,7 @@ from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.leaf_file import LeafFile
 from gf_i2p.node.membership import leaf_member
 from gf_i2p.node.membership.leaf_invitation import accept, invite, remove
-from gf_i2p.node.membership.leaf_member import LeafMember, MemberReport
+from gf_i2p.node.membership.leaf_member import LeafMember, LeafMemberReport
 from gf_i2p.node.node import Node
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.entries import Entry, ValueType
@@ -45,7 +45,7 @@ def post(value: bytes) -> Request:
 
 
 @asynccontextmanager
-async def running(file: LeafFile, bridge: FakeBridge, interval: float) -> AsyncIterator[MemberReport]:
+async def running(file: LeafFile, bridge: FakeBridge, interval: float) -> AsyncIterator[LeafMemberReport]:
     async with file.open() as client:
         member = LeafMember(
             file.id,

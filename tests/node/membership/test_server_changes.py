@@ -128,7 +128,7 @@ async def test_time_outs_that_adapt_follow_the_servers_that_there_are(tmp_path: 
             await until("a change can begin", 20, lambda: _is(leader.driver.core.change_obstacle is None))
             assert await removes(leader, gone)
         await sees(leader, leader.driver.core.id, others[2])
-        silences, began = leader.driver.tempo.silences, time.monotonic()
+        silences, began = leader.driver.timeouts.silences, time.monotonic()
         heard = silences.count
         await until("its follower answers", 60, lambda: _is(silences.count > heard + 50))
         assert leader.driver.core.is_leader
@@ -149,7 +149,7 @@ async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out
         await farm.stop(gone)
         back = await farm.start(gone)
         assert membership(back.driver.core) == "leaving"
-        await until("it was told", 20, lambda: _is(back.outsider.told is not None))
+        await until("it was told", 20, lambda: _is(back.removal_check.told is not None))
 
 
 async def test_a_new_server_that_the_leader_does_not_reach_asks_ever_more_seldom(

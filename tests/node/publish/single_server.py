@@ -143,7 +143,7 @@ async def publishing_server(
             mode="dry-run" if dry_run else "meta",
             clock=clock,
         )
-        view = node.member.view
+        view = node.farm_tasks.view
         watch = KeysWatch(keys or PublishingKeys(KEYS))
         publisher = MetaPublisher(1, view, reports_to, bridge, watch, dry_run=dry_run, clock=clock)
         made = PublishingServer(node.driver, view, reports_to, publisher, bridge, watch)

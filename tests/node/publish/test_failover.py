@@ -1,4 +1,4 @@
-"""The office in `failover` mode, by a real log: when the chosen server runs the master's address, and when not."""
+"""Publishing in `failover` mode, by a real log: when the chosen server runs the master's address, and when not."""
 
 import asyncio
 import time
@@ -25,7 +25,7 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
 from gf_i2p.node.report import reporter, service_watch
 from gf_i2p.node.report.reporter import Reporter
-from gf_i2p.node.report.service_watch import TargetWatch
+from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.status.publishing_status import farm_status
 from gf_i2p.node.view import FarmView
 from gf_i2p.wire.errors import NotCommittedError
@@ -69,7 +69,7 @@ class LocalService:
 
 
 class Desk:
-    """A server's office, and all around it; the test turns its clocks."""
+    """A server's publisher, and all around it; the test turns its clocks."""
 
     def __init__(self, node: Node, keys: PublishingKeys, interval: float) -> None:
         self.now = 1000.0
@@ -77,7 +77,7 @@ class Desk:
         self.local = LocalService()
         self.hosting = SimulatedHosting(SimulatedNetDb())
         self.driver = node.driver
-        self.view: FarmView = node.member.view
+        self.view: FarmView = node.farm_tasks.view
         self.reporter = Reporter(
             1,
             "farm",
@@ -96,7 +96,7 @@ class Desk:
             self.reporter,
             self.hosting,
             self.keys,
-            TargetWatch(("127.0.0.1", self.local.port), on_change=self.reporter.changed),
+            ServiceWatch(("127.0.0.1", self.local.port), on_change=self.reporter.changed),
             http=True,
             options={"inbound.length": "1"},
             clock=lambda: self.now,
@@ -344,11 +344,11 @@ class ServingFarm:
         """Wait until one server alone serves, and all know it; return which."""
 
         def alone() -> bool:
-            chosen = {node.member.view.choice.publisher for node in self.farm.nodes.values()}
+            chosen = {node.farm_tasks.view.choice.publisher for node in self.farm.nodes.values()}
             if len(chosen) != 1 or self.serving() != chosen or chosen & {None, *others_than}:
                 return False
-            # The router serves a moment before the office says so.
-            shown = farm_status(self.farm.nodes[next(iter(self.serving()))].member)["publishing"]
+            # The router serves a moment before the publisher says so.
+            shown = farm_status(self.farm.nodes[next(iter(self.serving()))].farm_tasks)["publishing"]
             return shown is not None and shown["state"] == "serving"
 
         await becomes("one server serves", alone, 40)
@@ -376,10 +376,10 @@ async def test_another_server_takes_over_when_the_local_service_is_gone(tmp_path
         await made.locals[first].stop()
         second = await made.one_serves(first)
         assert second != first
-        status = farm_status(made.farm.nodes[first].member)
+        status = farm_status(made.farm.nodes[first].farm_tasks)
         assert status["why_not"][str(first)] == "publishing is off there"
         assert any("does not answer" in each for each in status["trouble"])
-        assert farm_status(made.farm.nodes[second].member)["publishing"]["state"] == "serving"
+        assert farm_status(made.farm.nodes[second].farm_tasks)["publishing"]["state"] == "serving"
 
 
 async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
@@ -402,12 +402,12 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
         service.streams = 0
         await stopping
         assert [each.state for each in made.hostings[first].services] == [ServiceState.CLOSED]
-        records = next(iter(made.farm.nodes.values())).member.view.state.records
+        records = next(iter(made.farm.nodes.values())).farm_tasks.view.state.records
         await becomes("it has said so", lambda: publish_config(records[first]) == "off")
         await made.farm.start(first)
         second = await made.one_serves()
-        assert second != first, "who is as good keeps the office"
-        state = made.farm.nodes[second].member.view.state
+        assert second != first, "who is as good stays the publisher"
+        state = made.farm.nodes[second].farm_tasks.view.state
         await becomes("it can be chosen again", lambda: publish_config(state.records[first]) == "auto")
 
 

@@ -46,7 +46,7 @@ async def saved_farm(farm: NodeFarm) -> SavedSnapshot:
     """Post what is in the snapshot, take it, and post what is not."""
     leader = await farm.calm()
     index = await leader.driver.post([record(1, leaf(1)).encode(), b"before"], seconds=10)
-    await leader.member.view.reaches(index)
+    await leader.farm_tasks.view.reaches(index)
     saved = await snapshot(leader)
     await leader.driver.post([b"after %d" % number for number in range(20)], seconds=10)
     await farm.equal()
@@ -59,7 +59,7 @@ async def test_a_running_and_a_stopped_node_give_the_same(tmp_path: Path) -> Non
         running = await snapshot(await farm.leader())
         assert running.committed == running.snapshot.index == (await farm.leader()).driver.core.commit
         assert set(state_of(running).records) == {1}
-        await farm.nodes[2].member.exporter.reaches(running.snapshot.index)  # type: ignore[union-attr]
+        await farm.nodes[2].farm_tasks.exporter.reaches(running.snapshot.index)  # type: ignore[union-attr]
         await farm.stop(2)
         files = {path: path.read_bytes() for path in farm.path(2).iterdir() if path.is_file()}
         stopped = of_stopped(farm.path(2))
@@ -159,7 +159,7 @@ async def test_the_farm_goes_on_and_the_old_one_stays_outside(tmp_path: Path) ->
 async def test_nothing_of_what_was_there_is_lost(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         saved = await saved_farm(farm)
-        exporter = farm.nodes[1].member.exporter
+        exporter = farm.nodes[1].farm_tasks.exporter
         assert exporter is not None
         await exporter.reaches(saved.snapshot.index + 1)
         for server in (1, 2, 3):
@@ -183,9 +183,9 @@ async def test_nothing_of_what_was_there_is_lost(tmp_path: Path) -> None:
         node = await farm.start(1)
         await farm.leader()
         await node.driver.post([b'{"new":1}'], seconds=10)
-        assert node.member.exporter is not None
-        await node.member.exporter.reaches(again.index + 2)
-        assert node.member.exporter.trouble is None
+        assert node.farm_tasks.exporter is not None
+        await node.farm_tasks.exporter.reaches(again.index + 2)
+        assert node.farm_tasks.exporter.trouble is None
         assert summarize(farm.path(1) / HISTORY_DIRECTORY).records == 1
 
 
@@ -271,7 +271,7 @@ async def test_what_is_interrupted_anywhere_can_be_done_again(
         await farm.start(1)
         leader = await farm.leader()
         await leader.driver.post([b"x"], seconds=10)
-        await asyncio.wait_for(leader.member.view.reaches(saved.snapshot.index + 1), 10)
+        await asyncio.wait_for(leader.farm_tasks.view.reaches(saved.snapshot.index + 1), 10)
 
 
 async def _is(condition: bool) -> bool:

@@ -12,7 +12,7 @@ from gf_i2p.farm.choice.publisher import Entry
 from gf_i2p.farm.record.remote_sensing import MetaSensing
 from gf_i2p.farm.record.router_facts import MeasuredStatus
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.node.report.destination_sensing import FORGET, LEAST_PAUSE, Sensing
+from gf_i2p.node.report.destination_sensing import FORGET, LEAST_PAUSE, DestinationSensing
 from tests.farm.strategies import MASTER, record
 from tests.node.routers import DOWN
 
@@ -57,7 +57,7 @@ class Senses:
         view: Any = SimpleNamespace(choice=self.choice, state=SimpleNamespace(records=self.records))
         reporter: Any = SimpleNamespace(remote_destinations=(), meta_sensing=None, changed=lambda: None)
         self.reporter = reporter
-        self.sensing = Sensing(1, view, reporter, bridge, mode=mode, minutes=minutes, uniform=self.uniform)
+        self.sensing = DestinationSensing(1, view, reporter, bridge, mode=mode, minutes=minutes, uniform=self.uniform)
         self.asked: list[tuple[float, float]] = []
 
     def uniform(self, low: float, high: float) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.node.report.failure_detector import LOOK_SECONDS, Hearing, patience
+from gf_i2p.node.report.failure_detector import LOOK_SECONDS, FailureDetector, patience
 from gf_i2p.raft.settings import I2P, LAN, Timing
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
@@ -30,7 +30,7 @@ class Ear:
         self.told: list[tuple[RemoteRouter, ...]] = []
         view: Any = SimpleNamespace(state=SimpleNamespace(records=self.records))
         driver: Any = SimpleNamespace(core=self.core)
-        self.hearing = Hearing(driver, view, reporter, clock=lambda: self.now)
+        self.hearing = FailureDetector(driver, view, reporter, clock=lambda: self.now)
 
     def changed(self) -> None:
         self.told.append(self.reporter.remote_routers)
@@ -137,7 +137,7 @@ async def test_a_server_that_dies_is_in_the_log_within_seconds(tmp_path: Path, v
     async with NodeFarm(tmp_path, 3, bridges=bridges, keys=KEYS) as farm:
         leader = await farm.leader()
         dead = (await farm.follower() if victim == "a follower" else leader).driver.core.id
-        await becomes("all have posted", lambda: len(leader.member.view.state.records) == 3)
+        await becomes("all have posted", lambda: len(leader.farm_tasks.view.state.records) == 3)
         began = asyncio.get_running_loop().time()
         await farm.stop(dead)
 
@@ -145,7 +145,7 @@ async def test_a_server_that_dies_is_in_the_log_within_seconds(tmp_path: Path, v
             return any(
                 RemoteRouter(dead, reachable=False) in record.remote_routers
                 for node in farm.nodes.values()
-                for record in node.member.view.state.records.values()
+                for record in node.farm_tasks.view.state.records.values()
             )
 
         await becomes("accused", accused, 60)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gf_i2p.node.report import service_watch
-from gf_i2p.node.report.service_watch import MISSED, TargetWatch
+from gf_i2p.node.report.service_watch import MISSED, ServiceWatch
 from integration.harness.processes import free_ports
 from tests.transport.harness import until
 
@@ -30,7 +30,7 @@ class Watched:
     def __init__(self) -> None:
         (self.port,) = free_ports(1)
         self.changes: list[bool] = []
-        self.watch = TargetWatch(("127.0.0.1", self.port), on_change=self._changed)
+        self.watch = ServiceWatch(("127.0.0.1", self.port), on_change=self._changed)
 
     def _changed(self) -> None:
         self.changes.append(self.watch.up)
@@ -97,5 +97,5 @@ async def test_it_looks_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_its_name() -> None:
-    assert TargetWatch(("127.0.0.1", 80)).name == "127.0.0.1:80"
-    assert TargetWatch(("::1", 80)).name == "[::1]:80"
+    assert ServiceWatch(("127.0.0.1", 80)).name == "127.0.0.1:80"
+    assert ServiceWatch(("::1", 80)).name == "[::1]:80"

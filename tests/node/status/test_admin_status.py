@@ -4,13 +4,13 @@ from typing import Any
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import NAMES
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.status.admin_status import described
 from tests.farm.strategies import NOW, leaf, record
 
-MEMBER = FIRST_MEMBER_ID
+MEMBER = FIRST_LEAF_MEMBER_ID
 
 
 def told(*entries: bytes) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
 from gf_i2p.pipeline.backtest.replay import Decision, Replay, Row
 from gf_i2p.simulator.facts import Members
-from gf_i2p.simulator.life.farm import Brain
+from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import Record, parse_line, record_line
@@ -46,25 +46,25 @@ class Life:
         self.chosen: dict[int, Said] = {}
         self.different: list[int] = []
         """Indexes at which servers chose differently."""
-        brain = Brain(draw(seed))
-        for node in brain.nodes.values():
-            node.pull = self._listening(brain, node.pull, node)  # type: ignore[method-assign]
-        committed = brain.watch.committed
+        life = FarmLife(draw(seed))
+        for node in life.nodes.values():
+            node.pull = self._listening(life, node.pull, node)  # type: ignore[method-assign]
+        committed = life.checker.committed
 
         def watched(value: bytes | Members) -> None:
             committed(value)
-            self._note(len(brain.log), brain.watch.state)
+            self._note(len(life.log), life.checker.state)
 
-        brain.watch.committed = watched  # type: ignore[method-assign]
-        first = brain.log[0]
-        brain.run()
-        self.log = brain.log
+        life.checker.committed = watched  # type: ignore[method-assign]
+        first = life.log[0]
+        life.run()
+        self.log = life.log
         state = FarmState(CLUSTER)
         assert not isinstance(first, bytes)
         state.configure(first)
         self._note(1, state)
 
-    def _listening(self, brain: Brain, pull: Callable[[], None], node: Any) -> Callable[[], None]:
+    def _listening(self, life: FarmLife, pull: Callable[[], None], node: Any) -> Callable[[], None]:
         def pulled() -> None:
             pull()
             if node.poster.is_server and node.applied:

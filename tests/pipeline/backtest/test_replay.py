@@ -119,14 +119,14 @@ async def _elects_again(farm: NodeFarm) -> None:
     """Have a calm farm notice soon, as it did before, that its leader is gone."""
     cores = [node.driver.core for node in farm.nodes.values()]
     for node in farm.nodes.values():
-        node.driver.core.timing = node.driver.tempo.timing
+        node.driver.core.timing = node.driver.timeouts.timing
     soon = asyncio.get_running_loop().time() + SECONDS / 2
     await becomes("heard with the old times", lambda: all(c.is_leader or c.deadline < soon for c in cores), SECONDS)
 
 
 async def _exported(node: Node, index: int) -> None:
-    assert node.member.exporter is not None
-    await node.member.exporter.reaches(index)
+    assert node.farm_tasks.exporter is not None
+    await node.farm_tasks.exporter.reaches(index)
 
 
 @pytest.mark.timeout(5 * SECONDS)
@@ -137,26 +137,26 @@ async def test_a_replay_of_the_history_decides_at_every_index_what_the_nodes_did
     bridges = {server: FakeBridge(server, leaf=server) for server in (1, 2, 3)}
     async with NodeFarm(tmp_path, 3, bridges=bridges, keys=KEYS) as farm:
         leader = await farm.calm()
-        await becomes("all have posted", lambda: len(leader.member.view.state.records) == 3, SECONDS)
+        await becomes("all have posted", lambda: len(leader.farm_tasks.view.state.records) == 3, SECONDS)
         await leader.driver.post(
             [AdminEntry("farm", 1, "admin-test", "set", parameters={"margin": 0, "leafDownMs": 0}).encode(), b"junk"],
             seconds=SECONDS,
         )
-        await becomes("a publisher", lambda: leader.member.view.choice.publisher is not None, SECONDS)
+        await becomes("a publisher", lambda: leader.farm_tasks.view.choice.publisher is not None, SECONDS)
         bridges[2].leaf_up = False
-        await becomes("a leaf is out", lambda: len(leader.member.view.choice.entries) == 2, SECONDS)
-        dead = leader.member.view.choice.publisher
+        await becomes("a leaf is out", lambda: len(leader.farm_tasks.view.choice.entries) == 2, SECONDS)
+        dead = leader.farm_tasks.view.choice.publisher
         assert dead is not None
         await _elects_again(farm)
         await farm.stop(dead)
         other = await farm.leader()
-        await becomes("another publisher", lambda: other.member.view.choice.publisher not in {dead, None}, SECONDS)
+        await becomes("another publisher", lambda: other.farm_tasks.view.choice.publisher not in {dead, None}, SECONDS)
         await farm.start(dead)
-        await becomes("it is back", lambda: dead in other.member.view.state.standings(), SECONDS)
+        await becomes("it is back", lambda: dead in other.farm_tasks.view.state.standings(), SECONDS)
         await farm.equal()
         index = other.driver.core.commit
         for node in farm.nodes.values():
-            await node.member.view.reaches(index)
+            await node.farm_tasks.view.reaches(index)
         await _exported(other, index)
         rows = live.rows(farm.path(other.driver.core.id) / HISTORY_DIRECTORY)
     found = replayed("farm", [each for each in rows if each.index <= index])
@@ -176,13 +176,13 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
         index = await leader.driver.post(
             [record(server, leaf(server)).encode() for server in (1, 2, 3)], seconds=SECONDS
         )
-        await leader.member.view.reaches(index)
+        await leader.farm_tasks.view.reaches(index)
         saved = await of_running(leader)
         assert saved is not None
         for server in (1, 2, 3):  # what is forgotten
             forgotten = record(server, leaf(server, up=False), up=server == 3).encode()
             end = await leader.driver.post([forgotten] * 5, seconds=SECONDS)
-        await leader.member.view.reaches(end)
+        await leader.farm_tasks.view.reaches(end)
         await farm.equal()
         await _exported(farm.nodes[3], end)
         for server in (1, 2, 3):
@@ -195,7 +195,7 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
         await becomes("it leads alone", lambda: new.driver.core.is_leader, SECONDS)
         index = await new.driver.post([record(1, leaf(1)).encode()], seconds=SECONDS)
         assert index < end, "the forgotten log was longer"
-        await new.member.view.reaches(index)
+        await new.farm_tasks.view.reaches(index)
         await _exported(new, index)
         rows = live.rows(farm.path(1) / HISTORY_DIRECTORY)
     both = {(each.index, each.term): each for each in [*old, *rows]}

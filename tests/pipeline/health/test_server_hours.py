@@ -11,7 +11,7 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from gf_i2p.farm.record.status_record import FIRST_MEMBER_ID, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Meta, StatusRecord
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.health.server_hours import server_hours
 from gf_i2p.pipeline.health.status_reports import extents, in_days
@@ -169,8 +169,8 @@ def test_misfits_and_other_entries_are_no_reports_but_superseded_ones_are(spark:
 
 
 def test_members_are_servers_equals(spark: SparkSession) -> None:
-    hours = found(spark, reports(FIRST_MEMBER_ID, [0, 60_000]))
-    assert hours[FIRST_MEMBER_ID, 0]["availability"] == 1.0
+    hours = found(spark, reports(FIRST_LEAF_MEMBER_ID, [0, 60_000]))
+    assert hours[FIRST_LEAF_MEMBER_ID, 0]["availability"] == 1.0
 
 
 def test_records_of_one_time_are_taken_in_the_logs_order(spark: SparkSession) -> None:
@@ -206,7 +206,7 @@ def rambling(seed: int, *, days: int, servers: int) -> list[Row]:
     print(f"seed {seed}")
     chance, rows = random.Random(seed), list[Row]()
     for farm in ("one", "2026"):
-        for server in [*range(1, servers), FIRST_MEMBER_ID + 7]:
+        for server in [*range(1, servers), FIRST_LEAF_MEMBER_ID + 7]:
             at, up, ahead = chance.randrange(days * 12 * HOUR), True, chance.gauss(0, 5000)
             while at < days * 24 * HOUR - chance.randrange(12) * HOUR:
                 up = up if chance.random() < 0.9 else not up

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.stream.job import Batch, Event, StreamOptions, stream
-from gf_i2p.pipeline.stream.silent_farms import ALERT, Silence
+from gf_i2p.pipeline.stream.silent_farms import ALERT, SilentFarms
 from tests.pipeline.entry_rows import Row, entries
 from tests.pipeline.made_up_exports import BEAT_MS, at, content, lines, plain
 
@@ -148,8 +148,8 @@ def test_clocks_that_are_ahead_do_not_hide_it(spark: SparkSession, tmp_path: Pat
     def at_that_time() -> int:
         return now
 
-    def made() -> Silence:
-        return Silence(spark, lake, f"{tmp_path}/_stream", LIMIT_MS, at_that_time)
+    def made() -> SilentFarms:
+        return SilentFarms(spark, lake, f"{tmp_path}/_stream", LIMIT_MS, at_that_time)
 
     first = made()
     assert first.look() == 0

@@ -18,7 +18,7 @@ from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth import job as synth_module
 from gf_i2p.pipeline.synth.export_faults import FAULTY
-from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Life, Shape, _Router, live
+from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Shape, SynthLife, _Router, live
 from gf_i2p.pipeline.synth.history_generator import Template, Writer
 from gf_i2p.pipeline.synth.job import MANIFEST, SynthFigures, SynthOptions, midnight_ms, synth
 from gf_i2p.storage.history_lines import Gap, Header, LineError, Record, Servers, parse_line
@@ -146,7 +146,7 @@ def test_who_was_away_for_long_lacks_entries_or_received_them_late() -> None:
     assert lacking
 
 
-def _received(life: Life) -> dict[int, int]:
+def _received(life: SynthLife) -> dict[int, int]:
     lines = b"".join(piece.fill((0, 0, 0)) for piece in Template.make(life, 2, "x").pieces).splitlines()
     found = [parse_line(line) for line in lines]
     return {line.index: line.received_ms for line in found if isinstance(line, Record | Servers)}

@@ -11,7 +11,7 @@ from gf_i2p.simulator.life.farm import take_in
 from gf_i2p.simulator.life.invariants import FARM_RULES
 from gf_i2p.simulator.life.ledger import Ledger
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS, draw
-from gf_i2p.simulator.life.reporters import LeafTruth, Poster
+from gf_i2p.simulator.life.reporters import LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.simulator.run import live
 
@@ -100,7 +100,7 @@ def test_each_rule_says_what_it_is() -> None:
 def test_the_ledger_and_the_state_read_the_same() -> None:
     """What is reckoned a second time, and simply, agrees where the two say the same thing."""
     ledger, state = Ledger(), FarmState(CLUSTER)
-    posters = {each: Poster(each, [LeafTruth(bytes([each]) * 32)]) for each in (1, 2, 3)}
+    posters = {each: SimulatedReporter(each, [LeafTruth(bytes([each]) * 32)]) for each in (1, 2, 3)}
     log: list[bytes | tuple[int, ...]] = [(1, 2, 3)]
     log += [posters[each].record(1_000_000 + each) for each in (1, 2, 3)]
     log.append(AdminEntry(CLUSTER, 1, "admin-ann", "drain", server=2).encode())

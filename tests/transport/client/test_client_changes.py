@@ -10,7 +10,7 @@ from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import Way
-from gf_i2p.transport.server import Reply, Session
+from gf_i2p.transport.server import AuthenticatedConnection, Reply
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
@@ -40,7 +40,7 @@ class Changeable(Teller):
     busy: bool = False
     changes: list[Request] = field(default_factory=list)
 
-    def handle(self, session: Session, request: Request, reply: Reply) -> None:
+    def handle(self, session: AuthenticatedConnection, request: Request, reply: Reply) -> None:
         if request.type is MessageType.CLIENT_REQUEST:
             super().handle(session, request, reply)
             return

@@ -13,7 +13,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient, Found, FoundPlace
-from gf_i2p.transport.client.known_servers import Directory, Place
+from gf_i2p.transport.client.known_servers import KnownServers, Place
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import Way
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
@@ -381,7 +381,7 @@ def known(index: int, *servers: tuple[int, str]) -> Configuration:
 
 
 def test_what_is_older_changes_nothing_and_what_was_given_stays() -> None:
-    directory = Directory({1: HERE}, lambda _: {})
+    directory = KnownServers({1: HERE}, lambda _: {})
     directory.learn(known(5, (1, str(HERE)), (2, str(THERE))))
     assert directory.places == (Place(1, HERE), Place(2, THERE))
     directory.learn(known(4))
@@ -393,7 +393,7 @@ def test_what_is_older_changes_nothing_and_what_was_given_stays() -> None:
 
 
 def test_endpoints_that_are_none_are_named() -> None:
-    directory = Directory({1: HERE}, lambda _: {})
+    directory = KnownServers({1: HERE}, lambda _: {})
     directory.learn(known(5, (2, "http://elsewhere"), (3, str(THERE))))
     assert directory.places == (Place(1, HERE), Place(3, THERE))
     assert "Server 2 has an endpoint that cannot be dialled" in directory.troubles[2]

@@ -15,7 +15,7 @@ from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.i2p.i2p_listener import I2pListener
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
 from gf_i2p.transport.peer_link import Link
-from gf_i2p.transport.server import Reply, Served, Server, Session
+from gf_i2p.transport.server import AuthenticatedConnection, Reply, Served, Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import Request
@@ -262,7 +262,7 @@ class Inbound:
 @contextlib.asynccontextmanager
 async def serving_inside(
     router: Router,
-    on_request: Callable[[Session, Request, Reply], None] | None = None,
+    on_request: Callable[[AuthenticatedConnection, Request, Reply], None] | None = None,
     *,
     inbound: Inbound | None = None,
     configurations: Mapping[str, ToldConfiguration] | None = None,
@@ -272,7 +272,7 @@ async def serving_inside(
     """A server at `PLACE`, to which this router brings streams."""
     inbound = inbound or Inbound(names_peers=router.names_peers)
     transport = I2pTransport(ProxySettings(), inbound=inbound)
-    asked: list[tuple[Session, Request, Reply]] = []
+    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
     handle = on_request or (lambda *each: asked.append(each))
     told = (configurations or {}).get(CLUSTER)
     server = Server(transport, {CLUSTER: Served(authenticator(), handle, configuration=told)}, gate=gate, **options)

@@ -19,7 +19,7 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.listener import Tenant
-from gf_i2p.node.report.nested_leaf import LISTED_MS, ElsewhereFarm, HostedFarm, check_nesting, target_of
+from gf_i2p.node.report.leaf_farm import LISTED_MS, ElsewhereFarm, HostedFarm, check_nesting, target_of
 from gf_i2p.wire.endpoint import Endpoint
 from tests.farm.strategies import MASTER, NOW, leaf, record
 from tests.node.routers import FakeBridge
@@ -169,7 +169,7 @@ async def test_what_a_router_has_taken_serves_whoever_publishes_next() -> None:
     for records in (
         {1: publishing(leaf(5)), 2: record(2, leaf(6))},
         {1: publishing(leaf(5), age_ms=0, sent=False), 2: record(2, leaf(6))},  # the next version is announced
-        {1: record(1, publish="off"), 2: record(2, leaf(6))},  # another one has the office
+        {1: record(1, publish="off"), 2: record(2, leaf(6))},  # another one publishes
         {2: publishing(leaf(6), server=2, age_ms=0, sent=False)},
         {2: publishing(leaf(6), server=2, age_ms=0)},
     ):
@@ -178,7 +178,7 @@ async def test_what_a_router_has_taken_serves_whoever_publishes_next() -> None:
         assert found is not None
         ups.append((found.up, hosted.trouble))
     assert ups == [(True, None)] * 5
-    # As an ordinary destination it is where the one that has the office serves it, and nowhere else.
+    # As an ordinary destination it is where the publisher serves it, and nowhere else.
     farm.records = {2: replace(record(2, leaf(6)), config=RecordConfig("failover"))}
     found = await hosted.leaf()
     assert found is not None
