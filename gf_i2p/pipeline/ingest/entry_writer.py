@@ -1,9 +1,9 @@
 """Writes the table `entries` where it is read: in Spark's workers, by Arrow, without giving rows to the JVM.
 
-A file has entries of one farm and day, sorted: by index, who the servers are behind a gap after the entry of that
-index, the higher term first. Where the order would break another file begins. It is written where nobody looks for it,
-and gets its place, and with it its name, when it is whole. The name is that of the run, of the task and of the file in
-the task: a task that Spark does again gives the same ones, and they are there once.
+A file has entries of one farm and day. It is written where nobody looks for it, and gets its place, and with it its
+name, when it is whole. The name is that of the run, of the task and of the file in the task: a task that Spark does
+again gives the same ones, and they are there once. (Arrow's own `write_dataset` bounds no memory, and with few files
+open at a time it makes other files when it writes the same rows again.)
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 
 from gf_i2p.pipeline.ingest.entry_reader import taken
 from gf_i2p.pipeline.lake.paths import PARTITIONS
-from gf_i2p.pipeline.read.entry_columns import is_gap
 from gf_i2p.pipeline.read.stored_file import file_system
 
 KINDS: Final = ("status", "admin", "servers", "other")
@@ -27,8 +26,6 @@ WRITTEN: Final = pa.schema(
     {name: pa.int64() for name in ("new", "misfits", "files", "bytes", *(f"kind_{kind}" for kind in KINDS))}
 )
 """What a task has written: entries, those not believed, files, bytes on the disk, entries of each kind."""
-ORDER: Final = (b"gf-i2p.order", b"index, gap, -term")
-"""In the footer of a file whose rows are in this order, all of them."""
 _GROUP_BYTES: Final = 32 << 20
 """Of Arrow's, for a row group."""
 _HELD_BYTES: Final = 96 << 20
@@ -89,7 +86,6 @@ class _Part:
         """Of the file as long as it is not whole; empty: there is none yet."""
         self.stream: Any = None
         self.writer: Any = None
-        self.last: tuple[int, ...] = ()
 
 
 class Writer:
@@ -128,7 +124,7 @@ class Writer:
         if self._parts and next(iter(self._parts))[0] != farm:
             self.close()
         for day, of_day in _by_day(rows):
-            self._add((farm, day), _sorted(of_day.drop_columns(list(_APART))))
+            self._add((farm, day), of_day.drop_columns(list(_APART)))
 
     def close(self) -> None:
         """Write what is left, and give all files their places."""
@@ -136,11 +132,8 @@ class Writer:
             self._finish(next(iter(self._parts)))
 
     def _add(self, key: tuple[str, str], rows: pa.RecordBatch) -> None:
-        if key in self._parts and _key(rows, 0) < self._parts[key].last:
-            self._finish(key)
         part = self._parts.pop(key, None) or self._part()
         self._parts[key] = part
-        part.last = _key(rows, rows.num_rows - 1)
         size = rows.nbytes + _BATCH_OVERHEAD
         part.held.append(rows)
         part.held_bytes += size
@@ -177,14 +170,12 @@ class Writer:
             compression="zstd",
             use_dictionary=_repeating(schema),
             store_schema=False,  # kilobytes in each file that say what Parquet's own schema does
-            sorting_columns=[pq.SortingColumn(schema.get_field_index("index"))],
         )
 
     def _finish(self, key: tuple[str, str]) -> None:
         """Write what is held, and give the file its place."""
         self._flush(key)
         part = self._parts.pop(key)
-        part.writer.add_key_value_metadata(dict([ORDER]))
         part.writer.close()
         self.bytes += part.stream.tell()
         part.stream.close()
@@ -213,22 +204,6 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     places = coded.indices.to_numpy()
     for number, day in enumerate(coded.dictionary.to_pylist()):
         yield day, rows.take(pa.array(np.flatnonzero(places == number)))  # copied: a slice would hold all of them
-
-
-def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
-    index = rows.column("index").to_numpy()
-    if (index[1:] > index[:-1]).all():  # as it is when they are of one history
-        return rows
-    gap = is_gap(rows.column("kind"), rows.column("value"))
-    order = np.lexsort((-rows.column("term").to_numpy(), gap.to_numpy(zero_copy_only=False), index))
-    return rows.take(pa.array(order))
-
-
-def _key(rows: pa.RecordBatch, place: int) -> tuple[int, ...]:
-    """Give what a row is sorted by."""
-    one = rows.slice(place, 1)
-    gap = is_gap(one.column("kind"), one.column("value"))[0].as_py()
-    return one.column("index")[0].as_py(), int(gap), -one.column("term")[0].as_py()
 
 
 def _repeating(schema: pa.Schema) -> list[str]:

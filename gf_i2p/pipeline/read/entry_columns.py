@@ -252,11 +252,6 @@ class Typer:
 _NOT_JSON: Final = "it is not JSON"
 
 
-def is_gap(kinds: pa.Array, values: pa.Array) -> pa.BooleanArray:
-    """Say which rows of `entries` are no entries, but say who the servers are behind a gap."""
-    return pc.and_(pc.fill_null(pc.equal(kinds, "servers"), fill_value=False), pc.is_valid(values))
-
-
 def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:
     """Say of each record, and of all joined in lines, whether columns may not show what is wrong with it."""
     raw = np.frombuffer(joined, dtype=np.uint8)
