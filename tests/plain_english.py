@@ -27,7 +27,7 @@ LONGEST: Final = 30
 """Words in one sentence."""
 _RIDDLE: Final = re.compile(r"(?:Who|Whom|Whose|What|Those who|That of|Those of|Of which|Of whom)\b(?![^.?!]*\?)")
 """How no sentence begins, unless the sentence is a question."""
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z'-]*")
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9'-]*")
 _NO_PROSE: Final = re.compile(r"``?[^`]*``?|\"[^\"\n]{0,40}\"|https?://\S+|\w+(?:[./_]\w+)+")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*[-*] |\n {4,}")
 _LEAST_WORDS: Final = 4

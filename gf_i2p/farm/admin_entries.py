@@ -168,7 +168,7 @@ class Administration:
         self.changed: dict[str, Made] = {}
         """By a parameter's name, the last change that set it."""
         self.sensing = ClosestFloodfills()
-        """What was seen in the netDb, for people."""
+        """The floodfills that were seen in the netDb, for people."""
         self.log: list[Made] = []
         """The last changes, the newest at the end."""
 

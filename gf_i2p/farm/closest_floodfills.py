@@ -134,7 +134,7 @@ class Told:
 
 
 class ClosestFloodfills:
-    """What was told last: of so many hashes, so many days of each."""
+    """The newest values: of so many hashes, so many days of each."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[bytes, str], Told] = {}

@@ -57,7 +57,7 @@ ToldConfiguration = Callable[[str], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedUser:
-    """Who is at the other end of an authenticated connection, and of which farm."""
+    """The user at the other end of an authenticated connection, and the farm."""
 
     cluster: str
     user: str

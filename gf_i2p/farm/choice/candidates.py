@@ -104,8 +104,8 @@ def objection(
         ahead_ms += passed_ms - poster.heard_ms
     if ahead_ms > parameters.ahead_ms and not excused:
         return f"its clock is {ahead_ms / 1000:.0f} s ahead of the farm's"
-    # Who posts first after a silence of all has not been silent for what the others' clocks then catch up: of the one
-    # as the publisher its date says how old its record is, by farm time.
+    # After a silence of the whole farm, the first server to post makes farm time catch up at once. That jump is no
+    # silence of the publisher: the date of the publisher's record says how old the record is, by farm time.
     if not is_publisher and poster.is_silent(passed_ms, parameters):
         return f"nothing was heard of it for {(passed_ms - poster.heard_ms) / 1000:.0f} s"
     if accusation is not None:

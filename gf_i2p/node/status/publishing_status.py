@@ -48,7 +48,7 @@ def _keys(watch: KeysWatch) -> dict[str, Any]:
 
 
 def _trouble_with_keys(member: FarmTasks) -> list[str]:
-    """What is the matter with the keys, unless the publisher says the same."""
+    """The trouble with the keys, unless the publisher says the same."""
     trouble = None if member.keys is None else member.keys.trouble
     said = None if member.publisher is None else member.publisher.trouble
     return [] if trouble is None or trouble == said else [trouble]

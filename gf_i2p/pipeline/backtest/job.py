@@ -1,9 +1,8 @@
 """Replays the farms of a lake with a grid of parameters, by Spark: the tables `decisions` and `backtest`.
 
-Spark deals out tasks, one farm each, the largest farm first. A Python worker reads the farm's files itself, in the
-order of the log (`ordered_rows`). The worker keeps only the states of one farm and some batches of rows. Nothing is
-shuffled, and only results go through the JVM. Where there are fewer farms than cores, each task also gets only a part
-of the grid.
+Spark brings the rows of a farm together, in the order of the farm's log, and deals out the farms, the largest first. A
+Python worker keeps the states of one farm and a batch of rows. Where there are fewer farms than cores, each core gets a
+part of the grid, and the farm's rows with it.
 """
 
 import json
@@ -11,24 +10,24 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from itertools import chain, islice
+from functools import partial
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set
-from gf_i2p.pipeline.backtest.ordered_rows import FarmFiles, Window, farms, rows
 from gf_i2p.pipeline.backtest.recommendation import Result
-from gf_i2p.pipeline.backtest.replay import Decision, Row
+from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, Row
 from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.read.record_schema import columns
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-__all__ = ["BacktestFigures", "Player", "Task", "Window", "backtest", "results"]
+    from pyspark.sql import DataFrame, SparkSession
 
 _CORES: Final = 8
 """Cores of a cluster that does not tell the number."""
@@ -37,48 +36,57 @@ _MOST_PARTITIONS: Final = 4096
 _FILES: Final = 4
 """Files of the table of decisions."""
 _ROWS: Final = 500
-"""Rows of a batch that a worker gives back."""
+"""Of a batch that is given back."""
+_LISTED: Final = {
+    "hash": pa.string(),
+    "type": pa.int32(),
+    "cost": pa.int32(),
+    "owner": pa.int64(),
+    "branch": pa.int32(),
+}
 _DECISION: Final = {
-    "farm": "string",
-    "index": "long",
-    "received_ms": "long",
-    "now_ms": "long",
-    "publisher": "long",
-    "mode": "string",
-    "listed": "array<struct<hash: string, type: int, cost: int, owner: long, branch: int>>",
-    "exact": "boolean",
+    "farm": pa.string(),
+    "index": pa.int64(),
+    "received_ms": pa.int64(),
+    "now_ms": pa.int64(),
+    "publisher": pa.int64(),
+    "mode": pa.string(),
+    "listed": pa.list_(pa.struct(_LISTED)),
+    "exact": pa.bool_(),
 }
 _RESULT: Final = {
-    "farm": "string",
-    "parameters": "string",
-    "in_force": "string",
-    "live": "boolean",
-    "exact": "boolean",
-    "entries": "long",
-    "farm_ms": "long",
-    "changes": "long",
-    "unneeded": "long",
-    "without_publisher_ms": "long",
-    "stale_ms": "long",
-    "set_changes": "long",
-    "balance": "double",
-    "cost": "double",
-    "superseded": "long",
-    "gaps": "long",
+    "farm": pa.string(),
+    "parameters": pa.string(),
+    "in_force": pa.string(),
+    "live": pa.bool_(),
+    "exact": pa.bool_(),
+    "entries": pa.int64(),
+    "farm_ms": pa.int64(),
+    "changes": pa.int64(),
+    "unneeded": pa.int64(),
+    "without_publisher_ms": pa.int64(),
+    "stale_ms": pa.int64(),
+    "set_changes": pa.int64(),
+    "balance": pa.float64(),
+    "cost": pa.float64(),
+    "superseded": pa.int64(),
+    "gaps": pa.int64(),
 }
-_FARM_FILES: Final = {"farm": "string", "path": "string", "bytes": "long"}
-_PLAYED: Final = {"what": "string"} | _DECISION | _RESULT
+_PLAYED: Final = pa.schema({"what": pa.string()} | _DECISION | _RESULT)
+_STORED: Final = (
+    "farm string, `index` bigint, term bigint, received_ms bigint, kind string, value string, raw binary, "
+    "servers array<bigint>"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """The work that a worker does at a time."""
+class Window:
+    """Which entries are replayed."""
 
-    farm: str
-    path: str
-    """The farm's directory."""
-    chunk: int
-    """Number of the part of the grid."""
+    farm: str | None = None
+    since_ms: int | None = None
+    """By the exporters' clocks. Of what is older, what administrators and Configurations say counts all the same."""
+    until_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,18 +129,19 @@ def backtest(
     began = time.monotonic()
     window = window or Window()
     tell("looking which farms there are")
-    stored = _farms(spark, lake, window)
+    log = _log(spark, lake, window)
+    # What takes long is not to begin last.
+    stored = [row["farm"] for row in log.groupBy("farm").count().orderBy(f.desc("count"), "farm").collect()]
+    if not stored:
+        raise PipelineError(_nothing(lake))
     if one_farm and len(stored) > 1:
         raise PipelineError(
             f"There are {len(stored)} farms in {lake.root}, and each has parameters of its own: add --farm."
         )
     chunks = _chunks(sets, -(-_cores(spark) // len(stored)))
-    stored.sort(key=lambda each: each.bytes, reverse=True)  # a task that takes long must not begin last
-    tasks = [Task(each.farm, each.path, chunk) for each in stored for chunk in range(len(chunks))]
-    partitions = min(len(tasks), _MOST_PARTITIONS)
-    player = Player(chunks, [tasks[place::partitions] for place in range(partitions)], window)
-    dealt = spark.range(0, partitions, 1, partitions)  # one number to each partition; partitions begin in this order
-    played = dealt.mapInArrow(player, _ddl(_PLAYED)).persist(StorageLevel.DISK_ONLY)
+    tasks = [(farm, chunk) for farm in stored for chunk in range(len(chunks))]
+    dealt = _dealt(log, tasks, min(len(tasks), _MOST_PARTITIONS))
+    played = dealt.mapInArrow(partial(_played, chunks), columns(_PLAYED)).persist(StorageLevel.DISK_ONLY)
     tell(f"replaying {len(stored)} farms with {len(sets)} parameter sets")
     try:
         counted = played.agg(
@@ -182,31 +191,40 @@ def _result(row: dict[str, Any]) -> Result:
     return Result(row["farm"], Measures(**found), row["superseded"], row["gaps"])
 
 
-def _farms(spark: "SparkSession", lake: Lake, window: Window) -> list[FarmFiles]:
-    """Return the farms to replay, by their directories' names. A worker looks: only workers surely see the lake."""
-    asked = tables.for_worker(spark, lake.path("entries"))
-    found = [FarmFiles(*row) for row in asked.mapInArrow(_stored, _ddl(_FARM_FILES)).collect()]
-    if not found:
-        raise PipelineError(f"There are no entries in {lake.root}: run `gf-i2p pipeline ingest` first.")
+def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
+    """Give the rows in a window, each with its farm; `gap`: whether the row says who is behind a gap."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
+
+    found = tables.read_columns(spark, lake, "entries", _STORED)
     if window.farm is not None:
-        found = [each for each in found if each.farm == window.farm]
-    if not found:
-        raise PipelineError(_nothing(lake))
-    return found
+        found = found.where(f.col("farm") == window.farm)
+    if window.until_ms is not None:
+        found = found.where(f.col("received_ms") < window.until_ms)
+    if window.since_ms is not None:
+        found = found.where((f.col("received_ms") >= window.since_ms) | f.col("kind").isin(SERVERS, "admin"))
+    value = f.coalesce(f.col("value").cast("binary"), "raw")
+    found = found.select("farm", "index", "term", "received_ms", "kind", value.alias("value"), "servers")
+    return found.withColumn("gap", (f.col("kind") == SERVERS) & f.col("value").isNotNull())
+
+
+def _dealt(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions: int) -> "DataFrame":
+    """Give the rows of each task, a farm and a chunk of the grid, together and in the order of the farm's log.
+
+    That is by index, what says who is behind a gap last, the highest term first. The first tasks begin first.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
+
+    numbered = [(farm, chunk, number) for number, (farm, chunk) in enumerate(tasks)]
+    known = log.sparkSession.createDataFrame(numbered, "farm string, chunk int, task int")
+    dealt = log.join(f.broadcast(known), "farm").repartitionById(partitions, f.col("task") % partitions)
+    return dealt.sortWithinPartitions("task", "index", "gap", f.desc("term")).drop("gap", "task")
 
 
 def _nothing(lake: Lake) -> str:
-    return f"There is nothing to replay in {lake.path('entries')}: look at --farm, --since, --until."
-
-
-def _stored(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-    import pyarrow as pa  # noqa: PLC0415
-
-    for batch in batches:
-        for path in batch.column(0).to_pylist():
-            found = farms(path)
-            columns = {name: [getattr(each, name) for each in found] for name in _FARM_FILES}
-            yield pa.RecordBatch.from_pydict(columns, schema=_arrow_schema(_FARM_FILES))
+    return (
+        f"There is nothing to replay in {lake.path('entries')}: run `gf-i2p pipeline ingest`, or look at --farm, "
+        "--since, --until."
+    )
 
 
 def _cores(spark: "SparkSession") -> int:
@@ -223,41 +241,32 @@ def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
     return [list(sets[place::count]) for place in range(count)]
 
 
-class Player:
-    """The code that runs in Spark's Python workers."""
+def _played(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give rows of both tables, for `mapInArrow`; the rows of each farm and chunk come together, in order."""
+    tasks = groupby((row for batch in batches for row in _rows(batch)), key=lambda found: found[:2])
+    played = (each for (farm, chunk), found in tasks for each in play(farm, chunks, chunk, (row for *_, row in found)))
+    while some := list(islice(played, _ROWS)):
+        yield pa.RecordBatch.from_pylist(some, schema=_PLAYED)
 
-    def __init__(
-        self,
-        chunks: Sequence[Sequence[Set]],
-        tasks: Sequence[Sequence[Task]] = (),
-        window: Window = Window(),  # noqa: B008 -- frozen
-    ) -> None:
-        """`tasks`: the tasks of each partition, by the number of the partition."""
-        self._chunks, self._tasks, self._window = chunks, tasks, window
 
-    def __call__(self, batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.RecordBatch"]:
-        """Give rows of both tables, for `mapInArrow`. `batches`: numbers of partitions."""
-        import pyarrow as pa  # noqa: PLC0415 -- an extra
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
+    """Give farm, chunk and row."""
+    values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
+    servers = (tuple(each or ()) for each in values["servers"])
+    rows = map(Row, *(values[name] for name in ("index", "term", "received_ms", "kind", "value")), servers)
+    yield from zip(values["farm"], values["chunk"], rows, strict=True)
 
-        schema = _arrow_schema(_PLAYED)
-        tasks = chain.from_iterable(self._tasks[number] for batch in batches for number in batch.column(0).to_pylist())
-        played = chain.from_iterable(self.play(task.farm, task.chunk, rows(task.path, self._window)) for task in tasks)
-        while found := list(islice(played, _ROWS)):
-            yield pa.RecordBatch.from_pylist(found, schema=schema)
 
-    def play(self, farm: str, chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
-        """Give decisions and results of a farm for one part of the grid; nothing if the farm has no rows.
-
-        `log`: in the order of the log.
-        """
-        trial = Trial(farm, self._chunks[chunk])
-        row: Row | None = None
-        for row in log:
-            decided = trial.feed(row)
-            if decided and decided[0] == 0 and chunk == 0:  # the live set is the first of the first chunk
-                yield _decision_row(farm, trial.replay.decision(0, row))
-        if row is not None:
-            yield from _results_of(farm, trial)
+def play(farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
+    """Give decisions and results of a farm and a part of the grid; nothing without rows. `log`: in order."""
+    trial = Trial(farm, chunks[chunk])
+    row: Row | None = None
+    for row in log:
+        decided = trial.feed(row)
+        if decided and decided[0] == 0 and chunk == 0:  # the live set is the first of the first chunk
+            yield _decision_row(farm, trial.replay.decision(0, row))
+    if row is not None:
+        yield from _results_of(farm, trial)
 
 
 def _decision_row(farm: str, decision: Decision) -> dict[str, Any]:
@@ -300,16 +309,3 @@ def _results_of(farm: str, trial: Trial) -> Iterator[dict[str, Any]]:
 
 def _json(of: Mapping[str, Any]) -> str:
     return json.dumps(of, separators=(",", ":"), sort_keys=True)
-
-
-def _ddl(columns: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
-
-
-def _arrow_schema(columns: Mapping[str, str]) -> "pa.Schema":
-    import pyarrow as pa  # noqa: PLC0415
-
-    kinds = {"string": pa.string(), "long": pa.int64(), "boolean": pa.bool_(), "double": pa.float64()}
-    listed = {"hash": pa.string(), "type": pa.int32(), "cost": pa.int32(), "owner": pa.int64(), "branch": pa.int32()}
-    array = pa.list_(pa.struct(list(listed.items())))
-    return pa.schema([(name, kinds.get(kind, array)) for name, kind in columns.items()])

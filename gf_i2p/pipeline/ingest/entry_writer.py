@@ -1,10 +1,9 @@
 """Writes the table `entries` where the entries are read: in Spark's workers, by Arrow, without rows for the JVM.
 
-A file has entries of one farm and day, sorted by index. Rows that tell the servers behind a gap stand after the entry
-of the same index; of two terms the higher stands first. Where a row would break the order, another file begins. A file
-is written in a directory that no reader looks at, and gets its place and name when it is whole. The name is made of the
-run, the task and the number of the file in the task. So a task that Spark repeats writes the same names, and each file
-is there once.
+A file has entries of one farm and day. It is written where nobody looks for it, and gets its place, and with it its
+name, when it is whole. The name is that of the run, of the task and of the file in the task: a task that Spark does
+again gives the same ones, and they are there once. (Arrow's own `write_dataset` bounds no memory, and with few files
+open at a time it makes other files when it writes the same rows again.)
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,16 +19,13 @@ import pyarrow.parquet as pq
 
 from gf_i2p.pipeline.ingest.entry_reader import taken
 from gf_i2p.pipeline.lake.paths import PARTITIONS
-from gf_i2p.pipeline.read.entry_columns import is_gap
 from gf_i2p.pipeline.read.stored_file import file_system
 
 KINDS: Final = ("status", "admin", "servers", "other")
 WRITTEN: Final = pa.schema(
     {name: pa.int64() for name in ("new", "misfits", "files", "bytes", *(f"kind_{kind}" for kind in KINDS))}
 )
-"""Figures of a task: entries, entries that are not believed, files, bytes on the disk, entries of each kind."""
-ORDER: Final = (b"gf-i2p.order", b"index, gap, -term")
-"""Metadata in the footer of a file whose rows are all in this order."""
+"""What a task has written: entries, those not believed, files, bytes on the disk, entries of each kind."""
 _GROUP_BYTES: Final = 32 << 20
 """Arrow's bytes of a row group."""
 _HELD_BYTES: Final = 96 << 20
@@ -90,7 +86,6 @@ class _Part:
         """Path of the unfinished file; empty: there is no file yet."""
         self.stream: Any = None
         self.writer: Any = None
-        self.last: tuple[int, ...] = ()
 
 
 class Writer:
@@ -129,7 +124,7 @@ class Writer:
         if self._parts and next(iter(self._parts))[0] != farm:
             self.close()
         for day, of_day in _by_day(rows):
-            self._add((farm, day), _sorted(of_day.drop_columns(list(_APART))))
+            self._add((farm, day), of_day.drop_columns(list(_APART)))
 
     def close(self) -> None:
         """Write the rows that are left, and give all files their places."""
@@ -137,11 +132,8 @@ class Writer:
             self._finish(next(iter(self._parts)))
 
     def _add(self, key: tuple[str, str], rows: pa.RecordBatch) -> None:
-        if key in self._parts and _key(rows, 0) < self._parts[key].last:
-            self._finish(key)
         part = self._parts.pop(key, None) or self._part()
         self._parts[key] = part
-        part.last = _key(rows, rows.num_rows - 1)
         size = rows.nbytes + _BATCH_OVERHEAD
         part.held.append(rows)
         part.held_bytes += size
@@ -177,15 +169,13 @@ class Writer:
             schema,
             compression="zstd",
             use_dictionary=_repeating(schema),
-            store_schema=False,  # Arrow's schema would add kilobytes to each file, and say no more than Parquet's
-            sorting_columns=[pq.SortingColumn(schema.get_field_index("index"))],
+            store_schema=False,  # kilobytes in each file that say what Parquet's own schema does
         )
 
     def _finish(self, key: tuple[str, str]) -> None:
         """Write the rows in memory, and give the file its place."""
         self._flush(key)
         part = self._parts.pop(key)
-        part.writer.add_key_value_metadata(dict([ORDER]))
         part.writer.close()
         self.bytes += part.stream.tell()
         part.stream.close()
@@ -214,22 +204,6 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     places = coded.indices.to_numpy()
     for number, day in enumerate(coded.dictionary.to_pylist()):
         yield day, rows.take(pa.array(np.flatnonzero(places == number)))  # a copy: a slice would hold all rows
-
-
-def _sorted(rows: pa.RecordBatch) -> pa.RecordBatch:
-    index = rows.column("index").to_numpy()
-    if (index[1:] > index[:-1]).all():  # true of the rows of one history
-        return rows
-    gap = is_gap(rows.column("kind"), rows.column("value"))
-    order = np.lexsort((-rows.column("term").to_numpy(), gap.to_numpy(zero_copy_only=False), index))
-    return rows.take(pa.array(order))
-
-
-def _key(rows: pa.RecordBatch, place: int) -> tuple[int, ...]:
-    """Give the sort key of a row."""
-    one = rows.slice(place, 1)
-    gap = is_gap(one.column("kind"), one.column("value"))[0].as_py()
-    return one.column("index")[0].as_py(), int(gap), -one.column("term")[0].as_py()
 
 
 def _repeating(schema: pa.Schema) -> list[str]:

@@ -252,11 +252,6 @@ class Typer:
 _NOT_JSON: Final = "it is not JSON"
 
 
-def is_gap(kinds: pa.Array, values: pa.Array) -> pa.BooleanArray:
-    """Tell which rows of `entries` are no entries, but the servers behind a gap."""
-    return pc.and_(pc.fill_null(pc.equal(kinds, "servers"), fill_value=False), pc.is_valid(values))
-
-
 def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:
     """Tell for each record whether columns may hide an error. `joined`: all records in lines."""
     raw = np.frombuffer(joined, dtype=np.uint8)

@@ -22,7 +22,13 @@ import pyarrow.compute as pc
 Flags = npt.NDArray[np.bool_]
 
 _OPEN_TEXTS: Final = frozenset({"version", "reachability", "lastPublishedRI"})
-_SPARK: Final = {pa.int64(): "bigint", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean"}
+_SPARK: Final = {
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+}
 _PYTHON: Final = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
 # A hash of 43 characters has bits to spare. With these bits zero the text is surely a hash.
 _SURE: Final = {"^[A-Za-z0-9~-]{43}=?$": "^[A-Za-z0-9~-]{42}[AEIMQUYcgkosw048]=?$"}

@@ -29,32 +29,25 @@ _OF_CLUSTER: Final = f'"cluster":"{CLUSTER}"'
 
 @dataclass(slots=True)
 class _Piece:
-    """Lines that are written at once: constant texts, with a number between two texts that changes from day to day."""
+    """Lines that are written at once, with a %d for each number that changes from day to day."""
 
     text: list[str] = field(default_factory=lambda: [" "])
-    """Texts, always one more than there are holes."""
     kinds: list[int] = field(default_factory=list)
     values: list[int] = field(default_factory=list)
     size: int = 0
 
-    def hole(self, kind: int, value: int, text: str) -> None:
-        """Add a number, and the text after it."""
-        self.kinds.append(kind)
-        self.values.append(value)
+    def add(self, text: str, *holes: tuple[int, int]) -> None:
+        """Add a line. `holes`: kind and value of each number."""
         self.text.append(text)
-        self.size += len(text) + 8
-
-    def add(self, text: str) -> None:
-        """Add to the last text."""
-        self.text[-1] += text
-        self.size += len(text)
+        self.size += len(text) + 6 * len(holes)  # a number has about eight digits
+        for kind, value in holes:
+            self.kinds.append(kind)
+            self.values.append(value)
 
     def fill(self, bases: tuple[int, int, int]) -> bytes:
-        """Return the lines. `bases`: number to add to each kind of number."""
-        parts = [""] * (2 * len(self.text) - 1)
-        parts[0::2] = self.text
-        parts[1::2] = [str(value + bases[kind]) for kind, value in zip(self.kinds, self.values, strict=True)]
-        return "".join(parts).encode("ascii")
+        """Return the lines. `bases`: what is added to each kind of number."""
+        numbers = tuple([value + bases[kind] for kind, value in zip(self.kinds, self.values, strict=True)])
+        return ("".join(self.text) % numbers).encode("ascii")
 
 
 @dataclass(slots=True)
@@ -136,21 +129,15 @@ class _Maker:
             self.pieces.append(piece)
         self.kinds[entry.kind] += 1
         self._servers = entry.servers or self._servers
-        piece.add('{"index":')
+        index_hole, received, term = (_INDEX, index), (_TIME, received_ms), (_TERM, entry.term)
         if entry.kind == "servers":
-            piece.hole(_INDEX, index, f',"leader":{entry.leader},"received":')
-            piece.hole(_TIME, received_ms, f',"servers":{_list(entry.servers)},"term":')
-        else:
-            piece.hole(_INDEX, index, ',"received":')
-            text = entry.text.decode("ascii").replace(_OF_CLUSTER, self._cluster, 1)
-            # Splitting gives the names of times, each with its value between the name and the rest.
-            first, *others = _TIMES.split(text)
-            piece.hole(_TIME, received_ms, f',"record":{first}')
-            for name, value, rest in zip(others[0::3], others[1::3], others[2::3], strict=True):
-                piece.add(name)
-                piece.hole(_TIME, int(value) - BEGAN_MS, rest)
-            piece.add(',"term":')
-        piece.hole(_TERM, entry.term, "}\n")
+            line = f'{{"index":%d,"leader":{entry.leader},"received":%d,"servers":{_list(entry.servers)},"term":%d}}\n'
+            piece.add(line, index_hole, received, term)
+            return
+        text = entry.text.decode("ascii").replace(_OF_CLUSTER, self._cluster, 1).replace("%", "%%")
+        times = [(_TIME, int(value) - BEGAN_MS) for _, value in _TIMES.findall(text)]
+        record = _TIMES.sub(r"\1%d", text)
+        piece.add(f'{{"index":%d,"received":%d,"record":{record},"term":%d}}\n', index_hole, received, *times, term)
 
     def miss(self, index: int, entry: Entry) -> None:
         """Leave an entry out."""
@@ -160,10 +147,8 @@ class _Maker:
     def end(self, last: int) -> None:
         """Write the line of the gap up to `last`, if entries were left out."""
         if self._missed_from:
-            piece = self.pieces[-1]
-            piece.add('{"gap":[')
-            piece.hole(_INDEX, self._missed_from, ",")
-            piece.hole(_INDEX, last, f'],"servers":{_list(self._servers)}}}\n')
+            line = f'{{"gap":[%d,%d],"servers":{_list(self._servers)}}}\n'
+            self.pieces[-1].add(line, (_INDEX, self._missed_from), (_INDEX, last))
             self._missed_from = 0
             self.gaps += 1
 

@@ -21,7 +21,9 @@ dialled, each with a sentence that names the missing setting."""
 
 
 class KnownServers:
-    """What was given stays. What was told is exchanged when somebody tells of a newer Configuration.
+    """The places that the client was given, and those that servers told it of.
+
+    Given places stay. A newer Configuration replaces all told places.
 
     So a server may have two places: the place that was given to the client, and the place that the servers use. Both
     count, for neither need be right: a server may have moved, and a client may have a way of its own to the server.

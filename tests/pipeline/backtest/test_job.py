@@ -14,7 +14,7 @@ from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
-from gf_i2p.pipeline.backtest.job import Player, Window, backtest, results
+from gf_i2p.pipeline.backtest.job import Window, _dealt, _log, backtest, play, results
 from gf_i2p.pipeline.backtest.replay import Row, decisions
 from gf_i2p.pipeline.backtest.replay_measures import measure
 from gf_i2p.pipeline.errors import PipelineError
@@ -142,10 +142,34 @@ def test_what_is_not_there_is_said(spark: "SparkSession", lake: Lake, tmp_path: 
         backtest(spark, lake, SETS, Window("another"))
 
 
+def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession", tmp_path: Path) -> None:
+    """The highest term first, who is behind a gap last; in a window what administrators and Configurations said."""
+    lake, servers = Lake(str(tmp_path)), "servers"
+    rows = [
+        ("a", "2026-01-01", 1, 1, 10, 1, servers, None, None, [1, 2], None),
+        ("a", "2026-01-01", 2, 1, 20, 1, "admin", "{}", None, None, None),
+        ("a", "2026-01-01", 3, 1, 30, 1, "status", "early", None, None, None),
+        ("a", "2026-01-02", 4, 1, 40, 1, "status", "old", None, None, None),
+        ("a", "2026-01-02", 4, 2, 41, 1, "other", None, b"\xff", None, None),
+        ("a", "2026-01-03", 4, 3, 42, 1, servers, "gap", None, [1], None),
+        ("a", "2026-01-03", 5, 3, 50, 1, "status", "late", None, None, None),
+        ("b", "2026-01-03", 1, 1, 45, 1, "status", "other", None, None, None),
+    ]
+    spark.createDataFrame(rows[::-1], SCHEMA).write.partitionBy("farm", "day").parquet(lake.path("entries"))
+    log = _log(spark, lake, Window(since_ms=35, until_ms=50))
+    found = _dealt(log, [("b", 0), ("a", 0), ("a", 1)], 2).toLocalIterator()
+    of_a = [(1, 1, None), (2, 1, b"{}"), (4, 2, b"\xff"), (4, 1, b"old"), (4, 3, b"gap")]
+    assert [(row["farm"], row["chunk"], row["index"], row["term"], row["value"]) for row in found] == [
+        ("b", 0, 1, 1, b"other"),
+        *(("a", 1, *each) for each in of_a),
+        *(("a", 0, *each) for each in of_a),
+    ], "tasks 0 and 2 are in the first partition"
+
+
 def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[Row]) -> None:
-    player = Player([SETS[:2], SETS[2:]])
-    found = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in player.play(farm, chunk, in_order)]
-    assert list(player.play(CLUSTER, 0, ())) == []
+    chunks = [SETS[:2], SETS[2:]]
+    found = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in play(farm, chunks, chunk, in_order)]
+    assert list(play(CLUSTER, chunks, 0, ())) == []
     results = [each for each in found if each["what"] == "result"]
     assert [(each["farm"], each["live"]) for each in results] == [
         (farm, place == 0) for farm in ("a", CLUSTER) for place in range(len(SETS))

@@ -1,4 +1,4 @@
-"""Files of entries: whole when they are seen, once whatever is done twice, sorted, and few at a time."""
+"""Files of entries: whole when they are seen, once whatever is done twice, and few at a time."""
 
 import random
 from pathlib import Path
@@ -7,13 +7,12 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.dataset as pads
-import pyarrow.parquet as pq
 import pytest
 from chispa import assert_df_equality
 
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.ingest import entry_writer
-from gf_i2p.pipeline.ingest.entry_writer import ORDER, WRITTEN, Target, Writer, write
+from gf_i2p.pipeline.ingest.entry_writer import WRITTEN, Target, Writer, write
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.read.entry_columns import Typer
@@ -49,11 +48,6 @@ def rows(root: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (
         pads.dataset(root / "entries", format="parquet", partitioning=partitioning).to_table().to_pylist()
     )
-    return found
-
-
-def indexes(path: Path) -> list[int]:
-    found: list[int] = pq.ParquetFile(path).read(["index"]).column(0).to_pylist()
     return found
 
 
@@ -156,15 +150,6 @@ def test_many_odd_days(tmp_path: Path) -> None:
     assert writer.open == writer.held_bytes == 0
     assert sorted((row["index"], row["day"]) for row in rows(tmp_path)) == given
     assert writer.files == len(files(tmp_path)) < 80
-    for path in files(tmp_path):
-        assert indexes(path) == sorted(indexes(path))
-        footer = pq.ParquetFile(path).metadata
-        assert footer.metadata[ORDER[0]] == ORDER[1]
-        for group in range(footer.num_row_groups):
-            column = footer.row_group(group).column(0)
-            assert column.path_in_schema == "index"
-            assert column.statistics.has_min_max
-            assert footer.row_group(group).sorting_columns[0].column_index == 0
 
 
 def test_one_batch_of_many_days(tmp_path: Path) -> None:
@@ -175,15 +160,3 @@ def test_one_batch_of_many_days(tmp_path: Path) -> None:
     assert sorted((row["index"], row["day"]) for row in rows(tmp_path)) == [
         (index, day) for index, day in zip(range(1, 31), mixed.column("day").to_pylist(), strict=True)
     ]
-
-
-def test_where_the_order_breaks_a_file_ends(tmp_path: Path) -> None:
-    gap = TYPER.rows("farm", 1, [Found(Is.GAP, 20, 0, at(20), restored_line(5, 20, 7, (1, 2)).strip())])
-    write(target(tmp_path), 1, [batch(1, 2), batch(20, term=2), batch(20), gap, batch(10, 11), batch(11)])
-    assert [indexes(path) for path in files(tmp_path)] == [[1, 2, 20, 20, 20], [10, 11, 11]]
-    write(target(tmp_path, "next"), 1, [pa.concat_batches([batch(5, 4), gap, batch(20), batch(20, term=2)])])
-    (path,) = (each for each in files(tmp_path) if "-next-" in each.name)
-    found = pq.ParquetFile(path).read(["index", "term", "kind"]).to_pylist()
-    assert [(row["index"], row["term"], row["kind"]) for row in found] == [
-        (4, 1, "status"), (5, 1, "status"), (20, 2, "status"), (20, 1, "status"), (20, 0, "servers"),
-    ]  # fmt: skip
