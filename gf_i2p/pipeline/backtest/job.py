@@ -130,7 +130,7 @@ def backtest(
     window = window or Window()
     tell("looking which farms there are")
     log = _log(spark, lake, window)
-    # What takes long is not to begin last.
+    # Long farms must not begin last.
     stored = [row["farm"] for row in log.groupBy("farm").count().orderBy(f.desc("count"), "farm").collect()]
     if not stored:
         raise PipelineError(_nothing(lake))
