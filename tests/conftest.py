@@ -6,9 +6,17 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from tests.tier import examples
+
 # A slow example is no defect on a machine that does other things too. What fails is printed so that it can be
 # run again.
-settings.register_profile("project", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "project",
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=examples(100),
+)
 settings.load_profile("project")
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from gf_i2p.farm.farm_time import Clock, farm_time_ms
 from tests.farm.fed_farm import INTERVAL, Farm
 from tests.farm.strategies import NOW
+from tests.tier import examples
 
 STEP = 105_000 // 2
 TEN_MINUTES = 600_000
@@ -61,7 +62,7 @@ def test_a_long_silence_of_all_counts_for_a_short_one() -> None:
 # Wrong clocks in a farm ----------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(
     st.sampled_from([3, 5, 7]),
     st.sampled_from(["ahead", "behind", "each its own", "jumps", "drifts"]),

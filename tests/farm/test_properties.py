@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gf_i2p.farm.state import FarmState
 from tests.farm.made_up_logs import log, take
+from tests.tier import examples
 
 LENGTH = 150
 seeds = st.integers(0, 2**32 - 1)
@@ -18,7 +19,7 @@ def fresh() -> FarmState:
     return state
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seeds, st.integers(1, LENGTH), st.sets(st.integers(1, LENGTH)))
 def test_equal_logs_make_equal_states_with_a_snapshot_on_the_way_or_without(
     seed: int, cut: int, asked: set[int]
@@ -35,7 +36,7 @@ def test_equal_logs_make_equal_states_with_a_snapshot_on_the_way_or_without(
     assert one.choice == other.choice
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seeds)
 def test_what_is_chosen_can_be_published(seed: int) -> None:
     state, version = fresh(), 0

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from gf_i2p.pipeline.session import SessionOptions, session
+from tests.tier import is_everything
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,23 +17,41 @@ _SECONDS = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that use Spark their time; a conftest's `pytestmark` is heard by nobody."""
+    """Mark the tests that use the one Spark, and give each its time; a conftest's `pytestmark` has no effect."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(_SECONDS))
+            item.add_marker(pytest.mark.spark)
+
+
+_JVM: Final = (
+    # Compiling for speed takes more time than it saves here; compiled code that does not fit is made again and again.
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC "
+    # Without a collection whenever Spark's classes have outgrown what they may have at first.
+    "-XX:MetaspaceSize=512m"
+)
+_FOR_FEW_ROWS: Final = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.default.parallelism": "2",
+    # To plan a query takes nearly all of its time, and so would making and compiling Java for it.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Spark would note the line of Python that each column comes from.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """Two cores, and as many partitions: more would take most of the time, and so would compiling for speed."""
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    """Start one Spark, for tests with few rows; with `GF_I2P_TIER=all` it plans and compiles as it does for users."""
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", _JVM)
     options = SessionOptions(
         master="local[2]",
         memory_mb=1024,
         scratch=tmp_path_factory.mktemp("spark"),
         more={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.default.parallelism": "2",
+            **({"spark.sql.shuffle.partitions": "2"} if is_everything() else _FOR_FEW_ROWS),
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )

@@ -14,6 +14,7 @@ from gf_i2p.storage import entry_chunks, stored_snapshot, tables
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.tables import Tables
 from tests.storage.random_writes import CLUSTER, SERVER, SMALL, State, app, snapshot, state_of, store, writes
+from tests.tier import examples
 
 NOTHING = Write(None, 0, ())
 
@@ -41,7 +42,7 @@ def test_a_database_in_memory_is_a_log() -> None:
             Tables.on(connection, cluster=CLUSTER, server_id=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.integers(0, 2**32),
     st.lists(st.integers(1, 4), min_size=1, max_size=40),

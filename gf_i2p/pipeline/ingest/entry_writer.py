@@ -25,7 +25,7 @@ KINDS: Final = ("status", "admin", "servers", "other")
 WRITTEN: Final = pa.schema(
     {name: pa.int64() for name in ("new", "misfits", "files", "bytes", *(f"kind_{kind}" for kind in KINDS))}
 )
-"""What a task has written: entries, those not believed, files, bytes on the disk, entries of each kind."""
+"""The output of a task: entries, misfits, files, bytes on the disk, entries of each kind."""
 _GROUP_BYTES: Final = 32 << 20
 """Arrow's bytes of a row group."""
 _HELD_BYTES: Final = 96 << 20

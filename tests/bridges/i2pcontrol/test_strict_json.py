@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridges.i2pcontrol.strict_json import MAX_DEPTH, MAX_DIGITS, JsonError, clip, parse_object
+from tests.tier import examples
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
@@ -15,7 +16,7 @@ VALUES = st.recursive(
 )  # so few leaves are nested less than MAX_DEPTH deep
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.dictionaries(st.text(), VALUES))
 def test_what_json_writes_is_read_back(value: dict[str, object]) -> None:
     assert parse_object(json.dumps(value, ensure_ascii=False).encode()) == value

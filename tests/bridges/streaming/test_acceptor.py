@@ -18,6 +18,7 @@ from bridges.streaming.stream import State, Stream
 from gf_i2p.netdb.private_keys import DestinationKeys
 from tests.bridges.streaming.streaming_client import CLIENT, CLIENT_DELEGATED, first_packet
 from tests.netdb.strategies import KEYS, NOW, entropy
+from tests.tier import examples
 
 
 def acceptor(wall: float = NOW) -> Acceptor:
@@ -183,7 +184,7 @@ def test_when_no_more_are_taken_the_open_ones_go_on() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whatever_comes_is_taken_or_dropped_and_limits_hold(seed: int) -> None:
     """Packets of every kind for streams that there are and are not, some signed, some damaged."""
     chance = random.Random(seed)

@@ -23,6 +23,7 @@ from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import I2P, LAN, Timing
 from gf_i2p.wire.messages import MessageType, Request
 from tests.raft.lab import application
+from tests.tier import examples
 
 APPEND, VOTE = MessageType.APPEND_ENTRIES_REQUEST, MessageType.REQUEST_VOTE_REQUEST
 LIMITS = pytest.mark.parametrize("limits", [OUTSIDE, INSIDE], ids=["outside", "inside"])
@@ -539,7 +540,7 @@ def test_longer_silences_never_make_a_follower_wait_for_less(limits: Range, gaps
 
 
 @LIMITS
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.floats(min_value=0.001, max_value=3), st.floats(min_value=1.0, max_value=1.6))
 def test_a_longer_round_trip_never_makes_anything_shorter(limits: Range, trip: float, factor: float) -> None:
     timings = []

@@ -18,6 +18,7 @@ from gf_i2p.pipeline.read.line_walk import Found, Is
 from gf_i2p.storage.history_lines import restored_line, servers_line
 from tests.farm.record.test_status_record import json_values, records
 from tests.farm.strategies import NOW, text
+from tests.tier import examples
 
 TYPER = Typer(schema_text())
 ADMIN = AdminEntry("farm", NOW, "admin-joe", "release").encode()
@@ -134,7 +135,7 @@ def test_two_values_in_one_line_do_not_shift_the_others() -> None:
     assert [row["misfit"] for row in found] == [None, "it is not JSON", None]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(records, min_size=1, max_size=5), st.booleans())
 def test_as_the_nodes_read_it(given_: list[StatusRecord], sorted_: bool) -> None:
     values = [
@@ -151,7 +152,7 @@ def test_as_the_nodes_read_it(given_: list[StatusRecord], sorted_: bool) -> None
     assert together.equals(apart)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.sampled_from(["cluster", "date", "id", "router", "destinations", "meta", "config", "metaSensing"]),
     json_values | st.dictionaries(st.sampled_from(["up", "destination", "publishing", "hash", "date"]), json_values),
