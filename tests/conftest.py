@@ -6,8 +6,8 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-# A slow example is no defect on a machine that does other things too. What fails is printed so that it can be
-# run again.
+# A slow example is no defect on a machine that does other things too. A failing example is printed, so that somebody
+# can run the example again.
 settings.register_profile("project", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("project")
 
@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_log_settings() -> Iterator[None]:
-    """Undo what a command has set: its standard error is gone with its test.
+    """Undo a command's log settings: the command's standard error is gone with the test.
 
     Tracebacks are plain: Rich's, the default where it is installed, take longer than some time-outs in tests.
     """

@@ -28,8 +28,9 @@ CALM = Timing(heartbeat=0.1, election_min=60, election_max=120)
 class NodeFarm:
     """Servers 1 to n; use it as an asynchronous context manager.
 
-    With `keys`, each server in `bridges` publishes for that master when it is chosen, and posts a record every
-    `status_seconds`; in mode `failover` if it is in `services`, with a hosting and the port of its local service.
+    With `keys`, each server in `bridges` publishes for that master when chosen, and posts a record every
+    `status_seconds`. In mode `failover` a server in `services` does so, with a hosting and the port of the local
+    service.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class NodeFarm:
         return self.directory / f"server-{server}"
 
     async def start(self, server: int, *, calm: bool = True) -> Node:
-        """Start one; with as much patience as the others have after `calm`, unless it is to have its own."""
+        """Start one server; after `calm` with the patience of the others, unless `calm` is false."""
         config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
         bridge = self.bridges.get(server)
         node = Node(
@@ -84,7 +85,7 @@ class NodeFarm:
             on_halt=self.halted.append,
         )
         core = node.driver.core
-        if self._calm and calm:  # or a newcomer that the leader is slow to find would cost it its office
+        if self._calm and calm:  # otherwise a newcomer that the leader is slow to find would cost the leader the office
             core.timing = CALM
             core._await_election()
         elif self._alone and server == 1:
@@ -94,7 +95,7 @@ class NodeFarm:
         return node
 
     async def stop(self, server: int, *, resigns: bool = False) -> None:
-        """Stop one; unless it `resigns` the others hear nothing of that, as when it dies."""
+        """Stop one server; unless the server `resigns`, the others hear nothing, as after a death."""
         node = self.nodes.pop(server)
         if not resigns:
             setattr(node.member, "resign", _silently)  # noqa: B010
@@ -119,7 +120,7 @@ class NodeFarm:
         return next(node for node in self.nodes.values() if node is not leader)
 
     async def calm(self) -> Node:
-        """Let the leader keep its office, however busy the machine is with something else; return it.
+        """Let the leader keep the office, however busy the machine is with something else; return the leader.
 
         Also who is started from now on has the patience for that, until all are stopped.
         """

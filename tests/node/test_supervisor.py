@@ -42,7 +42,7 @@ from tests.node.routers import FakeBridge
 
 @dataclass
 class FakeLife:
-    """Says what happens to it, and in whose name."""
+    """Notes each call, and the name under which the call was made."""
 
     fails: Exception | None = None
     fails_to_stop: Exception | None = None
@@ -64,7 +64,7 @@ class FakeLife:
 
 @asynccontextmanager
 async def running(several: Several, **lives: Life) -> AsyncIterator[Callable[[], None]]:
-    """All that can be started is; yields what stops them. Waits until all have ended."""
+    """Start all that can be started; yield a function that stops all. Waits until all have ended."""
     stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
     started = asyncio.Event()
     task = asyncio.create_task(several.run(lives, stopped, on_start=started.set))
@@ -214,7 +214,7 @@ async def test_a_disk_that_fails_ends_one_farm_and_the_other_serves_on(
         assert await to_b.post([b"y"]) > 0
         assert a.door is not None
         server = a.door.server
-        # Who only asks who belongs to the farm comes and goes.
+        # Clients that only ask for the members of the farm come and go.
         theirs = {each for each in server._connections_of("b") if each._on_request is not None}
         assert theirs
 

@@ -1,4 +1,4 @@
-"""A server whose snapshot is damaged, and who leads then: what the dropped entries had led to is lost on it."""
+"""A server with a damaged snapshot, and the next leader: the effects of the dropped entries are lost on that server."""
 
 import pytest
 
@@ -8,9 +8,10 @@ from tests.raft.lab import Lab
 
 @pytest.mark.parametrize("known", ["by the snapshot", "by the log", None])
 def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_else_has(known: str | None) -> None:
-    """Found by the simulator: it refused its vote to shorter logs and asked for none itself, so nobody ever led.
+    """Found by the simulator: the server refused votes to shorter logs and never stood for election, so nobody ever
+    led.
 
-    But with the Configuration lost, too, it would count the votes of those that it began with.
+    But with the Configuration lost, too, the server would count the votes of the first Configuration's servers.
     """
     lab = Lab(3)
     lab.elect(1)
@@ -53,8 +54,8 @@ def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_els
 
 
 def test_who_lacks_its_state_leads_no_longer_than_until_another_member_has_its_log() -> None:
-    """Found by the simulator: it was to leave, and the one voter that it needed lacked the state, too, so that its log
-    was never committed; it took the office again and again, and the one who had all that the voter needed never did.
+    """Found by the simulator: server A was to leave, and the only voter that A needed lacked the state, too. So A's log
+    was never committed. A took the office again and again, and the server with all that the voter needed never led.
     """
     lab = Lab(3)
     lab.isolate(3)

@@ -1,4 +1,4 @@
-"""Who has the office, and who gets it."""
+"""The publisher in office, and the choice of the next publisher."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The driver tells `Tempo` what it measures, and the core what follows from it, at the right moments."""
+"""The driver tells `Tempo` the measurements, and the core the resulting time-outs, at the right moments."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ SOONER = Timing(heartbeat=0.01, election_min=200, election_max=250)
 
 
 class Script(Tempo):
-    """Notes what it is told and changes the time-outs when the test says so."""
+    """Notes each call, and changes the time-outs when the test says so."""
 
     def __init__(self, timing: Timing) -> None:
         super().__init__(Plan("fixed", OUTSIDE, fixed=timing), servers=3)

@@ -134,7 +134,7 @@ async def test_a_farm_that_publishes_leaves_is_a_leaf_that_is_up() -> None:
     found, trouble = await told(FakeFarm({1: publishing(leaf(5)), 2: record(2, below)}))
     assert found == replace(expected, below=tuple(sorted((OTHER.hash, THIRD.hash))), depth=3)
     assert trouble is None
-    # Where it is served as an ordinary destination, its entry is an ordinary one.
+    # Where the farm below is served as an ordinary destination, the entry is an ordinary one.
     assert await told(FakeFarm({1: publishing(mode="failover")})) == (Leaf(MASTER.hash, up=True), None)
 
 
@@ -178,7 +178,7 @@ async def test_what_a_router_has_taken_serves_whoever_publishes_next() -> None:
         assert found is not None
         ups.append((found.up, hosted.trouble))
     assert ups == [(True, None)] * 5
-    # As an ordinary destination it is where the one that has the office serves it, and nowhere else.
+    # An ordinary destination is up where the server in office serves the destination, and nowhere else.
     farm.records = {2: replace(record(2, leaf(6)), config=RecordConfig("failover"))}
     found = await hosted.leaf()
     assert found is not None
