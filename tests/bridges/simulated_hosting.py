@@ -14,7 +14,7 @@ from gf_i2p.netdb.lease_set import EncryptionKey, Lease, LeaseSet2
 class SimulatedNetDb:
     """The sets that floodfills hold of one destination; the set with the greatest `published` wins.
 
-    Hostings may share one.
+    Hostings may share one netDb.
     """
 
     def __init__(self) -> None:

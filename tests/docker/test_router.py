@@ -24,7 +24,7 @@ def router_info(seed: int) -> bytes:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the script with all places below `tmp_path`; this i2pd hangs at its end, as 2.45 can."""
+    """Starts the script with all places below `tmp_path`; this i2pd hangs in the shutdown, as 2.45 can."""
     for name in ("data", "introductions"):
         (tmp_path / name).mkdir()
     (tmp_path / "info").write_bytes(router_info(1))

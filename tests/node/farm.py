@@ -29,8 +29,7 @@ class NodeFarm:
     """Servers 1 to n; use it as an asynchronous context manager.
 
     With `keys`, each server in `bridges` publishes for that master when chosen, and posts a record every
-    `status_seconds`. In mode `failover` a server in `services` does so, with a hosting and the port of the local
-    service.
+    `status_seconds`. A server in `services` has the mode `failover`, with a hosting and the port of the local service.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class NodeFarm:
         return self.directory / f"server-{server}"
 
     async def start(self, server: int, *, calm: bool = True) -> Node:
-        """Start one server; after `calm` with the patience of the others, unless `calm` is false."""
+        """Start one server; after a call of `calm()` with the others' patience, unless the argument `calm` is false."""
         config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
         bridge = self.bridges.get(server)
         node = Node(

@@ -37,7 +37,7 @@ class FakeBridge:
     holds: MetaLeaseSet | None = None
     """The set that the router publishes now."""
     wanted: Callable[[], bool] = lambda: True
-    """The question that the router asks before a set is published again."""
+    """Whether the set is still wanted; the router asks before the set is published again."""
 
     def hang(self, call: str) -> asyncio.Event:
         self.hung[call] = asyncio.Event()

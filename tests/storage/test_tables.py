@@ -80,7 +80,7 @@ def test_random_writes_and_crashes_leave_what_they_should(
                 store(log, *batch)
             assert_reads(log, state, rng)
         assert state_of(on(connection)) == state
-        # A dropped entry takes no space for ever.
+        # Dropped entries do not take space for ever.
         while log._unswept:
             store(log)
         kept = connection.execute("SELECT min(first_index + entry_count) FROM chunk").fetchone()[0]

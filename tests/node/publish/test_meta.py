@@ -239,7 +239,7 @@ async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pyt
 async def test_the_lease_is_renewed_by_what_the_log_has_shown_us_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a pause we may post before we know the others' posts of the meantime."""
+    """After a pause a server may post before the server has read the others' newer posts."""
     async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         page = made.driver.core.log.slice

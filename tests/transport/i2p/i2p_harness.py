@@ -192,7 +192,7 @@ class OutOfOrderError(Exception):
 
 
 class Inbound:
-    """Brings the test's streams, and says the test's words, at the given times."""
+    """A session that brings streams; the test sets the answers, the errors and the times."""
 
     failure: type[Exception] = OutOfOrderError
 
