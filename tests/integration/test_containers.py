@@ -245,7 +245,7 @@ def test_the_compose_file_names_its_images() -> None:
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """File with the commands to a stand-in for `docker`, a line each; the stand-in knows one container and our image."""
+    """File with the commands to a stand-in for `docker`, a line each; the stand-in knows one container, one image."""
     told = tmp_path / "told"
     program = tmp_path / "docker"
     program.write_text(
