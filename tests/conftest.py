@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True)
 def _fresh_log_settings() -> Iterator[None]:
-    """Undo what a command has set: its standard error is gone with its test.
+    """Undo a command's log settings: the command's standard error is gone with the test.
 
     Tracebacks are plain: Rich's, the default where it is installed, take longer than some time-outs in tests.
     """

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-# Whoever leaves connections open hears of it by their own complaints.
+# A test that leaves connections open hears the complaints of these connections.
 _END_SECONDS = 10.0
 
 
@@ -25,7 +25,7 @@ def _new_uvloop() -> asyncio.AbstractEventLoop:
 
 @pytest_asyncio.fixture
 async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
-    """What the loop's exception handler got; a test that provokes something clears it."""
+    """The calls of the loop's exception handler; a test that provokes a call clears the list."""
     seen: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
     yield seen
@@ -38,8 +38,8 @@ async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
 async def _closed(loop: asyncio.AbstractEventLoop) -> None:
     """Wait until asyncio's connections have ended.
 
-    The far ends of those that a test has closed may notice late on a busy machine. One that is open when its loop is
-    closed makes itself heard when it is collected: in another test, which fails. uvloop closes its own.
+    The far ends of those that a test has closed may notice late on a busy machine. A transport that is still open when
+    the loop closes complains at its collection: in another test, which then fails. uvloop closes its own.
     """
     transports = getattr(loop, "_transports", {})
     with contextlib.suppress(TimeoutError):

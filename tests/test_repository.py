@@ -1,4 +1,4 @@
-"""The repository itself keeps its habits: what a reviewer would otherwise have to notice."""
+"""The repository keeps its habits: faults that a reviewer would otherwise have to notice."""
 
 import ast
 import re

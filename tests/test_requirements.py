@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 LOCKED = {"run": ["uvloop"], "spark": ["uvloop", "spark"], "test": [*EXTRAS]}
-"""The extras of each file; a file also has what the package itself needs."""
+"""The extras of each file; a file also has the package's own requirements."""
 FILES = [*LOCKED, "build"]
 PIN = re.compile(r"(?P<name>[a-z0-9.-]+)==(?P<version>\S+)(?: ; .+?)?(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
 

@@ -196,7 +196,7 @@ async def test_without_a_leader_servers_stay_and_what_to_do_is_said(tmp_path: Pa
         async with served(farm.nodes[3], tmp_path / "s") as ask:
             for path, body in (
                 ("/v1/servers", {"remove": 1}),
-                ("/v1/servers", {"remove": 3}),  # of itself it would ask the leader
+                ("/v1/servers", {"remove": 3}),  # without `leader` the command would ask the leader
                 ("/v1/stepdown", {}),
             ):
                 status, answer = await ask("POST", path, json=body)

@@ -1,4 +1,4 @@
-"""A router bridge that needs no router: it answers with what a test says, and notes what it was asked for."""
+"""A router bridge without a router: the bridge gives the answers that a test sets, and notes each call."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ class FakeBridge:
     def __init__(self) -> None:
         self.leaf: bytes | None = LEAF
         self.error: Exception | None = None
-        """What every call raises."""
+        """The exception that every call raises."""
         self.go_on = asyncio.Event()
         """Unless it is set, publishing and measuring take for ever."""
         self.go_on.set()

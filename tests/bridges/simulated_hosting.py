@@ -1,4 +1,4 @@
-"""`ServiceHosting` without a router, for tests: it does what it is told, and remembers what it was given.
+"""`ServiceHosting` without a router, for tests: the hosting obeys, and remembers every set.
 
 No tunnels, no clients: a test says how many streams are open.
 """
@@ -12,7 +12,10 @@ from gf_i2p.netdb.lease_set import EncryptionKey, Lease, LeaseSet2
 
 
 class SimulatedNetDb:
-    """What floodfills hold of one destination: the set with the greatest `published`. Hostings may share one."""
+    """The sets that floodfills hold of one destination; the set with the greatest `published` wins.
+
+    Hostings may share one netDb.
+    """
 
     def __init__(self) -> None:
         self.taken: list[LeaseSet2] = []

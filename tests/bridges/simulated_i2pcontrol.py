@@ -1,7 +1,7 @@
-"""A router's i2pcontrol without the router: it answers with what real ones have answered, and fails to order.
+"""A router's i2pcontrol without the router: the recorded answers of real routers, and failures on demand.
 
 For tests, ours and others'. `recorded/i2pd-*.json` holds whole exchanges as bytes, recorded by
-`python -m integration.record.i2pcontrol`. `recorded/java-*.json` says in its `how` where its replies are from.
+`python -m integration.record.i2pcontrol`. Each `recorded/java-*.json` names the source of the replies in `how`.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ _UNKNOWN_TOKEN: Final = -32003
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its reply, each with its HTTP head."""
+    """One request and the reply, each with the HTTP head."""
 
     request: bytes
     reply: bytes
 
     @property
     def kind(self) -> tuple[str, frozenset[str], bool]:
-        """What it asks for: the method, the names of the parameters, and whether a password in it is the right one."""
+        """The kind of request: the method, the names of the parameters, and whether a password is the right one."""
         call = body(self.request)
         params = call["params"]
         return call["method"], frozenset(params), params.get("Password", PASSWORD) == PASSWORD
@@ -105,7 +105,7 @@ def error(code: int, message: str = "made up") -> bytes:
 
 
 class SimulatedRouter:
-    """An i2pcontrol on loopback. Use it as an asynchronous context manager; it listens while that lasts.
+    """An i2pcontrol on loopback. The router listens as long as the asynchronous context lasts.
 
     `tls`: of a server, with its certificate; None speaks plain HTTP. `checks_tokens`: as Java does.
     """
@@ -117,7 +117,7 @@ class SimulatedRouter:
         self.strays = 0
         """Connections that have ended without a request."""
         self.complaints: list[str] = []
-        """What a real i2pd would have taken badly."""
+        """Mistakes in requests that a real i2pd would not forgive."""
         self._tls = tls
         self._checks_tokens = checks_tokens
         self._tokens: set[str] = set()
@@ -133,7 +133,7 @@ class SimulatedRouter:
 
     @property
     def methods(self) -> list[str]:
-        """What was called, in that order."""
+        """The methods that were called, in order."""
         return [body(request)["method"] for request in self.requests]
 
     def order(self, reply: bytes | None, method: str | None = None) -> None:
@@ -185,7 +185,7 @@ class SimulatedRouter:
             with contextlib.suppress(OSError):
                 await self._serve(reader, writer)
         except asyncio.CancelledError:
-            pass  # we are being stopped; whoever started this task would take it for a defect
+            pass  # the router stops; asyncio would report a defect of this task to whoever started the task
         finally:
             writer.close()
             self._connections.discard(task)

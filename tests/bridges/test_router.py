@@ -1,4 +1,4 @@
-"""One router by all its interfaces, sensing, and the session that brings streams: bridges/router.py and its parts."""
+"""One router by all interfaces, sensing, and the session that brings streams: bridges/router.py and the parts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

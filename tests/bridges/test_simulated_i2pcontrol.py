@@ -1,4 +1,4 @@
-"""The simulated router is as easily offended as i2pd, so that our client is seen to be polite."""
+"""The simulated router is as strict as i2pd, so that the tests see a polite client."""
 
 import asyncio
 import json

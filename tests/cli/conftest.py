@@ -1,4 +1,4 @@
-"""What the tests of commands share."""
+"""Shared parts of the tests of commands."""
 
 import pytest
 

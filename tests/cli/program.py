@@ -1,4 +1,4 @@
-"""The program `gf-i2p` as tests run it: in a process of its own."""
+"""The program `gf-i2p` in a process of its own, for tests."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""A node's directory beside a router whose interfaces are scripts, with what real routers said."""
+"""A node's directory beside a router; the router's interfaces are scripts with recorded answers of real routers."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ _TURNS: Final = 10
 """Of the event loop: a connection that it has accepted is being served three later."""
 INTERFACES: Final = ("proxy", "sam", "i2cp", "i2pcontrol")
 
-# i2pd 2.45.1 to GET http://gf--doctor.i2p/; its style sheet and its list of jump services are left out.
+# i2pd 2.45.1 to GET http://gf--doctor.i2p/; the style sheet and the list of jump services are left out.
 I2PD_UNKNOWN: Final = (
     b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 276\r\n"
     b"Content-Type: text/html; charset=UTF-8\r\nDate: Sat, 21 Nov 2026 17:58:28 GMT\r\n\r\n"
@@ -70,7 +70,7 @@ class ScriptedRouter:
     def __init__(
         self, identity: Identity, *, java: bool = False, without: tuple[str, ...] = (), ahead: float = 0.0
     ) -> None:
-        """`ahead`: seconds that its clock is ahead of ours."""
+        """`ahead`: seconds that the router's clock is ahead of ours."""
         self.java = java
         self.without = without
         self.fingerprint = identity.fingerprint
@@ -85,7 +85,7 @@ class ScriptedRouter:
         """Hosts that the proxy was asked for."""
         self.proxy_says = JAVA_UNKNOWN if java else I2PD_UNKNOWN
         self.sam_says: bytes | None = None
-        """Instead of what SAM says, before it hangs up."""
+        """Bytes that SAM sends instead of an answer, before SAM hangs up."""
         self.silent: set[str] = set()
         """Interfaces that take connections, and say nothing."""
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -132,7 +132,7 @@ class ScriptedRouter:
         server = await asyncio.start_server(serve, "127.0.0.1", self.ports[name])
 
         async def stop() -> None:
-            # What is just being accepted asyncio forgets when the server is closed: first accept no more.
+            # asyncio forgets a connection that is being accepted when the server closes: first accept no more.
             for listener in server.sockets:
                 asyncio.get_running_loop().remove_reader(listener)
             for _ in range(_TURNS):
@@ -180,7 +180,7 @@ class ScriptedRouter:
 
 
 class Place:
-    """Server 1 of a farm of three inside I2P, that publishes, beside a router; all of it is well."""
+    """Server 1 of a farm of three inside I2P, a sound publisher beside a router."""
 
     def __init__(self, directory: Path, router: ScriptedRouter) -> None:
         self.router = router
@@ -242,7 +242,7 @@ class Place:
 
 
 class RunningNode:
-    """What a running node shows of itself: its socket, and its lock. Use it as an asynchronous context manager."""
+    """The visible parts of a running node: the socket and the lock. Use it as an asynchronous context manager."""
 
     def __init__(self, directory: Path, *, tree: str | None = None, **status: Any) -> None:
         """`tree`: the farm's parameter of this name; None: it does not tell."""

@@ -1,4 +1,4 @@
-"""`docker/router.sh` with a stand-in for i2pd: how a router begins, whatever it finds."""
+"""`docker/router.sh` with a stand-in for i2pd: a router begins from any state."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ def router_info(seed: int) -> bytes:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the script with its places below `tmp_path`; this i2pd hangs when it is to end, as 2.45 can."""
+    """Starts the script with all places below `tmp_path`; this i2pd hangs in the shutdown, as 2.45 can."""
     for name in ("data", "introductions"):
         (tmp_path / name).mkdir()
     (tmp_path / "info").write_bytes(router_info(1))
@@ -68,7 +68,7 @@ while :; do read -r -t 0.2 <> <(:); done
 
 
 def test_it_begins_when_i2pd_does_not_end_after_it_has_made_its_keys(start: Start, tmp_path: Path) -> None:
-    """With a client at one of its interfaces i2pd 2.45 can hang in its shutdown: nobody is to find one."""
+    """i2pd 2.45 can hang in the shutdown while a client is at an interface: no client may find an interface."""
     (tmp_path / "introductions" / f"{OTHER}.info").write_bytes(router_info(2))
     assert start().wait(30) == 0
     making, running = (tmp_path / "told").read_text().splitlines()

@@ -42,7 +42,7 @@ def name_of(path: Path) -> str:
 
 
 def compose(file: Path) -> dict[str, Any]:
-    """The file as compose reads it, with the defaults of its variables."""
+    """The file as compose reads the text, with the defaults of the variables."""
     text = _VARIABLE.sub(lambda match: match[2] or "0", file.read_text())
     read = yaml.safe_load(text)
     assert isinstance(read, dict)
@@ -149,7 +149,7 @@ def test_routers_are_told_what_they_know() -> None:
 
 
 def test_no_registry_is_asked_for_what_is_built_here() -> None:
-    """Docker asks for the image of a service that does not build it itself before it builds that for another one."""
+    """Docker asks a registry for an image that another service builds, when the image is not built yet."""
     for file, service, described in services():
         assert described.get("pull_policy") == "never", f"{file} {service}"
 

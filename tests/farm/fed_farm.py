@@ -1,4 +1,4 @@
-"""A farm's state, fed as its log would feed it."""
+"""A farm's state, fed in the way of a log."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,7 +24,7 @@ class Farm:
         self.dead: set[int] = set()
         self.skew: dict[int, int] = {}
         self.told: dict[int, dict[str, Any]] = {server: {} for server in self.servers}
-        """What each says in its records, besides what all say; `leaves` among it."""
+        """Each server's own part of the records, `leaves` among others."""
         self.members: list[Leaf] = []
         """One leaf each, of members that only serve."""
 
@@ -70,5 +70,5 @@ class Farm:
         return {int.from_bytes(each) for each in self.state.choice.leaves}
 
     def copy(self) -> FarmState:
-        """What a server knows that has its state from a snapshot."""
+        """Give the knowledge of a server that has the state from a snapshot."""
         return FarmState.decode("farm", self.state.encode())

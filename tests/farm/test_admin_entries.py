@@ -1,4 +1,4 @@
-"""What administrators say: read as written, in its ranges, and remembered with who and when."""
+"""Entries of administrators: read as written, in the ranges, and remembered with author and time."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What was seen in the netDb: read as written, bounded, kept in snapshots, and of no influence on anything."""
+"""Closest floodfills seen in the netDb: read as written, bounded, kept in snapshots, without influence on anything."""
 
 import json
 from typing import Any

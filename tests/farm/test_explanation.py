@@ -1,4 +1,4 @@
-"""Why it is as it is, in words and as JSON."""
+"""The reasons for the choice, in words and as JSON."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What posters have said, and how their leaves have kept up."""
+"""The posters' records, and how the leaves have kept up."""
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import MAX_PAST, Posters

@@ -1,4 +1,4 @@
-"""What holds for every log, whatever stands in it."""
+"""Properties of every log, whatever the entries are."""
 
 from collections import Counter
 

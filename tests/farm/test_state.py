@@ -1,4 +1,4 @@
-"""What follows from a log: the same for all, whatever anybody posts."""
+"""The state that follows from a log: the same on all servers, whatever anybody posts."""
 
 import json
 import random
@@ -208,7 +208,7 @@ def test_a_snapshot_of_another_format_is_refused(number: int) -> None:
 
 
 def test_a_clock_that_is_ahead_does_not_become_right_by_waiting() -> None:
-    """Its newest record grows old, and comes nearer to farm time: its clock does not."""
+    """The newest record of this server grows old and comes nearer to farm time; the server's clock does not."""
     ahead = NOW + 71_000
     found = state(*(record(server, up=False).encode() for server in (1, 3)), record(2, date=ahead).encode())
     for index, server in enumerate((1, 3), 4):

@@ -1,4 +1,4 @@
-"""What runs the containers of `docker/`, without any: what it needs, and what it says when that is not there."""
+"""The program that runs the containers of `docker/`, without any container: requirements, and messages if one lacks."""
 
 import contextlib
 import itertools
@@ -220,7 +220,7 @@ def test_podman_is_set_up_in_namespaces_of_its_own_only() -> None:
 
 
 def test_with_podman_the_tests_end_at_ctrl_c() -> None:
-    """They would not if the first process ignored it, since what is ignored stays so in its children."""
+    """The tests would not end if the first process ignored the signal, since children inherit ignored signals."""
     program = (
         "import os, sys\n"
         "from integration.containers.inside import Child\n"
@@ -245,7 +245,7 @@ def test_the_compose_file_names_its_images() -> None:
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where a `docker` that knows one container, and no image but ours, writes what it was told, a line a command."""
+    """File with the commands to a stand-in for `docker`, a line each; the stand-in knows one container, one image."""
     told = tmp_path / "told"
     program = tmp_path / "docker"
     program.write_text(

@@ -1,4 +1,4 @@
-"""What runs once more when real routers have failed a scenario: integration/scenarios/__main__.py."""
+"""Scenarios that run once more after a failure on real routers: integration/scenarios/__main__.py."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from integration.scenarios.__main__ import run
 
 
 class Pytest:
-    """Fails what it is told to, each so often; notes what ran."""
+    """Fails the given tests, each so often; notes every test that ran."""
 
     def __init__(self, **fails: int) -> None:
         self._fails = fails

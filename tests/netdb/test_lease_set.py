@@ -1,4 +1,4 @@
-"""Lease sets of services with tunnels: what we make routers take, and nothing else is taken."""
+"""Lease sets of services with tunnels: sets that we make for routers, and refusals of all others."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""RouterInfos: those that a real i2pd has written, and those that we make."""
+"""RouterInfos: files of a real i2pd, and RouterInfos of our own."""
 
 import hashlib
 import struct

@@ -1,4 +1,4 @@
-"""What opens a session for a destination."""
+"""The session configuration that opens a session for a destination."""
 
 import pytest
 

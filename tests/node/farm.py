@@ -28,8 +28,8 @@ CALM = Timing(heartbeat=0.1, election_min=60, election_max=120)
 class NodeFarm:
     """Servers 1 to n; use it as an asynchronous context manager.
 
-    With `keys`, each server in `bridges` publishes for that master when it is chosen, and posts a record every
-    `status_seconds`; in mode `failover` if it is in `services`, with a hosting and the port of its local service.
+    With `keys`, each server in `bridges` publishes for that master when chosen, and posts a record every
+    `status_seconds`. A server in `services` has the mode `failover`, with a hosting and the port of the local service.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class NodeFarm:
         return self.directory / f"server-{server}"
 
     async def start(self, server: int, *, calm: bool = True) -> Node:
-        """Start one; with as much patience as the others have after `calm`, unless it is to have its own."""
+        """Start one server; after a call of `calm()` with the others' patience, unless the argument `calm` is false."""
         config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
         bridge = self.bridges.get(server)
         node = Node(
@@ -94,7 +94,7 @@ class NodeFarm:
         return node
 
     async def stop(self, server: int, *, resigns: bool = False) -> None:
-        """Stop one; unless it `resigns` the others hear nothing of that, as when it dies."""
+        """Stop one server; unless the server `resigns`, the others hear nothing, as after a death."""
         node = self.nodes.pop(server)
         if not resigns:
             setattr(node.farm_tasks, "resign", _silently)  # noqa: B010

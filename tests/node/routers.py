@@ -1,4 +1,4 @@
-"""Routers as tests of nodes need them: they answer at once, late, never, or not as they should."""
+"""Routers for tests of nodes: the routers answer at once, late, never, or wrongly."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class FakeBridge:
     leaf: int | None = None
     """Its number; None: this router has none."""
     netdb: list[tuple[int, MetaLeaseSet]] = field(default_factory=list)
-    """What the routers of a farm have been given, and by which server; they may share it."""
+    """Sets that the routers of a farm have got, and the giving server of each; routers may share the list."""
     leaf_up: bool = True
     known_peers: int = 8
     trouble: str | None = None
@@ -33,11 +33,11 @@ class FakeBridge:
     under_way: list[str] = field(default_factory=list)
     on_publish: Callable[[MetaLeaseSet], None] | None = None
     publications: list[Publication] = field(default_factory=list)
-    """What we have been given."""
+    """Publications that the router has got."""
     holds: MetaLeaseSet | None = None
-    """What it publishes now."""
+    """The set that the router publishes now."""
     wanted: Callable[[], bool] = lambda: True
-    """What it asks before it gives that to the router again."""
+    """Whether the set is still wanted; the router asks before the set is published again."""
 
     def hang(self, call: str) -> asyncio.Event:
         self.hung[call] = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The exporter of a real node: it follows the log, and no trouble of its own is the node's."""
+"""The exporter of a real node: the exporter follows the log, and no trouble of the exporter touches the node."""
 
 import asyncio
 import contextlib
@@ -57,7 +57,7 @@ def history(farm: NodeFarm, server: int = 1) -> Path:
 
 
 def values(farm: NodeFarm, server: int = 1) -> list[Any]:
-    """What was posted, and the gaps."""
+    """Give the posted values, and the gaps."""
     lines = read_history(history(farm, server))
     return [each.value if isinstance(each, Record) else each for each in lines if not isinstance(each, Servers)]
 
@@ -186,7 +186,7 @@ async def test_a_history_that_begins_late_begins_with_a_gap(
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await post(node, *[b"%d" % n for n in range(9)])
-        if not known:  # a damaged snapshot: what a new farm begins with stands in for its Configuration
+        if not known:  # a damaged snapshot: the first Configuration of a new farm stands in
             first = Configuration(0, 0, node.driver.core.configuration.servers)
             monkeypatch.setattr(Core, "configuration_at", lambda *_: first)
         late = Exporter(tmp_path / "late", "farm", 1, node.driver, rotation=Rotation(), begins_after=index - 3)

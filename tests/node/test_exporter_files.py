@@ -1,4 +1,4 @@
-"""What becomes of the exporter when its files are taken away under it, and while they are ended and packed."""
+"""The exporter whose files are taken away, also while the files are ended and packed."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""A node's part in its farm follows from its configuration: who reports what, who publishes, how the status says it."""
+"""A node's part in the farm follows from the configuration: reports, publishing, and the words of the status."""
 
 import asyncio
 from pathlib import Path

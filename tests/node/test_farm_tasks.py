@@ -1,4 +1,4 @@
-"""Farms of real nodes whose routers the test plays: who publishes, and what becomes of it when nodes come and go."""
+"""Farms of real nodes with routers that the test plays: the publisher, and changes when nodes come and go."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ class Farm:
         return [lease_set.published for _, lease_set in self.netdb]
 
     def leaves(self) -> set[int]:
-        """Those of the newest set."""
+        """Give the leaves of the newest set."""
         return {int.from_bytes(entry.hash) for entry in self.netdb[-1][1].entries} if self.netdb else set()
 
     def holders(self) -> set[int]:
@@ -68,7 +68,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def own_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undo `_quick` for the farm; who is chosen needs a lease that is longer than the interval of its records."""
+    """Undo `_quick` for the farm; the choice needs a lease that is longer than the interval of the records."""
     monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", Parameters)
     monkeypatch.setattr(lease, "LEASE_SECONDS", LEASE_SECONDS)
 
@@ -102,7 +102,7 @@ async def test_exactly_one_publishes_and_the_next_takes_over_with_a_later_set(tm
 async def test_a_publisher_that_dies_is_replaced_long_before_its_record_is_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the farm's own times: the leader says at once that it does not hear it, or the next leader does."""
+    """With the farm's real times: the leader, or the next leader, says at once that the publisher is silent."""
     own_times(monkeypatch)
     async with running(tmp_path, status_seconds=30.0) as made:
         first = await made.publishes(1, 2, 3)
@@ -162,7 +162,7 @@ async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
 
 
 async def test_who_has_lost_the_farm_stops_by_itself(tmp_path: Path) -> None:
-    """Two may believe that they publish, for the time of a lease; then it is one again, or none without a majority."""
+    """Two servers may both publish for the time of a lease; then one does, or none without a majority."""
     async with running(tmp_path) as made:
         first = await made.publishes(1, 2, 3)
         others = without(first)
@@ -270,7 +270,7 @@ async def test_whatever_the_router_does_at_the_end_the_log_is_closed(
 async def test_after_a_restart_nothing_is_sent_by_what_the_log_said_long_ago(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log's beginning says that this server publishes; its end, that it does not."""
+    """The log's beginning names this server as the publisher; the log's end names another one."""
     monkeypatch.setattr("gf_i2p.node.view._PAGE_ENTRIES", 1)
     async with running(tmp_path) as made:
         first = await made.publishes(1, 2, 3)

@@ -61,7 +61,7 @@ def test_those_that_listen_at_one_place_with_one_certificate_share_a_door(tmp_pa
     three = tenant(tmp_path, "three", beside="one")
     assert three.config.servers[0].fingerprint == one.config.servers[0].fingerprint
     assert names(sharing([one, two, three])) == [["one", "three"], ["two"]]
-    # What was made beside a farm that listens elsewhere has a certificate of its own.
+    # A farm that was made beside a farm that listens elsewhere has a separate certificate.
     four = tenant(tmp_path, "four", Endpoint("127.0.0.1", 20_003), beside="one")
     assert four.config.servers[0].fingerprint != one.config.servers[0].fingerprint
 

@@ -42,7 +42,7 @@ from tests.node.routers import FakeBridge
 
 @dataclass
 class FakeLife:
-    """Says what happens to it, and in whose name."""
+    """Notes each call, and the name under which the call was made."""
 
     fails: Exception | None = None
     fails_to_stop: Exception | None = None

@@ -1,4 +1,4 @@
-"""What a node makes of its farm's log."""
+"""A node's view of the farm's log."""
 
 import asyncio
 from pathlib import Path

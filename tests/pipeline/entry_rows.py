@@ -29,7 +29,7 @@ _PLAIN: Final[dict[str, type[DataType]]] = {
     "boolean": BooleanType,
 }
 _OPEN_TEXTS: Final = frozenset({"version", "reachability", "lastPublishedRI"})
-"""What the schema leaves open, and is no number."""
+"""Fields that the schema leaves open and that are no numbers."""
 
 
 def _type(name: str, schema: dict[str, Any]) -> DataType:
@@ -119,7 +119,7 @@ def entries(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
 
 
 def _conform(value: Any, kind: DataType) -> Any:
-    """Give a JSON value as Spark takes it for this type: whole numbers are no doubles to it."""
+    """Give a JSON value as Spark takes the value for this type: Spark takes no whole number as a double."""
     if value is None:
         return None
     if isinstance(kind, StructType):

@@ -25,14 +25,14 @@ def at(index: int) -> int:
 
 
 def lines(indexes: Iterable[int], *, term: int = 1, delay: int = 40, cluster: str = "farm") -> list[bytes]:
-    """The lines of status records, as somebody has them who hears of them so many ms later."""
+    """The lines of status records, as a server has them that hears of each record so many ms later."""
     return [record_line(index, term, at(index) + delay, status(index, cluster=cluster)) for index in indexes]
 
 
 def content(
     body: Sequence[bytes], *, first: int = 1, last: int | None = None, server: int = 1, cluster: str = "farm"
 ) -> bytes:
-    """A file with these lines; `last`: of its last line, None when it is still written."""
+    """A file with these lines; `last`: index in the last line, None while the file is still written."""
     end = [] if last is None else [trailer_line(last)]
     return b"".join([header_line(Header(cluster, server, first, at(first))), *body, *end])
 

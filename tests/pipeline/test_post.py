@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline post`: what is posted, what is refused, and who is asked before."""
+"""`gf-i2p pipeline post`: the posted values, the refusals, and the question before."""
 
 import json
 from collections.abc import Callable, Iterator

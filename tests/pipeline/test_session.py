@@ -61,7 +61,7 @@ def test_an_error_is_raised_and_not_logged_too(spark: SparkSession, capfd: pytes
 
 @pytest.mark.parametrize("remote", ["sc://[::1", "http://farm.example;token=secret-word"])
 def test_an_address_that_is_none_is_said(remote: str, tmp_path: Path) -> None:
-    """In a process of its own: who asks for a Connect server cannot have another Spark afterwards."""
+    """In a separate process: after a request for a Connect server, a process cannot have another Spark."""
     command = [sys.executable, "-m", "gf_i2p.cli.main", "pipeline", "health", str(tmp_path), "--remote", remote]
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False, timeout=500)
     assert done.returncode == 1
@@ -78,7 +78,7 @@ with session(SessionOptions(master="local[1]", memory_mb=512, scratch=Path(sys.a
     print(spark.range(3).count())
     print("ours", file=sys.stderr)
 """
-# Java itself says so whenever Spark starts, and no option ends it.
+# Java says so whenever Spark starts, and no option ends the message.
 INCUBATOR = "WARNING: Using incubator modules: jdk.incubator.vector\n"
 
 

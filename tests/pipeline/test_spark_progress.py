@@ -1,4 +1,4 @@
-"""Who waits for Spark hears how far it is."""
+"""People who wait for Spark hear about the progress."""
 
 import threading
 from typing import TYPE_CHECKING

@@ -35,7 +35,7 @@ def application(text: str, term: int = 0) -> Entry:
 
 @dataclass
 class Disk:
-    """What is durable on one server; `LogReader`. `entries` come after the entry at `base`."""
+    """The durable part of one server; `LogReader`. `entries` come after the entry at `base`."""
 
     hard_state: HardState = field(default_factory=lambda: HardState(0, NOBODY))
     entries: list[Entry] = field(default_factory=list)
@@ -231,7 +231,7 @@ class Lab:
         return effects
 
     def sync(self, server_id: int, writes: int | None = None) -> None:
-        """Make the oldest waiting writes durable (all by default) and let go what waited for them."""
+        """Make the oldest waiting writes durable (all by default), and release the effects that waited for them."""
         server = self.servers[server_id]
         written = 0
         for _ in range(len(server.unwritten) if writes is None else writes):
@@ -291,7 +291,7 @@ class Lab:
     # The network -------------------------------------------------------------------------------------------------
 
     def deliver(self, message: Message) -> None:
-        """Bring a message to its receiver, or its sender the news that it is lost."""
+        """Bring a message to the receiver, or the news of a lost message to the sender."""
         cut = (message.sender, message.receiver) in self.cuts or not self.servers[message.receiver].up
         if isinstance(message.payload, Request):
             if cut or message.lost:

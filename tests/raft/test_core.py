@@ -1,4 +1,4 @@
-"""Where the core is stricter than the paper, what callers hear, and what hostile servers get."""
+"""Where the core is stricter than the paper, answers to callers, and answers to hostile servers."""
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.core import MAX_TERM_STEP
@@ -30,7 +30,7 @@ def test_a_leader_is_not_unseated_by_a_vote_request() -> None:
 
 
 def test_a_candidate_that_is_refused_again_and_again_gives_others_more_and_more_time() -> None:
-    """A JRaft server waits anew whenever it hears of a higher term, and its time-outs may be longer than ours."""
+    """A JRaft server waits anew after each higher term, and may have longer time-outs than ours."""
     lab = Lab(3)
     lab.elect(2)
     lab.isolate(1)
@@ -221,8 +221,10 @@ def test_a_follower_that_lost_what_it_had_acknowledged_is_reported_once_and_is_n
 
 
 def test_a_follower_that_proposes_too_early_a_place_has_not_lost_what_it_had_acknowledged() -> None:
-    """Found by the simulator: one that was restarted does not know what is committed, and names its conflicting term's
-    first entry, which may be one that it has acknowledged. Only who denies an entry up to there has lost it."""
+    """Found by the simulator: a restarted follower does not know the commit index. The follower then names the first
+    entry of the conflicting term, and may have acknowledged that entry. Only a follower that denies an entry up to
+    there has lost the entry.
+    """
     lab = Lab(3)
     lab.elect(1)
     lab.propose(1, "a", "x")
@@ -332,7 +334,7 @@ def test_an_answer_to_a_message_from_before_the_read_does_not_confirm_it() -> No
     assert lab.reads == {"r": 1}, "committed when the read arrived"
 
 
-# What no correct server does ---------------------------------------------------------------------------------------
+# Behaviour of no correct server ------------------------------------------------------------------------------------
 
 
 def test_a_second_leader_of_one_term_is_disconnected_and_reported() -> None:

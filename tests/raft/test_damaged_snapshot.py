@@ -1,4 +1,4 @@
-"""A server whose snapshot is damaged, and who leads then: what the dropped entries had led to is lost on it."""
+"""A server with a damaged snapshot, and the next leader: the effects of the dropped entries are lost on that server."""
 
 import pytest
 
@@ -8,9 +8,10 @@ from tests.raft.lab import Lab
 
 @pytest.mark.parametrize("known", ["by the snapshot", "by the log", None])
 def test_a_server_whose_snapshot_is_damaged_hands_on_the_entries_that_nobody_else_has(known: str | None) -> None:
-    """Found by the simulator: it refused its vote to shorter logs and asked for none itself, so nobody ever led.
+    """Found by the simulator: the server refused votes to shorter logs and never stood for election, so nobody ever
+    led.
 
-    But with the Configuration lost, too, it would count the votes of those that it began with.
+    But with the Configuration lost, too, the server would count the votes of the first Configuration's servers.
     """
     lab = Lab(3)
     lab.elect(1)

@@ -1,4 +1,4 @@
-"""What may leave a server, and when."""
+"""Messages that may leave a server, and when."""
 
 from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Write

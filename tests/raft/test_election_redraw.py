@@ -1,4 +1,4 @@
-"""What an exchange of the time-outs does to a wait that is under way."""
+"""The effect of new time-outs on a wait that is under way."""
 
 import pytest
 

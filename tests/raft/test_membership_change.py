@@ -1,4 +1,4 @@
-"""What a leader does about servers that join, leave or lag, message by message: JRaft may be at the far end."""
+"""A leader's messages to servers that join, leave or lag, one by one: JRaft may be at the far end."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ NEW = 9
 
 
 def led(servers: int = 1, entries: int = 20, **flow: int) -> Lab:
-    """A farm led by server 1, with entries, to which server 9 is invited; what is for it is in the network."""
+    """A farm led by server 1, with entries; server 9 is invited, and the messages to server 9 are in the network."""
     lab = Lab(servers, flow=Flow(**flow))
     lab.elect(1)
     if entries:
@@ -147,9 +147,9 @@ def pack_end(request: Request) -> int:
 
 
 def test_a_newcomer_is_packed_the_first_entry_at_least() -> None:
-    """A JRaft server has elected itself before it is invited, and holds a first entry of its own (jraft-facts, "Join").
+    """A JRaft server has elected itself before the invitation, and holds a first entry (jraft-facts, "Join").
 
-    If its term happens to be ours, AppendEntries would leave it there; only a pack replaces it.
+    If the entry's term happens to be ours, AppendEntries would leave the entry there; only a pack replaces the entry.
     """
     lab = led(entries=0)
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
@@ -304,7 +304,7 @@ def append(lab: Lab, previous: int, term: int = 1) -> Response:
 
 @pytest.mark.parametrize("previous", [1, 2, 40])
 def test_a_refusal_never_asks_for_the_first_entry(previous: int) -> None:
-    """A JRaft leader that has dropped its log's beginning fails for good when it is to go there (jraft-facts 11)."""
+    """A JRaft leader that has dropped the log's beginning fails for good when sent back there (jraft-facts 11)."""
     answer = append(Lab(2), previous)
     assert (answer.accepted, answer.next_index) == (False, 2)
 
@@ -324,7 +324,7 @@ def test_a_leader_of_ours_comes_to_the_first_entry_all_the_same() -> None:
 
 
 def test_after_lost_answers_a_leader_asks_from_where_it_was() -> None:
-    """What the answers would have told of may be dropped at the follower, and JRaft does not answer a request there."""
+    """The follower may have dropped the entries of the lost answers, and JRaft does not answer a request there."""
     lab = Lab(3)
     lab.elect(1)
     lab.settle()
@@ -366,7 +366,7 @@ def block(message: Message) -> SnapshotSyncRequest:
 def test_a_follower_that_has_begun_again_says_where_the_snapshot_goes_on() -> None:
     lab = behind(snapshot_bytes=3)
     lab.step(1, inputs.Reachable(3))
-    lab.deliver(lab.network.popleft())  # the question what it has
+    lab.deliver(lab.network.popleft())  # the question about the follower's log
     lab.deliver(lab.network.popleft())
     for _ in range(2):
         lab.deliver(lab.network.popleft())  # a block
@@ -527,7 +527,7 @@ def test_a_leader_that_leaves_tells_nothing_to_whom_it_could_only_send_a_snapsho
 
 
 def test_with_another_snapshot_comes_the_configuration_that_was_lost_with_the_damaged_one() -> None:
-    """Found by the simulator: a server whose log went on behind it fell back to the servers that it had begun with."""
+    """Found by the simulator: a server with a longer log than the snapshot fell back to the first Configuration."""
     lab = Lab(4)
     lab.elect(1)
     lab.change(1, "out", remove=4)

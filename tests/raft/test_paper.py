@@ -1,4 +1,4 @@
-"""What the Raft paper says, sentence by sentence; the section stands behind each name."""
+"""The Raft paper, sentence by sentence; the section stands behind each name."""
 
 import pytest
 
@@ -170,7 +170,7 @@ def test_a_server_that_is_out_stands_for_election_only_where_a_member_does_not_k
 
 
 def test_two_servers_part_although_the_leader_forgets_how_4_2_2() -> None:
-    """The one that leaves has the Configuration without it; the leader loses it with its unwritten log."""
+    """The leaving server has the Configuration of the removal; the leader loses that one with the unwritten log."""
     lab = Lab(2)
     lab.elect(1)
     lab.servers[1].slow_disk = True
@@ -191,7 +191,7 @@ def test_two_servers_part_although_the_leader_forgets_how_4_2_2() -> None:
 
 
 def test_a_farm_of_one_elects_itself_and_commits_when_its_disk_has_written() -> None:
-    """Its vote first: else a crash undoes its term, and another server could lead in that, too."""
+    """The vote comes first: otherwise a crash undoes the term, and another server could lead in that term, too."""
     lab = Lab(1)
     lab.servers[1].slow_disk = True
     lab.timeout(1)

@@ -1,4 +1,4 @@
-"""The scenario files say what happens; `pytest --rewrite tests/raft/test_scenarios.py` writes them anew."""
+"""The scenario files state the events; `pytest --rewrite tests/raft/test_scenarios.py` writes the files anew."""
 
 from pathlib import Path
 

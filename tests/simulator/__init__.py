@@ -1,1 +1,1 @@
-"""Tests of the simulator: that it is repeatable, that it does what it says, and that it notices."""
+"""Tests of the simulator: the simulator is repeatable, keeps to the settings, and notices faults."""

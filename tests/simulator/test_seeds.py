@@ -1,4 +1,4 @@
-"""Seeds that never failed, seeds that once did, and what happens in them."""
+"""Seeds that never failed, seeds that once did, and the events in them."""
 
 from collections import Counter
 from pathlib import Path

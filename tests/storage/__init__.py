@@ -1,1 +1,1 @@
-"""The durable log: what it keeps, what it refuses, and what survives a kill or a power cut."""
+"""The durable log: kept data, refusals, and survival of a kill or a power cut."""

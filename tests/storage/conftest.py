@@ -1,4 +1,4 @@
-"""What more than one module of these tests uses."""
+"""Shared parts of several modules of these tests."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""What a disk holds after a kill or a power cut.
+"""The contents of a disk after a kill or a power cut.
 
-strace notes what a process does to its files, with the bytes. From that, disks are made as they may look after a cut at
-any moment: all that was synced is there, and of the rest some sectors, and some names, are and some are not.
+strace notes a process's calls on files, with the bytes. From that, disks are made as they may look after a cut at any
+moment: all that was synced is there, and of the rest some sectors, and some names, are and some are not.
 """
 
 import os
@@ -73,7 +73,7 @@ def calls(trace: Path) -> Iterator[Call]:
             continue
         if resumed := _RESUMED.fullmatch(line):
             line = f"{resumed[1]} {begun.pop(resumed[1])}{resumed[2]}"  # noqa: PLW2901
-        # What strace adds to a result ("(INJECTED)", an error's name) does not matter here.
+        # An addition of strace to a result ("(INJECTED)", an error's name) does not matter here.
         if (call := _CALL.match(line)) is None:
             continue
         name, arguments, result = _NAMING.get(call[2], call[2]), call[3], int(call[4])
@@ -96,7 +96,7 @@ def start(path: Path, *arguments: int) -> "subprocess.Popen[str]":
 
 
 def traced(directory: Path, path: Path, *arguments: int, inject: str | None = None) -> tuple[list[Call], list[str]]:
-    """Run the writing child to its end; return its system calls on files and the lines that it said."""
+    """Run the writing child to the end; return the child's system calls on files and printed lines."""
     trace = directory / "trace"
     command = ["strace", "-f", "-y", "-xx", "-s", "1000000", "-o", str(trace)]
     command += ["-e", "trace=write,pwrite64,ftruncate,fsync,fdatasync," + ",".join(f"?{name}" for name in _NAMING)]
@@ -131,7 +131,7 @@ class File:
         return len(self.written())
 
     def written(self) -> bytearray:
-        """What other processes see."""
+        """The content that other processes see."""
         content = bytearray(self.synced)
         for offset, data in self.pending:
             put(content, offset, data)
@@ -159,7 +159,7 @@ def put(content: bytearray, offset: int, data: bytes | None) -> None:
 
 
 class Disk:
-    """The files of `directory` whose names begin with "log.db", as they are there now, but the lock and the index."""
+    """The files of `directory` whose names begin with "log.db", as they are now, without the lock and the index."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.name
@@ -169,7 +169,7 @@ class Disk:
         self._synced_names = self.files.copy()
 
     def take(self, call: Call) -> bool:
-        """Do what this system call did; return whether it did anything."""
+        """Repeat this system call; return whether the call changed anything."""
         if call.result < 0:
             return False
         if call.name == "fsync" and call.file == self._directory:
@@ -214,7 +214,7 @@ class Disk:
 
 
 def start_over(wal: Path) -> None:
-    """Leave `wal` as a power cut may when SQLite has moved it and begins it anew: no frame fits to the header."""
+    """Leave `wal` as a power cut may when SQLite has moved all frames and begins anew: no frame fits the header."""
     content = bytearray(wal.read_bytes())
     content[32 + 8] ^= 1  # the first frame's salt, which a new header does not have
     wal.write_bytes(content)

@@ -1,4 +1,7 @@
-"""A log as truth for the tests of the history, and what a history of it must hold. No package is needed for it."""
+"""A log as truth for the tests of the history, and the entries that a history of the log must hold.
+
+No package is needed for it.
+"""
 
 import json
 import random
@@ -44,9 +47,9 @@ def entries(first: int, last: int) -> list[Entry]:
 
 
 def expected(last: int) -> list[tuple[int, int, Any]]:
-    """What the history of the whole log holds: index, term, and value.
+    """The entries of a full history of the log: index, term, and value.
 
-    It is in bytes where it is not JSON, and a Configuration's are the servers' ids in a tuple.
+    A value without JSON is in bytes, and a Configuration's value is a tuple of the servers' ids.
     """
     return [
         (index, each.term, _value(each))
@@ -62,7 +65,7 @@ def _value(each: Entry) -> Any:
 
 
 def found(directory: Path) -> list[tuple[int, int, Any]]:
-    """What a history holds; gaps are not expected."""
+    """The entries of a history; gaps are not expected."""
     return plain(read_history(directory))
 
 

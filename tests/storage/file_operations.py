@@ -1,4 +1,4 @@
-"""What this process does to the files of a directory, one operation after the other, and crashes between them."""
+"""This process's operations on the files of a directory, one after the other, and crashes between them."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ class CrashError(BaseException):
 
 
 class Operations:
-    """Counts the changes below `directory` while it is installed, and keeps what is on the disk and what is not.
+    """Counts the changes below `directory` while installed, and keeps the synced and the unsynced contents.
 
     `before(number, name)` is called before each operation; it may raise.
     """

@@ -1,4 +1,4 @@
-"""Random writes as a core could issue them, the same for the same seed, and what a log must hold after each."""
+"""Random writes as a core could issue them, the same for the same seed, and the log's expected state after each."""
 
 import random
 import shutil
@@ -21,7 +21,7 @@ SERVER: Final = 7
 
 
 class State:
-    """What a log holds."""
+    """The state of a log."""
 
     def __init__(self) -> None:
         self.hard_state = HardState(0, NOBODY)
@@ -32,7 +32,7 @@ class State:
         self.snapshot: Snapshot | None = None
 
     def after(self, write: Write) -> "State":
-        """What it holds after one more write."""
+        """Give the state after one more write."""
         new = State()
         new.hard_state, new.base, new.snapshot = self.hard_state, self.base, self.snapshot
         new.entries = self.entries.copy()
@@ -193,7 +193,7 @@ def open_log(path: Path) -> Storage:
 
 
 def state_of(storage: Storage | Tables | Store) -> State:
-    """Everything that an open log holds, after a check that it agrees with itself."""
+    """The whole state of an open log, after a check that the log agrees with itself."""
     assert storage.loaded.snapshot_fault is None
     return state_beside_snapshot(storage)
 

@@ -1,4 +1,4 @@
-"""What opening a log says when it refuses."""
+"""The error of a log that refuses to open."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.storage.random_writes import CLUSTER, SERVER
 def refusal(
     path: Path, kind: type[StorageError] = StorageError, cluster: str = CLUSTER, server_id: int = SERVER
 ) -> str:
-    """What opening says; it must not have changed the file, nor keep it locked."""
+    """Give the error of opening; the file must stay unchanged and unlocked."""
     before = path.read_bytes() if path.exists() else None
     for _ in range(2):
         with pytest.raises(StorageError) as caught:

@@ -21,7 +21,7 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
     done = unacknowledged = 0
     for _ in range(KILLS):
         depth = rng.choice((1, 3, 30))
-        # Half of them close the log, if they get so far, and the kill may hit that, too.
+        # Half of the children close the log, if they get so far, and the kill may hit the closing, too.
         limit = done + rng.choice((3, 1_000_000))
         with start(path, seed, done, limit, depth, 1) as child:
             assert child.stdout is not None

@@ -1,4 +1,4 @@
-"""What a power cut leaves: less than a kill, because what was written and not synced may be gone."""
+"""The disk after a power cut holds less than after a kill, because unsynced writes may be gone."""
 
 import random
 from itertools import takewhile
@@ -69,7 +69,7 @@ def test_a_reader_sees_nothing_before_it_is_synced(tmp_path: Path) -> None:
 
 
 def test_opening_syncs_what_a_killed_process_had_only_written(tmp_path: Path) -> None:
-    """What is loaded will be built on: it must not vanish in a power cut later."""
+    """New writes build on the loaded state: the loaded state must not vanish in a later power cut."""
     path = create(tmp_path)
     disk = Disk(tmp_path)
     run, _ = traced(tmp_path, path, 5, 0, 6, 1)

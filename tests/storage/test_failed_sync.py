@@ -1,7 +1,7 @@
 """A sync that failed: what was written stays readable until the power fails, and never reaches the disk.
 
-Linux marks the pages of a failed write-back as clean. So a node that is started again finds in the WAL what may not be
-on the disk, and must not build on it there.
+Linux marks the pages of a failed write-back as clean. A restarted node may find frames in the WAL that are not on the
+disk. The node must not build on such frames there.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_what_the_second_start_takes_for_durable_is_so_after_a_power_cut(tmp_pat
         store(first, Write(None, index, (app(b"old" * 100),)))
     on_disk = wal.read_bytes()
     store(first, *lost)
-    first._sound = False  # its sync has failed: so it ends
+    first._sound = False  # the sync of the process has failed: so the process ends
     first.close()
     in_memory = wal.read_bytes()
 

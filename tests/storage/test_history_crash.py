@@ -137,7 +137,7 @@ def test_a_disk_that_fails_once_at_any_operation_costs_nothing(tmp_path: Path, c
 
 
 def test_what_a_failed_sync_has_lost_is_written_again_by_the_next_process(tmp_path: Path) -> None:
-    """Until the power fails it can be read as if it were on the disk."""
+    """Until the power fails, the lost data can be read as if on the disk."""
     rng = random.Random(4)
     count = count_of_operations(tmp_path / "whole")
     directory, after = tmp_path / "running", tmp_path / "after"

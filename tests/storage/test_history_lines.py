@@ -1,4 +1,4 @@
-"""A line of the history gives back what was put into it, whatever that was."""
+"""A line of the history gives back the value of the line, whatever the value was."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The history's files: what they hold, when they are rotated and removed, and what is refused."""
+"""The history's files: contents, rotation, removal, and refusals."""
 
 import gzip
 import json
@@ -226,13 +226,13 @@ def test_a_reader_beside_a_node_that_writes_and_rotates(directory: Path) -> None
         assert plain(seen) == expected(200)[: len(seen)]
         assert found(directory) == expected(200)
         listed = history_files(directory)
-        listed[0].is_plain = True  # as a reader saw it before it was packed
+        listed[0].is_plain = True  # as a reader saw the file before the packing
         export(history, 300)
     assert found(directory) == expected(300)
 
 
 def refusal(directory: Path, pattern: str) -> str:
-    """What opening and reading say; nothing may be changed by it."""
+    """Give the error of opening and reading; neither may change anything."""
     before = {path: path.read_bytes() for path in directory.iterdir()}
     with pytest.raises(HistoryError, match=pattern) as raised:
         open_history(directory)

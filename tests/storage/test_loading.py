@@ -138,7 +138,7 @@ def test_a_base_that_is_another_one_is_noticed_whatever_its_checksum(
 
 
 def test_a_lost_end_is_noticed_also_after_a_kill(tmp_path: Path) -> None:
-    """What has been moved out of the WAL has lost its checksums; that there was something must not be forgotten."""
+    """Entries that were moved out of the WAL have lost their checksums; the log must remember such entries."""
     path = create(tmp_path)
     with closing(open_log(path)) as storage:
         for write in SMALL:

@@ -1,4 +1,4 @@
-"""A snapshot in a file: it comes back as it was, or is refused with a sentence."""
+"""A snapshot in a file: the snapshot comes back unchanged, or is refused with a sentence."""
 
 import hashlib
 import os

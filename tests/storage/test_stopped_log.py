@@ -1,4 +1,4 @@
-"""A log that no node has open is read without a trace: after a clean end, and after a kill with what its WAL holds."""
+"""A log that no node has open is read without a trace: after a clean end, and after a kill with frames in the WAL."""
 
 from contextlib import closing
 from pathlib import Path

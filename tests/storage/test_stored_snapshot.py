@@ -316,7 +316,7 @@ def test_a_snapshot_that_ends_before_the_log_begins_is_none(tmp_path: Path) -> N
 def test_a_sound_snapshot_that_ends_with_no_entry_of_a_sound_log_is_damage(
     tmp_path: Path, index: int, term: int
 ) -> None:
-    """One of them is older than the other: the log may have forgotten what it has acknowledged."""
+    """Log or snapshot is older than the other: the log may have forgotten acknowledged entries."""
     path = filled(tmp_path, COMPACTED)
     with closing(sqlite3.connect(path)) as raw:
         new = snapshot(index, term)
@@ -334,7 +334,7 @@ def large(count: int) -> Iterable[Write]:
 
 
 def test_no_lost_page_takes_the_log_along_when_its_snapshot_is_replaced(tmp_path: Path) -> None:
-    """Each page is zeroed in turn. What SQLite deletes in a damaged table may be pages of another one."""
+    """Each page is zeroed in turn. Pages that SQLite deletes in a damaged table may belong to another table."""
     path = filled(tmp_path, large(100))
     state = stored_state(path)
     original = path.read_bytes()

@@ -81,7 +81,7 @@ def test_random_writes_and_crashes_leave_what_they_should(
                 store(log, *batch)
             assert_reads(log, state, rng)
         assert state_of(on(connection)) == state
-        # What was dropped takes no space for ever.
+        # Dropped entries do not take space for ever.
         while log._unswept:
             store(log)
         kept = connection.execute("SELECT min(first_index + entry_count) FROM chunk").fetchone()[0]
@@ -104,7 +104,7 @@ def test_a_log_that_is_compacted_does_not_grow(per_write: int, size: int) -> Non
 
 
 def crash_after(connection: sqlite3.Connection, steps: int | None) -> None:
-    """Interrupt SQLite after about so many of its instructions, wherever it is then."""
+    """Interrupt SQLite after about so many instructions, in the middle of anything."""
     left = steps or 0
 
     def progress() -> bool:
@@ -116,7 +116,7 @@ def crash_after(connection: sqlite3.Connection, steps: int | None) -> None:
 
 
 def assert_reads(log: Tables, state: State, rng: random.Random) -> None:
-    """What is in the log can be read from anywhere, and nothing before and behind it."""
+    """Any range in the log can be read, and nothing before or behind the log."""
     first = rng.randint(0, state.last_index + 2)
     last = rng.randint(first, state.last_index + 2)
     if state.base[0] < first and last <= state.last_index:

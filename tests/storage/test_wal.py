@@ -32,12 +32,12 @@ from tests.storage.refusal import refusal
 
 SEED = 11
 CHILD_WAL_BYTES = 128 << 10
-"""What the writing child sets."""
+"""WAL size that the writing child sets."""
 
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[State]]:
-    """A log whose owner was killed while it wrote, and the states of which it holds one."""
+    """A log whose owner was killed during writes, and the possible states of the log."""
     path = create(tmp_path_factory.mktemp("busy"))
     with start(path, SEED, 0, 1_000_000, 1) as child:
         assert child.stdout is not None
@@ -50,7 +50,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[State]]:
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log whose owner was killed when it had just opened it."""
+    """A log whose owner was killed right after opening."""
     path = create(tmp_path_factory.mktemp("fresh"))
     with start(path, SEED, 0, 0, 1) as child:  # ends by itself, without closing
         assert child.communicate()[0] == "opened\n"
@@ -194,7 +194,7 @@ def test_a_close_that_fails_keeps_the_wal(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("end", ["sys.exit(1)", "raise RuntimeError", "del storage; gc.collect(); os._exit(1)"])
 def test_an_owner_that_never_closes_keeps_the_wal(tmp_path: Path, end: str) -> None:
-    """Python closes what is left over, and SQLite then deletes the WAL, unless it is kept from it."""
+    """Python closes left-over connections, and SQLite then deletes the WAL, unless something prevents that."""
     path = create(tmp_path)
     code = (
         "import gc, os, sys; from pathlib import Path; from tests.storage.random_writes import SMALL, open_log, store\n"
@@ -224,7 +224,7 @@ def test_closing_beside_a_reader_lets_the_reader_finish(tmp_path: Path) -> None:
 def test_opening_beside_a_reader_that_does_not_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, busy: tuple[Path, list[State]], killed: bool
 ) -> None:
-    """The main file cannot be told yet that it needs its WAL."""
+    """The main file cannot record yet that the WAL is needed."""
     monkeypatch.setattr(schema, "PATIENCE_SECONDS", 0.01)
     path = copied(busy[0], tmp_path / "copy")
     state = stored_state(copied(path, tmp_path / "other"))
@@ -312,7 +312,7 @@ def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whol
     for call in run:
         if call.data == b"opened\n":
             opened = True
-            # What is not synced does not count: the mark must be on the disk.
+            # An unsynced mark does not count: the mark must be on the disk.
             (lonely := tmp_path / "synced").mkdir()
             (lonely / "log.db").write_bytes(disk.files["log.db"].synced)
             assert "is missing" in refusal(lonely / "log.db")

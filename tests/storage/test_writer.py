@@ -19,7 +19,7 @@ PATIENCE = 30.0
 
 
 class Log:
-    """A log in a directory, its writer, and what the writer has reported."""
+    """A log in a directory, the log's writer, and the writer's reports."""
 
     def __init__(self, directory: Path) -> None:
         self.path = create(directory)

@@ -1,10 +1,10 @@
-"""A process that writes until it is killed, for the tests that kill it.
+"""A process that writes until a kill, for the tests that kill.
 
 `python -m tests.storage.writing_child PATH SEED DONE LIMIT DEPTH [CLOSE]`: goes on with the history of SEED after DONE
 writes, up to LIMIT writes, with at most DEPTH of them not yet durable. Says "opened", then the number of each durable
 write, a line each, or "failed: ..." when the disk fails; ends without closing anything, or says "closed" when CLOSE is
-1. With DEPTH 0 it submits one write at a time and says "seen N" as soon as a reader finds its last entry. With PATH
-alone it creates the log and says "created".
+1. With DEPTH 0 the process submits one write at a time and says "seen N" as soon as a reader finds the last entry. With
+PATH alone it creates the log and says "created".
 """
 
 import os

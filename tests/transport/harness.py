@@ -1,4 +1,4 @@
-"""What the tests of the transport share: identities, a served farm, a foreign peer, waiting on conditions."""
+"""Shared parts of the tests of the transport: identities, a served farm, a foreign peer, waiting on conditions."""
 
 import asyncio
 import contextlib
@@ -87,7 +87,7 @@ def response(to: Request, *, accepted: bool = True, destination: int = 1) -> Res
 
 @dataclass
 class Farm:
-    """One server and what it was asked."""
+    """One server and the requests to the server."""
 
     server: Server
     endpoint: Endpoint
@@ -106,7 +106,7 @@ class Farm:
 
 
 class GateClock:
-    """In place of a gate's event loop: its time stands still until a test moves it."""
+    """In place of a gate's event loop: time stands still until a test moves the clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._now = 1000.0
@@ -280,7 +280,7 @@ Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 
 @contextlib.asynccontextmanager
 async def foreign_farm(identity: Identity, behaviour: Behaviour) -> AsyncIterator[Farm]:
-    """A peer that lets us in as it should, and then does what `behaviour` says."""
+    """A peer that lets us in correctly, and then follows `behaviour`."""
     authenticators = {CLUSTER: authenticator()}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(identity.certificate, identity.key)

@@ -85,7 +85,7 @@ async def test_one_source_cannot_take_more_than_its_share() -> None:
     assert visitors.ended == ["a1"]
     assert gate.counters.refused == {Refusal.SOURCE: 1}
     assert gate.counters.unauthenticated == 3
-    # Who has authenticated, or has gone, takes no place.
+    # A connection that has authenticated, or has gone, takes no place.
     second.authenticated()
     visitors.come("a", "a4")
     assert visitors.ended == ["a1"]
@@ -155,7 +155,7 @@ async def test_who_leaves_before_authenticating_is_counted_unless_it_was_asked_t
     assert gate.counters.unauthenticated == 0
 
 
-# --- Connections that say later whom they are from --------------------------------------------------------
+# --- Connections that name their peer later ---------------------------------------------------------------
 
 
 async def test_who_is_named_later_counts_for_its_name_from_then_on() -> None:
@@ -168,7 +168,7 @@ async def test_who_is_named_later_counts_for_its_name_from_then_on() -> None:
     assert visitors.ended == []
     assert gate.counters.unauthenticated == 5
     visitors.come("unnamed", "a3").named("a", "a3")
-    # Its coming made room among those without a name, and its name among those with it.
+    # The arrival made room among connections without a name, and the name made room among connections with that name.
     assert visitors.ended == ["unnamed 1", "a1"]
     assert gate.counters.refused == {Refusal.SOURCE: 2}
     assert gate.counters.unauthenticated == 4

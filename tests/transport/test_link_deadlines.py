@@ -129,7 +129,7 @@ async def test_a_request_may_have_a_time_of_its_own(node: Identity, monkeypatch:
     async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
         clock = Clock(link, monkeypatch)
         (slow,) = await sent(farm, link, 1, seconds=6 * SECONDS)
-        await sent(farm, link, 1)  # behind it, so the peer cannot answer it sooner
+        await sent(farm, link, 1)  # behind the slow request, so the peer cannot answer this one sooner
         clock.move(5.9 * SECONDS)
         await answered(farm, 0, slow)
         assert await given_up_after(clock, link, SECONDS) == "the peer did not answer within 10 s"

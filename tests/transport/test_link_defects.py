@@ -1,4 +1,4 @@
-"""Defects in a link, and in what it calls: each is logged with its traceback, and the link goes on."""
+"""Defects in a link, and in called functions: each is logged with the traceback, and the link goes on."""
 
 import asyncio
 import math

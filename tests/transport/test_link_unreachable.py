@@ -1,4 +1,4 @@
-"""What a link knows of a peer that it has lost, for those who wait for that peer."""
+"""A link's knowledge of a lost peer, for callers that wait for that peer."""
 
 import asyncio
 import math
@@ -71,7 +71,7 @@ async def test_the_round_trip_is_that_of_the_request_that_was_let_in(node: Ident
 
 
 class Tunnel(asyncio.Transport):
-    """A stream of I2P, as far as a link sees it."""
+    """A stream of I2P, as far as a link sees the stream."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ MIB = 1024 * 1024
 
 
 class Delays(Backoff):
-    """Notes what it is asked for; the delays themselves are short."""
+    """Notes each call; the delays themselves are short."""
 
     def __init__(self) -> None:
         super().__init__(floor=0.001, ceiling=0.002)
@@ -154,7 +154,7 @@ async def test_an_illegal_request_is_the_callers_defect(node: Identity) -> None:
         assert await soon(ask(link, request())) is not None
 
 
-# --- Peers that do what they should not -------------------------------------------------------------------
+# --- Peers that break the rules ---------------------------------------------------------------------------
 
 
 async def until_down(link: link_module.Link) -> str:

@@ -166,7 +166,7 @@ async def test_an_unknown_outcome_closes_the_connection_in_its_turn(node: Identi
         writer.write(encode_request(request(index=3)))
         await asyncio.sleep(0)
         farm.asked[0][2](response(farm.asked[0][1]))
-        # The one before it is still answered; nothing after it, and nothing after it is even handled.
+        # The request before is still answered; no request after the bad one is answered or even handled.
         assert await ends(reader) == encode_response(response(request(index=0)))
         assert len(farm.asked) == 3
         await hang_up(writer)
@@ -244,7 +244,7 @@ async def test_a_defect_of_ours_ends_the_connection_and_is_reported(
             writer.write(encode_request(request(index=index)))
         await until(lambda: replies)
         if not first:
-            replies[0](response(request()))  # it is the turn of the other one now, but not for who answers here
+            replies[0](response(request()))  # the other request is next now, but not for the handler that answers here
         assert (await ends(reader))[RESPONSE_BYTES:] == b""
         await hang_up(writer)
     assert [type(context["exception"]) for context in unhandled] == [ZeroDivisionError]
@@ -312,7 +312,7 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
         assert connection._transport is not None
         assert not connection._transport.is_reading()
         writer.write(encode_request(request(index=1)) * 100)
-        # The others are served meanwhile; it stays where it was.
+        # The other users are served meanwhile; the waiting request stays in place.
         other_reader, other = await foreign_session(farm)
         for index in range(2, 7):
             other.write(encode_request(request(index=index)))
@@ -405,7 +405,7 @@ async def test_other_secrets_change_who_may_come_in(node: Identity) -> None:
         await link.stop()
         second_reader, second = await foreign_session(farm, user="client-b")
         assert [session.user for session in came] == [USER, "client-b"]
-        # Who is in stays in until it is disconnected.
+        # A connected client stays connected until the server disconnects the client.
         writer.write(encode_request(request(index=4)))
         assert await read_responses(reader, 1) == [4]
         farm.server.disconnect("another", {USER, "client-b"})
@@ -427,7 +427,7 @@ async def test_closing_lets_requests_be_answered_that_are_being_handled(node: Id
         writer.write(encode_request(request(index=1)) + encode_request(request(index=2)))
         await until(lambda: len(farm.asked) == 2)
         closing = asyncio.ensure_future(farm.server.close(grace=PATIENCE))
-        # Who has nothing in flight goes at once, strangers too, and nobody comes in.
+        # A client without a request in flight goes at once, strangers too, and nobody comes in.
         assert await ends(idle_reader) == b""
         assert await ends(stranger_reader) == b""
         assert await ends(silent_reader) == b""

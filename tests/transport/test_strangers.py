@@ -1,4 +1,4 @@
-"""Who is not let in, and what they cannot do to those who are."""
+"""Peers that are not let in, and the harm that such peers cannot do to others."""
 
 import asyncio
 import contextlib
@@ -223,7 +223,7 @@ async def test_a_crowd_from_the_same_address_does_not_keep_a_peer_out(node: Iden
                 shown_out = counters.refused[Refusal.SOURCE]
                 await until(lambda: counters.refused[Refusal.SOURCE] >= shown_out + 100)
             assert counters.unauthenticated <= MAX_UNAUTHENTICATED_PER_SOURCE
-            # However many they are, they do not fill the log.
+            # However many the strangers are, the log does not fill up.
             assert len([line for line in lines if line["event"] == "connection refused"]) <= len(Refusal)
         finally:
             for task in crowd:

@@ -39,7 +39,7 @@ def unchanged(data: bytes) -> bytes:
 
 @dataclass
 class Node:
-    """A server; `requests` are the heads that reached it, `sessions` who got in."""
+    """A server; `requests` are the received heads, `sessions` the users that got in."""
 
     authenticator: Authenticator = field(default_factory=authenticator)
     entropy: Entropy = field(default_factory=Entropy)

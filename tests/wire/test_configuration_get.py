@@ -49,7 +49,7 @@ def told(_: str) -> bytes:
 
 @dataclass
 class Teller:
-    """A server that tells its Configuration; `asked_by` are the users that its provider was called with."""
+    """A server that tells the Configuration; `asked_by` are the users in the calls of the provider."""
 
     configurations: dict[str, ToldConfiguration] = field(default_factory=lambda: {"farm": told})
     authenticator: Authenticator = field(default_factory=authenticator)
@@ -154,7 +154,7 @@ def test_the_provider_is_asked_for_the_one_who_has_authenticated_and_for_nobody_
         teller.answer(request)
     assert asked == []
     assert teller.ask(credentials()) == (FARM, 2)
-    # For whom there is none, it is as if there were none at all.
+    # A user without a Configuration gets the answer for a farm that does not exist.
     client = get(known(teller, "client-a"))
     assert teller.answer(client.request()) == Answer(Verdict.TOLD, NOT_FOUND, AuthenticatedUser("farm", "client-a"))
     assert asked == [USER, "client-a"]
@@ -358,7 +358,7 @@ def test_a_node_without_it_is_no_trouble() -> None:
         outcome(Node().answer(FIRST.encode(), 0.0).data)
 
 
-# --- However it is cut, and whatever it is ----------------------------------------------------------------
+# --- Any cuts, and any bytes ------------------------------------------------------------------------------
 
 
 def tried(*pieces: bytes) -> object:

@@ -59,7 +59,7 @@ def test_a_value_of_1024_is_read_and_a_longer_one_is_refused(form: str) -> None:
         parse_schemes("Digest a=" + form.format("x" * 1025))
 
 
-# What RFC 7230 lets a quoted string hold, of one character to a byte.
+# Characters that RFC 7230 allows in a quoted string, one byte each.
 TEXTS = st.text(st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"), max_size=40)
 
 

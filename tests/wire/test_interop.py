@@ -43,7 +43,7 @@ OFFERS = pytest.mark.parametrize(
 
 @dataclass
 class Served:
-    """What our server half has seen behind a socket."""
+    """The results of our server half behind a socket."""
 
     offer: str
     port: int = 0
@@ -145,7 +145,7 @@ async def test_curl_through_the_absolute_form_of_a_proxy() -> None:
 
 
 def get_with_requests(url: str, times: int, password: str = PASSWORD) -> list[int]:
-    """Make GETs that share what the Digest client remembers, but not connections: ours ends with the 101."""
+    """Make GETs with one Digest client's memory, but separate connections: ours ends with the 101."""
     auth = requests.auth.HTTPDigestAuth(USER, password)
     statuses = []
     for _ in range(times):
@@ -194,14 +194,14 @@ async def test_our_server_refuses_aiohttp_with_a_wrong_password() -> None:
 
 @dataclass
 class Dialler:
-    """Connects as a link does; `sent` are its requests and `statuses` what was answered to them."""
+    """Connects as a link does; `sent` are the requests, and `statuses` the answers' status codes."""
 
     credentials: Credentials
     sent: list[str] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
 
     async def dial(self, port: int) -> int:
-        """Connect until we are in, check that the connection is ours; return the number of requests."""
+        """Connect until the server lets us in, check the connection; return the number of requests."""
         for number in (1, 2):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:

@@ -181,6 +181,6 @@ def test_the_largest_message_in_small_pieces_takes_linear_work_and_bounded_memor
         tracemalloc.stop()
     assert found == [LARGEST]
     assert attempts == [1000, len(data)]
-    # The buffer with its growth, its copy as bytes, the values.
+    # The parts are the buffer with growth, the copy as bytes, and the values.
     assert peak < 3.3 * len(data)
     assert decoder.buffered == 0

@@ -188,7 +188,7 @@ def test_a_replayed_request_is_refused() -> None:
         assert (status(answer), answer.verdict, answer.session) == (401, Verdict.CHALLENGED, None)
 
 
-# --- Who is turned away, and what they learn ------------------------------------------------------------------
+# Refusals, and the knowledge that a refused client gains ------------------------------------------------------
 
 
 def test_an_unknown_user_and_a_wrong_password_get_the_same_bytes() -> None:
@@ -343,7 +343,7 @@ def test_a_farm_added_while_a_connection_is_open_is_found() -> None:
     assert status(answer) == 401
 
 
-# --- What proxies do (i2p-facts 6) --------------------------------------------------------------------------------
+# Changes by proxies (i2p-facts 6) ---------------------------------------------------------------------------------
 
 
 def i2pd_client(request: bytes) -> bytes:

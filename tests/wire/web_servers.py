@@ -38,7 +38,7 @@ needs_lighttpd = needs(LIGHTTPD, "lighttpd with mod_auth", "lighttpd")
 
 @contextlib.asynccontextmanager
 async def websocket_backend() -> AsyncIterator[int]:
-    """What stands behind the web servers: switches to websocket unasked, then echoes."""
+    """The server behind the web servers: switches to websocket unasked, then echoes."""
 
     tasks: set[asyncio.Task[None]] = set()
 
@@ -61,14 +61,14 @@ async def websocket_backend() -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        for task in list(tasks):  # the web server is gone; what it has left open would be another test's warning
+        for task in list(tasks):  # the web server is gone; a connection that stays open would be another test's warning
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
 async def running(folder: Path, port: int, *command: str) -> AsyncIterator[None]:
-    """Run a server until the block ends; it has begun when its port answers."""
+    """Run a server until the block ends; a server has begun when the port answers."""
     with (folder / "output").open("ab") as output:
         process = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=output, stderr=output)
     try:
@@ -99,7 +99,7 @@ async def _answers(port: int) -> bool:
 
 @contextlib.contextmanager
 def public_folder() -> Iterator[Path]:
-    """A folder for one server. Not tmp_path: as root the servers give up their rights, and must read it still."""
+    """A folder for one server. Not tmp_path: as root the servers give up their rights, and must still read it."""
     folder = Path(tempfile.mkdtemp(prefix="gf-i2p-test-"))
     try:
         folder.chmod(0o755)
@@ -156,7 +156,7 @@ def apache(folder: Path, port: int, backend: int) -> contextlib.AbstractAsyncCon
 
 
 def lighttpd(folder: Path, port: int, backend: int, algorithms: str) -> contextlib.AbstractAsyncContextManager[None]:
-    """lighttpd with mod_auth, whose Digest knows SHA-256, too; `algorithms` as in its configuration."""
+    """lighttpd with mod_auth, whose Digest knows SHA-256, too; `algorithms` as in the configuration."""
     assert LIGHTTPD is not None
     _write_users(folder, "md5", "sha256")
     (folder / "lighttpd.conf").write_text(

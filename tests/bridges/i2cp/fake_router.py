@@ -1,6 +1,6 @@
-"""A router's I2CP for tests: what i2pd 2.45.1 and Java 2.8.0 do with a publisher or a service, well-behaved or not.
+"""A router's I2CP for tests: i2pd 2.45.1 and Java 2.8.0 with a publisher or a service, well-behaved or not.
 
-It speaks with struct and Reader alone, none of the codec under test. What it does was seen on the real ones.
+It speaks with struct and Reader alone, none of the codec under test. The behaviour was seen on the real routers.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ PATIENT = Deadlines(connect=20, answer=20, tunnels=20, goodbye=20)
 
 
 def deadlines_after_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a connection's deadlines hold when it stands: all that comes before takes its time on a busy machine."""
+    """Shorten a connection's deadlines once the connection stands: earlier steps take their time on a busy machine."""
     impatient = I2cpConnection.open
 
     async def patient(settings: I2cpSettings, *clock: Callable[[], float]) -> I2cpConnection:
@@ -80,22 +80,22 @@ class FakeRouter:
         self.patience = 20.0
         """Seconds that a request may go unanswered; i2pd's are 10."""
         self.login: dict[str, str] | None = None
-        """What GetDate must bring."""
+        """Login data that GetDate must bring."""
         self.deaf: set[int] = set()
         """Message types that are not answered."""
         self.sessions: dict[int, FakeSession] = {}
         self.leases = LEASE
-        """What it asks to be put into a lease set, 44 bytes each."""
+        """Leases that the router asks a session to put into a lease set, 44 bytes each."""
         self.stored: list[MetaLeaseSet] = []
         self.served: list[LeaseSet2] = []
         self.private: list[bytes] = []
         """The X25519 keys that came with `served`."""
         self.sent: list[tuple[bytes, bytes]] = []
-        """What services have sent: destination, packed payload."""
+        """Packets that services have sent: destination, packed payload."""
         self.heard = asyncio.Event()
         """Something was stored, or sent; for tests to clear."""
         self.log: list[str] = []
-        """What happened: "hello", "create", "refuse", "store", "swallow", "destroy", "garbage"."""
+        """Events so far: "hello", "create", "refuse", "store", "swallow", "destroy", "garbage"."""
         self._tls = tls
         self._random = random.Random(7)
         self._connections: set[_Connection] = set()
@@ -124,7 +124,7 @@ class FakeRouter:
         """How to reach it."""
         return I2cpSettings(**{"port": self.port, "deadlines": PATIENT, **changes})
 
-    # What routers do on their own -----------------------------------------------------------------------------------
+    # Messages that routers send on their own ------------------------------------------------------------------------
 
     def ask(self) -> None:
         """Ask every session for its lease set."""
@@ -171,7 +171,7 @@ class FakeRouter:
 
 
 class _Connection:
-    """What both routers do."""
+    """The behaviour that both routers share."""
 
     def __init__(self, router: FakeRouter, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.router = router
@@ -317,7 +317,7 @@ _WRONG_LOGIN = "Authorization failed, user = node"
 
 
 class _Java(_Connection):
-    """Java I2P 2.8.0, in its own words."""
+    """The messages of Java I2P 2.8.0."""
 
     def handle(self, kind: int, body: bytes) -> None:
         match kind:
@@ -381,7 +381,7 @@ class _Java(_Connection):
                 lease_set = MetaLeaseSet.parse(body[3:-1])
             except NetDbError:
                 return self.disconnect("Invalid leaseset: it does not verify")
-            self.put_back(body[-1:])  # it reads what it knows, and goes on from there
+            self.put_back(body[-1:])  # Java reads the fields that Java knows, and goes on from there
         if lease_set.destination != session.config.destination:
             return self.disconnect("Different destination in LS")
         return self.store(session, lease_set)

@@ -1,4 +1,4 @@
-"""Where i2pcontrol may be, and what must be said about its certificate."""
+"""Places where i2pcontrol may be, and the certificates that each place needs."""
 
 import pytest
 

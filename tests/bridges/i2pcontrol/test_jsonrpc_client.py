@@ -286,7 +286,7 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
     server.close()
 
 
-# What i2pd can read ---------------------------------------------------------------------------------------------------
+# Requests that i2pd can read ------------------------------------------------------------------------------------------
 
 
 async def test_the_longest_request_arrives_at_once(tls: ssl.SSLContext, identity: Identity) -> None:

@@ -1,4 +1,4 @@
-"""What the routers' numbers mean."""
+"""The meaning of the routers' numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a router says of itself and of its leaves: i2pd as recorded, Java I2P as it was seen."""
+"""A router's account of the router and of the leaves: i2pd as recorded, Java I2P as seen."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What we take for JSON, and what we do not."""
+"""Text that the bridge takes for JSON, and text that the bridge refuses."""
 
 import contextlib
 import json

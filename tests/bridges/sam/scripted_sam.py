@@ -1,4 +1,4 @@
-"""A SAM that answers with the lines that i2pd 2.45.1 did (`recorded_sam.json`), or with what the test has it say."""
+"""A SAM that gives the recorded answers of i2pd 2.45.1 (`recorded_sam.json`), or the answers that a test sets."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ CONNECTED: Final = b"STREAM STATUS RESULT=OK\n"
 
 
 class Instead:
-    """What it does instead of an answer."""
+    """Something that SAM does instead of an answer."""
 
 
 HANG_UP: Final = Instead()
@@ -61,7 +61,7 @@ class Connection:
 
     @property
     def verb(self) -> str:
-        """What it is for: the last request's first words."""
+        """The first words of the last request."""
         return " ".join(self.heard[-1].split()[:2]) if self.heard else ""
 
 
@@ -134,7 +134,7 @@ class ScriptedSam:
 
 
 def soon_tired(monkeypatch: pytest.MonkeyPatch, verb: str, limit: float, short: float) -> None:
-    """Have a client wait so short for the answer to this, instead of its limit; what comes before has its time."""
+    """Shorten the client's limit for the answer to this request; earlier requests keep their time."""
     patient = _Exchange.ask
 
     async def ask(self: _Exchange, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> Message:

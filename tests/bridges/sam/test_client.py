@@ -83,7 +83,7 @@ every_step = pytest.mark.parametrize("verb", STEPS)
 
 
 async def failing(verb: str, answer: Answer, call: Call | None = None) -> RouterError:
-    """What the call raises that comes to this request, when this is the answer."""
+    """Give the error of the call that sends this request and gets this answer."""
     async with scripted(**{verb: answer}) as there:
         with pytest.raises(RouterError) as caught:
             await soon((call or STEPS[verb])(there.sam))
@@ -325,7 +325,7 @@ async def test_a_router_that_does_not_answer_is_given_up(
 
 
 def test_what_needs_tunnels_or_floodfills_has_more_time() -> None:
-    # Seen on i2pd: 20 to 40 s for a session; its limit for a look-up is 40 s.
+    # Seen on i2pd: 20 to 40 s for a session. A look-up has a limit of 40 s there.
     assert sam_module.SESSION_SECONDS >= 60
     assert sam_module.LOOKUP_SECONDS > 40
 
@@ -447,7 +447,7 @@ async def test_a_peer_that_is_no_word_is_not_connected_to(name: str) -> None:
 
 @pytest.mark.parametrize("options", [{"inbound.nickname": "my farm"}, {"a\n": "b"}, {"a b": "c"}, {"x": "y\nQUIT"}])
 async def test_an_option_that_is_no_word_makes_no_session(options: dict[str, str]) -> None:
-    # i2pd splits at every space, so that a part would become an option of its own.
+    # i2pd splits at every space: a part would become a separate option.
     async with scripted() as there:
         with pytest.raises(RouterRefusedError, match="cannot be sent to SAM"):
             await there.sam.session(KEYS, options)

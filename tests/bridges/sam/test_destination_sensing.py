@@ -15,7 +15,7 @@ PEER = DestinationKeys.generate().destination
 
 
 class Session:
-    """One stream, whose other end is ours."""
+    """One stream; the test holds the other end."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = socket.socketpair()

@@ -1,4 +1,4 @@
-"""What the tests of the served bridge share: a server on a simulated router, and ways to talk to it."""
+"""Shared parts of the tests of the served bridge: a server on a simulated router, and clients."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The served bridge: who may call, what is passed on, what is added: bridges/serving/bridge_server.py."""
+"""The served bridge: callers, forwarded calls, additions: bridges/serving/bridge_server.py."""
 
 import asyncio
 import json
@@ -64,7 +64,7 @@ async def test_a_wrong_password(plain: Served, password: Any) -> None:
 @pytest.mark.parametrize(("api", "code"), [(None, -32005), (2, -32006), ("1", -32006), (True, -32006), (1.0, -32006)])
 async def test_only_api_1(plain: Served, api: Any, code: int) -> None:
     assert (await plain.ask("Authenticate", API=api, Password=PASSWORD))["error"]["code"] == code
-    # Who does not know the password does not learn which versions there are.
+    # A caller without the password does not learn which versions there are.
     assert (await plain.ask("Authenticate", API=api, Password="wrong"))["error"]["code"] == -32001
 
 
@@ -144,7 +144,7 @@ async def test_no_secret_is_logged_or_told(served: Served, i2pd: SimulatedRouter
         assert secret not in repr(logs)
 
 
-# What is passed on ----------------------------------------------------------------------------------------------------
+# Forwarded calls ------------------------------------------------------------------------------------------------------
 
 
 async def test_the_routers_own_methods(served: Served, i2pd: SimulatedRouter) -> None:

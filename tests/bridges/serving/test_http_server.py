@@ -1,4 +1,4 @@
-"""Strangers at the served bridge's port: what they send, and what they learn: bridges/serving/http_server.py."""
+"""Strangers at the served bridge's port, their requests and the answers: bridges/serving/http_server.py."""
 
 import asyncio
 import contextlib
@@ -141,7 +141,7 @@ async def test_chunks_and_100_continue(plain: Served) -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"POST / HT", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"])
 async def test_a_slow_sender_is_hung_up_on(tls: ssl.SSLContext, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What is short counts from TLS on, which takes its own time on a busy machine.
+    # The short time-out counts from TLS on, because TLS takes long on a busy machine.
     timeout, request = asyncio.timeout, HttpServer._request
     running: list[asyncio.Timeout] = []
 
@@ -172,7 +172,7 @@ async def test_who_connects_and_says_nothing_at_all(tls: ssl.SSLContext) -> None
 
 
 async def test_who_does_not_take_the_answer(plain: Served) -> None:
-    """The answer is small: the system takes it for the caller, and we are done."""
+    """The answer is small: the system takes the answer for the caller, and the server is done."""
     _, writer = await plain.connect()
     writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(ECHO) + ECHO)
     await until(lambda: plain.server.http.connections == 0)

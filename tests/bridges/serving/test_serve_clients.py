@@ -43,7 +43,7 @@ async def served(i2pd: SimulatedRouter, identity: Identity, localhost: Identity)
 
 
 def by_requests(url: str, certificate: Path) -> list[Any]:
-    """What a program would do that is not asynchronous, and knows nothing of us."""
+    """Make the calls of a synchronous program that knows nothing of gf-i2p."""
     answers: list[Any] = []
     params: dict[str, Any] = {"API": 1, "Password": PASSWORD}
     with requests.Session() as session:

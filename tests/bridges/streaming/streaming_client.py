@@ -19,7 +19,10 @@ TIMEOUT = 2.0
 def first_packet(
     keys: DestinationKeys = CLIENT, number: int = 77, payload: bytes = b"", server: bytes | None = KEYS.destination.hash
 ) -> Packet:
-    """What opens a stream; encode it with the keys' `key.sign`. `server`: for whom it says that it is."""
+    """The packet that opens a stream; encode the packet with the keys' `key.sign`.
+
+    `server`: the destination that the packet names as the receiver.
+    """
     flags = Flag.SYNCHRONIZE | Flag.FROM | Flag.SIGNATURE | Flag.MAX_PAYLOAD | Flag.NO_ACK
     if keys.offline is not None:
         flags |= Flag.OFFLINE_SIGNATURE
@@ -41,7 +44,7 @@ def first_packet(
 
 
 class Client:
-    """One that sends all it has, acknowledges every packet, and sends again what was not acknowledged in time."""
+    """A client that sends all its data, acknowledges every packet, and repeats a packet without a timely answer."""
 
     def __init__(self, data: bytes, keys: DestinationKeys = CLIENT, number: int = 77) -> None:
         self.received = bytearray()

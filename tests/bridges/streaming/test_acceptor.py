@@ -1,4 +1,7 @@
-"""All streams of a destination: which packet is whose, and who opens one. bridges/streaming/acceptor.py."""
+"""All streams of a destination: the stream of each packet, and the peer that opens a stream.
+
+bridges/streaming/acceptor.py.
+"""
 
 import contextlib
 import random
@@ -126,7 +129,7 @@ def test_what_overtakes_the_first_packet_is_kept_for_it_but_not_for_long() -> No
     assert accepting.receive(follower, 0.0) is None
     stream = opened(accepting, first(payload=b"first "), 0.1)
     assert stream.read() == b"first second"
-    third = pack(Packet(0, 77, 2, payload=b" third").encode(), 0, 0)  # it has not heard our number yet
+    third = pack(Packet(0, 77, 2, payload=b" third").encode(), 0, 0)  # the client has not heard the server's number yet
     assert accepting.receive(third, 0.2) == (stream, False)
     assert stream.read() == b" third"
 
@@ -154,7 +157,7 @@ def test_streams_have_limits_in_all_and_for_each_client(monkeypatch: pytest.Monk
     streams[0].reset("over")
     accepting.ended(streams[0], 1.0)
     assert (accepting.open, accepting.refused) == (4, 2)
-    with pytest.raises(RefusedError, match="there are 5"):  # it still answers its client
+    with pytest.raises(RefusedError, match="there are 5"):  # this stream still answers the client
         accepting.receive(first(5), 1.0)
     opened(accepting, first(5), 1.0 + limits.LINGER)
 

@@ -21,7 +21,7 @@ HASH = KEYS.destination.hash
 
 @st.composite
 def packets(draw: st.DrawFn) -> tuple[Packet, DestinationKeys | None]:
-    """A packet, and who signs it."""
+    """A packet, and the keys that sign the packet."""
     flags = Flag(draw(st.sampled_from([0, Flag.SYNCHRONIZE, Flag.CLOSE, Flag.RESET, Flag.NO_ACK, Flag.ECHO])))
     signer = draw(st.sampled_from([KEYS, DELEGATED]))
     source = offline = None

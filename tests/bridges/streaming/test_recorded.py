@@ -1,4 +1,4 @@
-"""What a real i2pd 2.45.1 client has sent to a service of ours: `integration/record/streaming.py` has recorded it."""
+"""Packets that a real i2pd 2.45.1 client has sent to our service; `integration/record/streaming.py` recorded them."""
 
 import json
 import random
@@ -25,7 +25,7 @@ BODIES = (b"", b"a form", bytes(6000))
 
 
 def known_signature(packet: Packet) -> Callable[[bytes], bytes] | None:
-    """Sign as its sender has signed it."""
+    """Give the sender's recorded signature."""
     signature = packet.raw[packet.signature_at : packet.signature_at + 64]
     return (lambda _: signature) if packet.flags & Flag.SIGNATURE else None
 

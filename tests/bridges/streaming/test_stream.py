@@ -47,7 +47,7 @@ def signed(flag: Flag, sequence: int, keys: DestinationKeys = CLIENT, number: in
 
 
 def converse(seed: int, inward: bytes, outward: bytes, **network: float) -> tuple[Stream, Client, bytearray, Network]:
-    """Let a client and our side say all they have to each other, at once; time passes by itself."""
+    """Let a client and our side exchange all their data at once; time passes by itself."""
     net = Network(seed, **network)
     client = Client(inward)
     streams: list[Stream] = []
@@ -260,7 +260,7 @@ def test_a_word_about_packets_that_were_never_sent_changes_nothing() -> None:
     stream.write(b"x", 0.1)
     stream.take()
     stream.receive(ack(2**32 - 1), 0.2)
-    stream.receive(Packet.parse(Packet(0, THEIRS, 1, 1, payload=b"y").encode()), 0.2)  # it does not know our number
+    stream.receive(Packet.parse(Packet(0, THEIRS, 1, 1, payload=b"y").encode()), 0.2)  # the packet lacks our number
     stream.tick(0.1 + limits.FIRST_TIMEOUT)
     assert b"x" in [each.payload for each in taken(stream)]
 
@@ -279,7 +279,7 @@ def test_a_packet_that_is_asked_for_twice_is_sent_at_once() -> None:
     assert [each.sequence for each in taken(stream)] == [2]
     stream.receive(ack(5, 2), 0.21)
     stream.receive(ack(5, 2), 0.21)
-    assert stream.take() == []  # it may be on its way
+    assert stream.take() == []  # the number may be on the way
 
 
 def test_a_packet_that_was_sent_twice_says_nothing_about_the_round_trip() -> None:

@@ -23,7 +23,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class Line:
-    """A forwarder, and clients whose packets reach it at once."""
+    """A forwarder; the clients' packets reach the forwarder at once."""
 
     def __init__(self, target: tuple[str, int], *, http: bool = False) -> None:
         self.forwarder = Forwarder(KEYS, target, self._send, http=http, entropy=entropy(41), wall=lambda: NOW)

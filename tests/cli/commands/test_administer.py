@@ -26,14 +26,14 @@ from tests.farm.strategies import NOW, leaf, record
 
 
 class Node:
-    """Answers as a node does whose farm has a state, and commits what is posted."""
+    """Answers like a node whose farm has a state, and commits every posted value."""
 
     def __init__(self) -> None:
         self.state = FarmState("farm")
         self.state.configure([1, 2])
         self.index = 1
         self.behind = 0
-        """How often it has not yet taken in what was posted."""
+        """Number of answers before the state has taken in a posted value."""
         self.posted: list[AdminEntry] = []
         self.leader: int | None = 1
         self.membership = "member"
@@ -68,7 +68,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
 
 @pytest.fixture
 def out(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Run a command; returns its exit code and all that it printed."""
+    """Run a command; return the exit code and all printed text."""
 
     def gives(*words: str) -> tuple[int, str]:
         try:
@@ -199,7 +199,7 @@ def test_what_is_wrong_is_not_posted(node: Node, out: Out, words: list[str], why
 
 
 def test_a_change_that_changes_nothing_is_a_failure(node: Node, out: Out) -> None:
-    """Each is in its range; together they are not."""
+    """Each value is in range; the two together are not."""
     assert out("farm", "set", "node", "republishMaxMs=100000")[0] == 0
     code, text = out("farm", "set", "node", "republishMinMs=200000")
     assert code == 1
@@ -338,7 +338,7 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
 
 
 async def test_what_the_pipeline_posts_is_in_the_state_of_a_real_farm(tmp_path: Path) -> None:
-    """Parameters by the command, which needs no Spark for them; what was sensed by the same way."""
+    """Parameters by a command without Spark, and sensed values in the same way."""
     endpoint = f"1=tcp://127.0.0.1:{free_ports(1)[0]}"
     code, _, error = await gf("init", tmp_path / "farm", "--server", endpoint, "--admin", "ann", "--client", "load")
     assert code == 0, error

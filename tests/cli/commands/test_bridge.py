@@ -53,7 +53,7 @@ def replace(path: Path, old: str, new: str) -> None:
 
 @asynccontextmanager
 async def running(directory: Path, *options: str) -> AsyncIterator[str]:
-    """Yield its first line; at the end it must stop when told to, without having complained."""
+    """Yield the program's first line; at the end the program must stop when told to, without a complaint."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "gf_i2p.cli.main", "bridge", "serve", str(directory), *options),
         stdout=asyncio.subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""`gf-i2p explain` as text: the farm's choice, what administrators have said, what this server does."""
+"""`gf-i2p explain` as text: the farm's choice, the administrators' entries, this server's part."""
 
 import json
 from argparse import Namespace

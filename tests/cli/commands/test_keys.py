@@ -1,4 +1,4 @@
-"""`gf-i2p keys`: what is written, what is shown, and what is refused."""
+"""`gf-i2p keys`: written files, shown values, and refusals."""
 
 import io
 import json
@@ -43,7 +43,7 @@ def node(tmp_path: Path, capsys: Capture) -> Path:
 
 
 def run(capsys: Capture, *words: str | Path) -> tuple[int, Any]:
-    """Run `keys …` with --json; what it prints must hold no secret of the master's."""
+    """Run `keys …` with --json; the output must hold no secret of the master's."""
     code = main(["keys", *map(str, words), "--json"])
     output = capsys.readouterr().out
     assert KEYS.base64[-60:] not in output
@@ -133,7 +133,7 @@ def test_keys_are_never_an_argument(tmp_path: Path, capsys: Capture) -> None:
     assert code == 1
 
 
-# What a node gets ---------------------------------------------------------------------------------------------------
+# A node's keys ------------------------------------------------------------------------------------------------------
 
 
 def test_a_server_is_given_keys_of_its_own(
@@ -154,7 +154,7 @@ def test_a_server_is_given_keys_of_its_own(
     config = made.signed_session(Purpose.META)
     assert config is not None
     SessionConfig.parse(config).verify()
-    # The node takes it as it is.
+    # The node takes the file unchanged.
     edit(node / CONFIG_FILE, META)
     path.rename(node / "master.dat")
     keys = master_keys(node, Config.load(node))

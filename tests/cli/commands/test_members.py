@@ -1,4 +1,4 @@
-"""`gf-i2p members` as people type it; what the node does about it is tests/node/membership/test_server_changes.py."""
+"""`gf-i2p members` as people type the command; tests/node/membership/test_server_changes.py tests the node's side."""
 
 import argparse
 import json

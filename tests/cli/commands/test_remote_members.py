@@ -287,7 +287,7 @@ async def test_others_are_told_whose_business_it_is(tmp_path: Path, gf: Typed) -
         code, answer = await gf("members", "list", nobody)
         assert code == 2
         assert "names are server-ID" in answer["error"]
-        # A client that lies about itself in its file is who it logs in as, and that is nobody.
+        # A client that lies about the role in the file logs in under the false name, and no server knows this user.
         liar = tmp_path / "liar.toml"
         liar.touch(mode=0o600)
         liar.write_text(client.read_text().replace('"client-test"', '"admin-test"'))

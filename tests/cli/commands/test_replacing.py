@@ -71,7 +71,7 @@ async def test_what_the_running_node_does_with_an_accepted_file_is_told(tmp_path
 
 
 async def test_a_node_is_asked_and_no_process_signalled_by_number(tmp_path: Path) -> None:
-    """Seen from here its number may be another's: it may run in a container."""
+    """The process number may be another process's, because the node may run in a container."""
     with LocalFarm(tmp_path, servers=1) as farm:
         farm.start_all()
         await farm.leader()

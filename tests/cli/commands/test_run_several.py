@@ -52,7 +52,7 @@ async def ask(port: int, cluster: str) -> bytes:
 
 
 async def refusal(client: Path) -> str | None:
-    """Find a farm as a client does; return what is wrong, None when it has a leader."""
+    """Find a farm as a client does; return the complaint, None when the farm has a leader."""
     code, found = await gf_json("find", client, "--timeout", "60")
     return None if code == 0 else str(found)
 
@@ -74,7 +74,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
             assert await values(each, 3) == [text]
             assert (await gf("status", each.node(1)))[0] == 0
 
-        # And credentials of its own: whom one knows, the other does not.
+        # The farms have separate credentials: neither farm knows the other's client.
         assert await refusal(farm.client_file) is None
         assert await refusal(farm.other.client_file) is None
         crossed = tmp_path / "crossed.toml"
@@ -82,12 +82,13 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         crossed.write_text(farm.client_file.read_text().replace('cluster = "farm"', 'cluster = "other"'))
         assert "refuses user client-load or its password" in str(await refusal(crossed))
 
-        # Strangers learn nothing but what they ask for: unknown names have one answer.
+        # Strangers learn nothing beyond the name in the request: unknown names have one answer.
         for port in farm.ports.values():
             assert [await ask(port, name) for name in ("third", "Farm", "others")] == [UNKNOWN] * 3
             assert [(await ask(port, name))[:12] for name in ("farm", "other")] == [b"HTTP/1.1 401"] * 2
 
-        # A reload is each one's own: the mistake of one leaves it as it was, and the other takes over its files.
+        # Each farm reloads alone: a mistake in one farm's files changes nothing there, and the other farm takes over
+        # new files.
         secrets = farm.other.node(leader) / SECRETS_FILE
         secrets.write_text(secrets.read_text().replace('[users."client-load"]', '[users."client-late"]'))
         config = farm.node(leader) / CONFIG_FILE
@@ -188,7 +189,7 @@ async def test_a_farms_master_is_a_leaf_of_the_one_above_as_the_process_itself_k
 
 
 async def values(farm: LocalFarm, server: int) -> list[str]:
-    """Return what was posted, as this server has it."""
+    """Return the posted values, as this server has them."""
     code, page = await gf_json("entries", farm.node(server), "--stale")
     assert code == 0
     return [entry["value"] for entry in page["entries"] if "value" in entry]

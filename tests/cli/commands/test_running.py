@@ -42,7 +42,7 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         code, text, _ = await gf("find", farm.client_file)
         assert code == 0
         assert f"leader   server {leader}\n" in text
-        # A file that lists a follower only: who leads is known, and what is missing to reach it is said.
+        # A file that lists a follower only: the leader is known, and the message names the missing entry.
         head, *tables = farm.client_file.read_text().split("[[servers]]")
         table = next(table for table in tables if f"id = {follower}\n" in table)
         alone = tmp_path / "client-alone.toml"
@@ -102,7 +102,7 @@ async def test_two_processes_never_run_one_node(tmp_path: Path) -> None:
 
 
 async def test_who_stood_still_does_not_take_it_for_the_leaders_silence(tmp_path: Path) -> None:
-    """Its time-outs would be many times too long for minutes, and it would refuse its vote for as long."""
+    """Otherwise the stopped server's time-outs would be many times too long for minutes, and votes would be refused."""
     with LocalFarm(tmp_path) as farm:
         for server in farm.ids:
             path = farm.node(server) / CONFIG_FILE
@@ -112,7 +112,7 @@ async def test_who_stood_still_does_not_take_it_for_the_leaders_silence(tmp_path
         stopped = next(server for server in farm.ids if server != leader)
         await until("its time-outs are short", PATIENCE, lambda: elects_within(farm, stopped, 2.0))
         farm.send_signal(stopped, signal.SIGSTOP)
-        end = time.monotonic() + 8.0  # its silence is what this is about
+        end = time.monotonic() + 8.0  # the silence of this server is the subject of the test
         await until("it stood still for eight seconds", PATIENCE, lambda: passed(end))
         farm.send_signal(stopped, signal.SIGCONT)
         commit = (await status_of(farm, leader))["log"]["commit"]

@@ -1,4 +1,4 @@
-"""`gf-i2p simulate`: what it prints, how it fails, and how a failure is run again."""
+"""`gf-i2p simulate`: the output, failures, and how a failure is run again."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`gf-i2p snapshot`: as people type it, and what hostile files get."""
+"""`gf-i2p snapshot`: as people type the command, and the answers to hostile files."""
 
 import json
 import stat

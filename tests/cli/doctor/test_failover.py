@@ -1,4 +1,4 @@
-"""What doctor says of mode `failover`: the local service, and the session by which it is served."""
+"""Findings of doctor about mode `failover`: the local service, and the session that serves the local service."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What people see of doctor's findings, and what programs read."""
+"""Findings of doctor as text for people and as JSON for programs."""
 
 from gf_i2p.cli.doctor.checks import Finding, Remedy, Verdict, fail, ok, skip, warn
 from gf_i2p.cli.doctor.findings_text import Page, as_json

@@ -1,4 +1,4 @@
-"""What `gf-i2p doctor` says of the history."""
+"""Findings of `gf-i2p doctor` about the history."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What doctor says of a node's directory."""
+"""Findings of doctor about a node's directory."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ OURS = {"configuration", "secrets", "directory", "log", "certificate", "node", "
 
 @pytest.fixture
 def node(tmp_path: Path) -> Path:
-    """One server outside I2P, the only one of its farm."""
+    """A farm of one server outside I2P."""
     make_farm(tmp_path, {1: Endpoint("127.0.0.1", 9001)}, cluster="farm", profile="lan", clients=[])
     return tmp_path / "server-1"
 

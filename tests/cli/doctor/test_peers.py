@@ -1,4 +1,4 @@
-"""What doctor says of the other servers, and of time-outs."""
+"""Findings of doctor about the other servers, and about time-outs."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which proxy is it, and is it one: by what real ones answer."""
+"""Whether a port belongs to a proxy, and to which one: by the answers of real proxies."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from tests.transport.harness import soon
 
 @asynccontextmanager
 async def answering(*answers: bytes) -> AsyncIterator[int]:
-    """A server that answers each read with the next of these, then hangs up; it gives its port."""
+    """Serve one answer for each read, then hang up; yield the server's port."""
 
     served = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""What doctor says of the keys and settings by which a node publishes."""
+"""Findings of doctor about the keys and settings by which a node publishes."""
 
 import time
 from pathlib import Path

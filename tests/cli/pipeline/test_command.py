@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline`: what every job says when it cannot do what it was asked for; no Spark is started."""
+"""`gf-i2p pipeline`: the message of every job that cannot do its work; no test starts Spark."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from gf_i2p.pipeline.session import SessionOptions, session
 
 
 class FakeSpark:
-    """Counts how often it is stopped; its JVM has died, and it fails at that, too."""
+    """Counts the calls of stop; the JVM has died, and stop fails, too."""
 
     stopped = 0
 

@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline floodfills`: what is refused before Spark is started, and what is printed."""
+"""`gf-i2p pipeline floodfills`: refusals before Spark starts, and the output."""
 
 from pathlib import Path
 

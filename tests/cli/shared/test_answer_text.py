@@ -1,4 +1,4 @@
-"""What people see in a terminal."""
+"""Text for people in a terminal."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What goes to standard error."""
+"""Lines that go to standard error."""
 
 import json
 

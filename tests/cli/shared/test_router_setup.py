@@ -1,4 +1,4 @@
-"""`init` and `run` of a node beside an I2P router: what is put together from its files, and what is wrong with them."""
+"""`init` and `run` of a node beside an I2P router: the parts made from the node's files, and mistakes in the files."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ def edit(path: Path, *changes: tuple[str, str]) -> None:
 
 
 def assemble(node: Path) -> None:
-    """Do what `run` does before it starts."""
+    """Do the steps of `run` before the start."""
     config, secrets = Config.load(node), Secrets.load(node)
     i2p_transport(node, config)
     router_bridge(config, secrets)

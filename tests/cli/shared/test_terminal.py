@@ -20,7 +20,7 @@ def test_what_surely_takes_long_is_told_at_once_and_goes(
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with Progress() as progress:
         progress("starting", at_once=True)
-        assert capsys.readouterr().err == "\r\x1b[Kstarting\r"  # what comes next stands in its place
+        assert capsys.readouterr().err == "\r\x1b[Kstarting\r"  # the next text takes the place of this one
         progress("a moment later")
     assert capsys.readouterr().err == "\r\x1b[K"
 

@@ -1,4 +1,4 @@
-"""Who can publish: accusations, and what most are configured to."""
+"""Possible publishers: accusations, and the configuration of the majority."""
 
 from random import Random
 
@@ -114,7 +114,7 @@ def test_a_date_that_is_ahead_keeps_nobody_fresh_for_longer_than_it_is_heard() -
 
 
 def test_the_one_in_office_is_judged_by_its_date_and_not_by_what_others_catch_up() -> None:
-    """Who posts first after a silence of all sees the stopwatch make up for it afterwards (seed 1662)."""
+    """After a silence of all servers the first poster sees the stopwatch make up for the silence (seed 1662)."""
     parameters = Parameters()
     poster = Poster(b"", record(1, date=NOW), index=1, heard_ms=0)
     setting = Setting.of(poster.record)

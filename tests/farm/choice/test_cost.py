@@ -1,4 +1,4 @@
-"""What an entry costs."""
+"""The cost of an entry."""
 
 import pytest
 from hypothesis import given

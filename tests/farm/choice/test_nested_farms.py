@@ -1,4 +1,4 @@
-"""Farms below farms: what lies below whom, and that no loop is listed."""
+"""Farms below farms: the leaves below each farm; a loop is never listed."""
 
 import itertools
 import random
@@ -69,7 +69,7 @@ def test_a_farm_lists_nothing_that_leads_to_itself() -> None:
     assert objection(nested(2, 3), master) is None
     assert objection(nested(2, 3, 1), None) is None, "who has no master is below nobody"
     assert objection(leaf(2), master) is None
-    # What another server knows counts, also over several steps.
+    # Another server's knowledge counts, also over several steps.
     said = {name(2): [name(3)], name(3): [master], name(4): []}
     assert leads_to(nested(2), lambda each: said.get(each, [])) == {name(3), master}
     assert leads_to(nested(9, 3), lambda each: said.get(each, [])) == {name(3), master}
@@ -90,7 +90,8 @@ def test_a_farm_leaves_out_what_leads_back_and_says_why() -> None:
     assert farm.listed == {5, 10, 11, 14}
     assert {each.hash[-1]: each.type for each in farm.state.choice.entries} == {5: 3, 10: 7, 11: 7, 14: 7}
     assert "more than 8 farms" in farm.state.choice.left_out[deep.hash]
-    # What a server learns of the farm below counts against the leaf of any; it goes out, and says why.
+    # One server's knowledge of the farm below counts against the leaf of every server: the leaf goes out, with a
+    # reason.
     farm.told[3] = {"leaves": [Leaf(name(10), up=True, type=META_TYPE, below=(MASTER.hash,)), nested(14)]}
     farm.lasts(600_000)
     assert farm.listed == {5, 11, 14}
@@ -158,7 +159,7 @@ def test_a_loop_is_found_whenever_there_is_one(farms: dict[int, list[int]]) -> N
 
 
 def _part(farms: dict[int, list[int]], top: int) -> dict[int, list[int]]:
-    """What lies below one of them."""
+    """Give the part of the farms that lies below `top`."""
     found: dict[int, list[int]] = {}
     ahead = [top]
     while ahead:

@@ -19,7 +19,7 @@ KEYS, OTHER_KEYS = object(), object()
 
 
 class Server:
-    """Server 1 in mode `failover`, the only one of its farm; the test says who is chosen, and turns the clock."""
+    """Server 1 in mode `failover`, alone in a farm; the test chooses the publisher, and turns the clock."""
 
     def __init__(self) -> None:
         self.progress = PublishProgress()

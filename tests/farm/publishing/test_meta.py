@@ -36,7 +36,7 @@ class Server:
         return Situation(self.now, self.wall_ms, self.state.choice, self.state, self.applied, **self.changes)
 
     def posts(self, published: int = 0, *, up: bool = True) -> int:
-        """Commit and apply one record of ours; return its index."""
+        """Commit and apply one of our records; return the record's index."""
         self.applied += 1
         told = record(1, leaf(1, up=up), date=self.wall_ms, mode=self.mode, published=published * 1000)
         self.state.apply(told.encode(), self.applied)

@@ -17,7 +17,7 @@ from integration.harness.processes import ProcessEndedError, Processes, cpu_seco
 
 
 class Clock:
-    """Stands for the module `time`: goes on by as much as it is told to, and by next to nothing when it is read."""
+    """Stands for the module `time`: the test moves the clock, and each look moves the clock next to nothing."""
 
     process_time = staticmethod(time.process_time)
 
@@ -30,7 +30,7 @@ class Clock:
 
 
 class Fake:
-    """A cluster of this process; its log is a counter, its answer what `answer` makes of the position."""
+    """A cluster of this process; the log is a counter, and `answer` makes the answer from the position."""
 
     def __init__(self, answer: Callable[[int], int] = lambda position: position) -> None:
         self.clock = Clock()

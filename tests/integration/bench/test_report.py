@@ -117,7 +117,7 @@ Machine: 2 cores, load 0.25 before the start, an fsync takes 0.14 ms.
 """
     text = table(full_report())
     for line in expected.splitlines():
-        # The words in their order; widths are `align`'s business and have their own test.
+        # The words in order; the widths belong to `align`, which has a separate test.
         assert line.split() in [one.split() for one in text.splitlines()]
     assert "requests of 100 entries, writers: farm 8, etcd 4" in text
     assert "MISSED" in next(line for line in text.splitlines() if "20,000" in line and "25,000" in line)

@@ -1,4 +1,4 @@
-"""Our commands in scenarios: said once more when nobody knows what came of them, and only then."""
+"""Our commands in scenarios: repeated when nobody knows the outcome of the first try, and only then."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ DEGRADED: Answer = (3, {"ok": True, "healthy": False})
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
-    """What it says, one time after the other."""
+    """The command's answers, one after the other."""
     left: list[Answer] = []
 
     async def run(_words: Sequence[str | Path], _seconds: float) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Sets that are read by hand: what our own code has built, and that a changed bit shows."""
+"""Sets that a parser by hand reads: sets of our own code, and sets with a changed bit."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Child processes, their ports, and what measurements ask the kernel about them (integration/harness/processes.py)."""
+"""Child processes, their ports, and kernel figures for measurements (integration/harness/processes.py)."""
 
 import subprocess
 import sys

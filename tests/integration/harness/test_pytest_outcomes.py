@@ -1,4 +1,4 @@
-"""What became of tests that ran in a process of their own: integration/harness/pytest_outcomes.py."""
+"""Outcomes of tests that ran in a separate process: integration/harness/pytest_outcomes.py."""
 
 import json
 import os

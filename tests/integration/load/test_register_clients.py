@@ -1,4 +1,4 @@
-"""What the check of a tortured farm notices, on made-up histories and logs."""
+"""Faults that the check of a tortured farm notices, on made-up histories and logs."""
 
 import random
 from collections.abc import Callable

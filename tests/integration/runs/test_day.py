@@ -1,4 +1,4 @@
-"""A short day: its figures, and that it notices what must not be."""
+"""A short day: the figures, and the faults that the day notices."""
 
 import json
 

@@ -113,7 +113,7 @@ def stopped_after(count: int) -> Callable[[Callable[..., object]], Callable[...,
 def test_a_start_that_was_stopped_anywhere_is_made_good_by_the_next(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At each file that is put in its place, in turn: what comes of it is one farm, and whole."""
+    """The start is stopped at each copied file in turn: the next start makes one whole farm."""
     for count in itertools.count():
         ended = False
         with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
@@ -161,7 +161,7 @@ def test_the_routers_program_names_a_routerinfo_as_i2pd_does(tmp_path: Path) -> 
 
 
 def test_a_router_that_misses_the_first_signal_begins_nevertheless(tmp_path: Path) -> None:
-    """i2pd forgets a SIGTERM that comes before its main loop: the router would never introduce itself."""
+    """i2pd forgets a SIGTERM that comes before the main loop: the router would never introduce itself."""
     program = (DOCKER / "router.sh").read_text()
     for place in ("/var/lib/router", "/var/lib/introductions"):
         (tmp_path / place.rpartition("/")[2]).mkdir()

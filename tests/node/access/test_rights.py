@@ -1,4 +1,4 @@
-"""Who may write what into the log."""
+"""Rights to write into the log, for each role."""
 
 import json
 from typing import Any

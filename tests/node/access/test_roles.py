@@ -1,4 +1,4 @@
-"""Who may send what."""
+"""Messages that each role may send."""
 
 import pytest
 

@@ -53,7 +53,7 @@ def test_no_kind_is_left_out() -> None:
 
 @pytest.mark.parametrize("role", ["client", "admin"])
 async def test_a_role_may_send_what_it_is_for_and_nothing_else(tmp_path: Path, role: str) -> None:
-    """A term far ahead, in the name of each server: what would move a leader if it came through."""
+    """A term far ahead, in the name of each server: such a message would move the leader."""
     async with NodeFarm(tmp_path) as farm:
         leader = (await farm.calm()).driver.core
         other = next(server for server in farm.endpoints if server != leader.id)
@@ -77,7 +77,7 @@ async def test_a_role_may_send_what_it_is_for_and_nothing_else(tmp_path: Path, r
 
 
 async def test_a_client_is_told_before_it_sends_what_its_role_does_not_allow(tmp_path: Path) -> None:
-    """The server would end the connection, and the client could not know what had become of it."""
+    """The server would end the connection, and the client could not know the fate of the request."""
     async with NodeFarm(tmp_path, servers=1) as farm:
         await farm.leader()
         async with farm.client() as client:

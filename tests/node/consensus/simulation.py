@@ -196,13 +196,13 @@ class Farm(Lab):
 
     @property
     def leader(self) -> int | None:
-        """Who leads, when all that run agree."""
+        """The leader, when all running servers agree."""
         running = [server.core for server in self.servers.values() if server.up]
         leaders = {core.leader for core in running}
         return next((core.id for core in running if core.is_leader and leaders == {core.id}), None)
 
     def kill(self, server_id: int) -> None:
-        """The process dies: its connections break; what the others hear of it depends on the network."""
+        """Kill the process: the connections break; the network decides when the others hear of the death."""
         self.crash(server_id)
         self.tempos[server_id] = Timeouts(self.plans[server_id], servers=len(self.servers))
         for link in [link for link in self.up_since if server_id in link]:

@@ -15,7 +15,7 @@ OUT, IN = Plan("auto", OUTSIDE), Plan("auto", INSIDE)
 
 @dataclass(frozen=True)
 class Case:
-    """A network and, in seconds, how long a farm in it is watched, and how long it settles before."""
+    """A network, the seconds for which a farm there is watched, and the seconds for settling before."""
 
     network: Network
     plan: Plan
@@ -37,7 +37,7 @@ SEEDS = pytest.mark.parametrize("seed", [1, 2])
 
 
 def settled(name: str, seed: int, **options: object) -> Farm:
-    """A farm that was started together, with its first leader, after it has settled."""
+    """A farm with the first leader, after all servers have started together and settled."""
     case = CASES[name]
     farm = Farm(case.network, case.plan, seed=seed, **options)  # type: ignore[arg-type]
     assert farm.run(120, lambda: farm.leader is not None), f"seed {seed}: no first leader"
@@ -72,7 +72,7 @@ def test_when_the_leader_dies_another_leads_in_time(name: str, watchful: bool) -
         began, known = farm.now, len(farm.campaigns)
         farm.kill(dead)
         farm.run(100, lambda known=known: len(farm.campaigns) > known)  # type: ignore[misc]
-        # What is on the way when it dies is still heard, and that it cannot be dialled takes a way there and back.
+        # Messages on the way still arrive after the death, and a failed dial takes a way there and back.
         late = 5 * (CASES[name].network.delay + CASES[name].network.jitter)
         limit = max(1.5 * t.election_min if watchful else t.election_max for t in waits)
         assert farm.now - began <= limit + late, "somebody stands in time"

@@ -96,7 +96,7 @@ class Follower:
 
 @dataclass
 class Rig:
-    """A driver for server 1, and what it has brought about."""
+    """A driver for server 1, and the driver's effects."""
 
     driver: Driver
     disk: Disk

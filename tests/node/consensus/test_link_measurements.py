@@ -1,4 +1,4 @@
-"""What is measured, and for how long it counts."""
+"""The measured values, and how long a value counts."""
 
 from math import ceil
 

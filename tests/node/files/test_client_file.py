@@ -1,4 +1,4 @@
-"""A client's file: what `init` writes, what is refused, and whom a client with it trusts."""
+"""A client's file: the text from `init`, the refusals, and the servers that the client trusts."""
 
 from pathlib import Path
 
@@ -123,7 +123,7 @@ def test_a_server_that_has_moved_is_known_by_the_fingerprint_of_its_id_and_by_no
     # An endpoint that the file lists keeps the fingerprint that it has there.
     assert ways._tls._pins[ELSEWHERE] == {PIN}
     assert ways._tls._pins[THERE] == {PIN}
-    # What is not told any more is not remembered.
+    # The client forgets a pin that no server tells any more.
     assert ways.prepare([]) == {}
     assert ELSEWHERE not in ways._tls._pins
 

@@ -1,4 +1,4 @@
-"""What the configuration says of the router and of publishing: mistakes are named, and what `init` writes is right."""
+"""The configuration of the router and of publishing: mistakes are named, and the text from `init` is right."""
 
 import re
 import stat

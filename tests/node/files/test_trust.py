@@ -1,4 +1,4 @@
-"""What a server's files must say of another one before it can be taken in."""
+"""Facts about another server that a server's files must hold before a join."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a new server and a farm are told of each other."""
+"""Facts that a new server and a farm learn of each other."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a leaf-only member and the servers of a farm are told of each other."""
+"""Facts that a leaf-only member and the servers of a farm learn of each other."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a leaf-only member posts, and when."""
+"""The posts of a leaf-only member, and their times."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -37,7 +37,7 @@ async def sees(node: Node, *members: int) -> None:
 
 
 async def joins(farm: NodeFarm, server: int) -> Node:
-    """Invite a server, let all others know it, and start it."""
+    """Invite a server, introduce the server to all others, and start the server."""
     existing = next(iter(farm.nodes))
     written = invite(farm.path(existing), farm.directory, server, Endpoint("127.0.0.1", free_ports(1)[0]))
     for number, node in farm.nodes.items():
@@ -138,7 +138,7 @@ async def test_time_outs_that_adapt_follow_the_servers_that_there_are(tmp_path: 
 async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its log says that it leaves, not that this was committed, and nobody sends to it any more."""
+    """The server's log holds the removal without the commit, and nobody sends to this server any more."""
     monkeypatch.setattr(removal_check, "LOOK_SECONDS", 0.1)
     async with NodeFarm(tmp_path) as farm:
         leader = await farm.calm()
@@ -155,7 +155,7 @@ async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out
 async def test_a_new_server_that_the_leader_does_not_reach_asks_ever_more_seldom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else it would have its place in the queue again at once, and no other change could ever begin."""
+    """Otherwise the server would be in the queue again at once, and no other change could ever begin."""
     monkeypatch.setattr(joining, "AGAIN_SECONDS", 0.2)
     async with NodeFarm(tmp_path, servers=1) as farm:
         first = await farm.leader()

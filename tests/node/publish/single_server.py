@@ -38,7 +38,7 @@ class PublishingServer:
     bridge: FakeBridge
     keys: KeysWatch
     now: float = 1000.0
-    """What the clock says."""
+    """The clock's seconds."""
     polled: int = 0
     """How often the publisher's machine was stepped."""
 
@@ -88,7 +88,7 @@ class PublishingServer:
         await becomes("heard of", lambda: any(index >= known for index, _ in self.reporter.lease._posts))
 
     async def tries(self) -> None:
-        """Step the machine, and do what it asks for, until one set is given or has failed."""
+        """Step the machine, and follow the machine's orders, until one set is given or has failed."""
         loop, machine = self.publisher._loop, self.publisher.machine
         while True:
             await loop._obey(loop._step())

@@ -1,4 +1,4 @@
-"""Sets below the first one: what a publisher gives to its router of them, in which order, and what without keys."""
+"""Sets below the first one: the sets for the router, their order, and the case without keys."""
 
 import asyncio
 from dataclasses import replace

@@ -52,7 +52,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class LocalService:
-    """What clients are led to; it runs, or does not."""
+    """The service for clients; a test starts and stops the service."""
 
     def __init__(self) -> None:
         (self.port,) = free_ports(1)
@@ -395,7 +395,7 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
         stopping = asyncio.create_task(made.farm.stop(first, resigns=True))
         await becomes("another one serves", lambda: made.serving() - {first} != set(), 40)
         assert not stopping.done(), "a client is still there"
-        # It looks every second whether it is still its turn.
+        # The first server checks every second whether it is still chosen.
         states = [ServiceState.DRAINING]
         await becomes("it drains", lambda: [each.state for each in made.hostings[first].services] == states, 40)
         made.farm.lively()

@@ -1,4 +1,4 @@
-"""What a publisher gives to its router, and when: announced first, and only while the farm wants it."""
+"""The sets that a publisher gives to the router: announced first, and only while the farm wants the publisher."""
 
 import asyncio
 import time
@@ -239,7 +239,7 @@ async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pyt
 async def test_the_lease_is_renewed_by_what_the_log_has_shown_us_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a pause we may post before we know what the others have done meanwhile."""
+    """After a pause a server may post before the server has read the others' newer posts."""
     async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         page = made.driver.core.log.slice

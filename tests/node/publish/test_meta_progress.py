@@ -51,7 +51,7 @@ async def test_a_set_is_announced_attempted_and_sent_and_the_record_says_so(
 
 
 async def finds(made: PublishingServer, published: int | None, *, seconds: float | None, later_ms: int = 1) -> None:
-    """Have server 2 say what it found, so much later than the set was sent."""
+    """Have server 2 say which set was found, so much later than the set was sent."""
     current = made.reporter.progress.current
     assert current is not None
     sensing = MetaSensing(published, None if seconds is None else int(seconds * 1000), current.sent_ms + later_ms)
@@ -128,7 +128,7 @@ async def test_a_dry_run_tells_the_router_nothing_and_the_farm_neither(
 async def test_who_stood_still_sends_nothing_before_it_has_committed_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its announcement was committed, and the answer waited for it while it slept: another one may publish now."""
+    """The announcement was committed, and the answer waited during the sleep: another server may publish now."""
     async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         assert made.bridge.holds is not None

@@ -1,4 +1,4 @@
-"""A node's key file: what may stand in it, what it is good for, and until when."""
+"""A node's key file: the contents, the uses of the keys, and until when the keys are valid."""
 
 from pathlib import Path
 from typing import Final

@@ -43,7 +43,7 @@ async def snapshot(node: Node) -> SavedSnapshot:
 
 
 async def saved_farm(farm: NodeFarm) -> SavedSnapshot:
-    """Post what is in the snapshot, take it, and post what is not."""
+    """Post values, take a snapshot, and post values that are not in the snapshot."""
     leader = await farm.calm()
     index = await leader.driver.post([record(1, leaf(1)).encode(), b"before"], seconds=10)
     await leader.farm_tasks.view.reaches(index)
@@ -148,7 +148,7 @@ async def test_the_farm_goes_on_and_the_old_one_stays_outside(tmp_path: Path) ->
         assert not set(ids(new)) & {2, 3}
         await farm.stop(2)
         await farm.stop(3)
-        for server in (2, 3):  # they begin anew, under the ids that they had
+        for server in (2, 3):  # the two servers begin anew, under the old ids
             farm.path(server).rename(tmp_path / f"old-{server}")
             node = await joins(farm, server)
             await sees(node, *range(1, server + 1))

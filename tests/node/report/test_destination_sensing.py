@@ -1,4 +1,4 @@
-"""Trying the farm's destinations through the network: one at a time, in turn, and what came of it."""
+"""Trying the farm's destinations through the network: one at a time, in turn, and the outcomes."""
 
 import time
 from dataclasses import replace

@@ -134,7 +134,7 @@ async def test_a_farm_that_publishes_leaves_is_a_leaf_that_is_up() -> None:
     found, trouble = await told(FakeFarm({1: publishing(leaf(5)), 2: record(2, below)}))
     assert found == replace(expected, below=tuple(sorted((OTHER.hash, THIRD.hash))), depth=3)
     assert trouble is None
-    # Where it is served as an ordinary destination, its entry is an ordinary one.
+    # Where the farm below is served as an ordinary destination, the entry is an ordinary one.
     assert await told(FakeFarm({1: publishing(mode="failover")})) == (Leaf(MASTER.hash, up=True), None)
 
 

@@ -1,4 +1,4 @@
-"""What a node tells the farm about itself, whatever its router does."""
+"""A node's records about the node itself, whatever the router does."""
 
 import asyncio
 import time
@@ -71,7 +71,7 @@ async def test_who_cannot_say_how_the_leaf_does_lists_none_but_its_router_is_up(
 
 
 async def test_a_question_that_hangs_keeps_no_record_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """i2pd takes half a minute for a leaf that it does not find; by then the others would take us for dead."""
+    """i2pd takes half a minute for a leaf that nobody finds; by then the others would take the node for dead."""
     async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
         before = await made.reported("a leaf", lambda record: record.leaves != ())
         answer = made.bridge.hang("leaf")
@@ -285,7 +285,7 @@ async def test_a_change_that_the_log_did_not_take_is_told_again_soon(
 
 
 async def test_what_is_posted_renews_from_when_it_was_posted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to a record may wait for us while this process stands still, for as long as it likes."""
+    """The answer to a record may wait for any time while this process stands still."""
     async with publishing_server(tmp_path, monkeypatch, publishes=False, reports=False) as made:
         real, posted_at = made.driver.post, made.now
 

@@ -1,4 +1,4 @@
-"""What a node tells of administration: what was said, and what it leads to."""
+"""A node's account of administration: the entries, and their effects."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What tests of replays need: lives of farms, and their logs as a history has them."""
+"""Parts for tests of replays: lives of farms, and their logs as a history has them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ def row(index: int, value: bytes | Members, *, term: int = 1) -> Row:
 
 
 class Life:
-    """Hours of a farm, from a seed: its log, and what its servers chose at each index, also those that restarted."""
+    """Hours of a farm, from a seed: the log, and the choices of all servers at each index, also after restarts."""
 
     def __init__(self, seed: int) -> None:
         self.chosen: dict[int, Said] = {}
@@ -79,7 +79,7 @@ class Life:
 
 
 def replayed(farm: str, rows: Sequence[Row]) -> dict[int, Said]:
-    """Give what a replay says at each index that it takes in."""
+    """Give a replay's words at each index that the replay takes in."""
     replay, said, found = Replay(farm), NOTHING, {}
     for each in rows:
         before = replay.entries

@@ -1,4 +1,4 @@
-"""Backtests of small lakes by Spark: what the tables hold is what the same rows give without Spark."""
+"""Backtests of small lakes by Spark: the tables hold the same results as a run without Spark."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""What is recommended: the cheapest of the sets that none beats, if it is worth it; and how it is written."""
+"""The recommendation: the cheapest of the unbeaten sets, if the set is worth a change; and the written form."""
 
 import dataclasses
 import tomllib
@@ -104,7 +104,7 @@ def test_a_fragment_is_for_its_own_farm(tmp_path: Path) -> None:
     assert read_parameters(file, "web") == {"leafDownMs": 0}
     with pytest.raises(UsageError, match="is for the farm 'web', and not for 'wub'"):
         read_parameters(file, "wub")
-    file.write_text("[farm.parameters]\nleafDownMs = 0\n")  # by hand: it is for whom it is given to
+    file.write_text("[farm.parameters]\nleafDownMs = 0\n")  # by hand: the fragment is for any farm
     assert read_parameters(file, "wub") == {"leafDownMs": 0}
 
 

@@ -33,7 +33,7 @@ from tests.pipeline.backtest.replays import Life, Said, of_choice, replayed, row
 SEEDS = range(1, 13)
 QUICK = {"freshMs": 35_000, "leafUpMs": 0, "leafDownMs": 0, "republishMinMs": 60_000}
 SECONDS = 60
-"""What a farm takes on a slow machine, at most."""
+"""Most seconds that a farm takes on a slow machine."""
 
 
 # Equality ------------------------------------------------------------------------------------------------------------
@@ -51,7 +51,7 @@ def test_a_replay_decides_at_every_index_what_the_simulated_farm_did(seed: int) 
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_a_farm_with_other_parameters_is_one_that_was_told_so(seed: int) -> None:
-    """What a set fixes counts from the first entry on, and whatever administrators say of it later."""
+    """A fixed value of a set counts from the first entry on, whatever administrators say later."""
     rng = random.Random(seed)
     fixed = {"freshMs": rng.choice([35_000, 60_000, 300_000]), "margin": rng.choice([0, 200]), "leafDownMs": 0}
     life = Life(seed)
@@ -85,7 +85,7 @@ def test_a_set_keeps_what_administrators_say_of_the_rest() -> None:
 
 
 class Live:
-    """Hears what each node of a farm chooses at each index that it applies."""
+    """Hears the choice of each node of a farm at each applied index."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.chosen: dict[int, set[Said]] = {}
@@ -102,7 +102,7 @@ class Live:
         monkeypatch.setattr(view, "take_in", heard)
 
     def rows(self, *histories: Path) -> list[Row]:
-        """Give the log as it was exported, of all that have a part of it; the highest term of an index first."""
+        """Give the log as all histories together have exported the log; the highest term of an index first."""
         found = {
             (index, term): Row(index, term, 0, "servers", None, servers)
             for index, (term, servers) in self.configurations.items()
@@ -116,7 +116,7 @@ class Live:
 
 
 async def _elects_again(farm: NodeFarm) -> None:
-    """Have a calm farm notice soon, as it did before, that its leader is gone."""
+    """Have a calm farm notice soon again that the leader is gone."""
     cores = [node.driver.core for node in farm.nodes.values()]
     for node in farm.nodes.values():
         node.driver.core.timing = node.driver.timeouts.timing

@@ -27,7 +27,7 @@ class Log:
         self.rows.append(row(len(self.rows) + 1, value))
 
     def rounds(self, count: int, *, silent: tuple[int, ...] = (), **changes: dict[str, Any]) -> None:
-        """`changes`: what is different with a server, `s1=dict(up=False)`; or with its leaves."""
+        """`changes`: differences of a server, `s1=dict(up=False)`, or of a server's leaves."""
         for _ in range(count):
             self.now += STEP
             for place, server in enumerate(self.servers):

@@ -63,7 +63,7 @@ def test_of_thousands_by_chance() -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    near = chance.randbytes(6)  # some who have made themselves neighbours
+    near = chance.randbytes(6)  # some floodfills that have made themselves neighbours
     floodfills = [chance.randbytes(32) for _ in range(2000)] + [near + chance.randbytes(26) for _ in range(300)]
     keys = [chance.randbytes(32) for _ in range(40)] + [near + chance.randbytes(26), floodfills[0], bytes(32)]
     check(floodfills, keys, 8)

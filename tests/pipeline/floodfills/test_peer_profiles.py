@@ -1,4 +1,4 @@
-"""Profiles, as the sources of i2pd and Java I2P write them."""
+"""Profiles in the form of the sources of i2pd and Java I2P."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""Hours of destinations: what a server's record says of one stands until its next record."""
+"""Hours of destinations: a server's record about a destination stands until the server's next record."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_a_destination_is_up_while_its_server_says_so(spark: SparkSession) -> No
     one, two = hours[1, 0], hours[2, 0]
     assert (one["records"], one["watched_ms"], one["flaps"]) == (4, HOUR, 2)
     assert one["availability"] == (120_000 + FRESH) / HOUR
-    # The second was new after a minute, and the record that does not name it takes it away.
+    # The second destination was new after a minute, and a later record without this destination ends the time.
     assert (two["records"], two["watched_ms"], two["flaps"]) == (2, HOUR - 60_000, 0)
     assert two["availability"] == 120_000 / (HOUR - 60_000)
     assert (one["day"], one["server"], one["farm"]) == ("2026-09-21", 1, "farm")

@@ -1,4 +1,4 @@
-"""The job `health`: what it writes, a rerun, some days, and what the command shows."""
+"""The job `health`: the written tables, a rerun, some days, and the output of the command."""
 
 import argparse
 import json

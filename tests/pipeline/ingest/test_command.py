@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline ingest`: its arguments, and what it prints."""
+"""`gf-i2p pipeline ingest`: the arguments, and the output."""
 
 import json
 from contextlib import nullcontext

@@ -43,7 +43,7 @@ def files(root: Path) -> list[Path]:
 
 
 def rows(root: Path) -> list[dict[str, Any]]:
-    """What anybody reads there."""
+    """Give the rows that any reader finds there."""
     partitioning = pads.partitioning(pa.schema({"farm": pa.string(), "day": pa.string()}), flavor="hive")
     found: list[dict[str, Any]] = (
         pads.dataset(root / "entries", format="parquet", partitioning=partitioning).to_table().to_pylist()

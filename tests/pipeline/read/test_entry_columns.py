@@ -112,7 +112,7 @@ def test_a_clock_that_is_centuries_ahead_is_not_believed_by_itself() -> None:
         entry(compact(text(date=LATEST_MS - 1)), 2, received_ms=LATEST_MS),
     )
     assert [row["misfit"] for row in found] == [None, "the exporter's clock said that it was after 2199"]
-    assert spans_around([found[0]["day"]])  # what is believed has days beside it
+    assert spans_around([found[0]["day"]])  # a believed record has days around
 
 
 def test_what_a_checksum_vouched_for_and_is_no_json() -> None:

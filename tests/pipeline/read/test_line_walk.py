@@ -1,4 +1,4 @@
-"""What each line of a file is; and one that is wrong spoils no other."""
+"""The kind of each line of a file; a wrong line spoils no other line."""
 
 import pytest
 
@@ -177,7 +177,7 @@ def test_where_a_checksum_vouches_for_it_records_are_not_read() -> None:
 
 
 def test_how_deep_a_record_may_be_does_not_depend_on_who_asks() -> None:
-    """Who surveys is called from elsewhere than who takes; they must not differ, or nothing could ever be taken."""
+    """Survey and taking call from different depths; the two must not differ, or nothing could ever be taken."""
 
     def from_below(levels: int, data: bytes) -> list[Found]:
         return from_below(levels - 1, data) if levels else walk(data)[0]

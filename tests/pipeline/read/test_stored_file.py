@@ -1,4 +1,4 @@
-"""Files are read to where they are damaged, in pieces of whatever size, and what is too long is not kept."""
+"""Files are read up to the damage, in pieces of any size, and too long lines are not kept."""
 
 import gzip
 import hashlib

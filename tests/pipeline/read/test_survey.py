@@ -1,4 +1,4 @@
-"""What a survey says of files, and what is taken of them afterwards."""
+"""A survey's account of files, and the lines that are taken afterwards."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ from tests.pipeline.made_up_exports import at, content, lines, packed, plain, st
 
 
 def look(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    """The file, its runs, its bad lines."""
+    """Give a survey: the file, the file's runs, the bad lines."""
     rows = [*survey(str(path), 1, 2)]
     parts = {part: [row for row in rows if row["part"] == part] for part in ("file", "run", "bad")}
     pa.RecordBatch.from_pylist(rows, next(surveyed(iter([]))).schema)

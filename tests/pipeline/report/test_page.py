@@ -1,4 +1,4 @@
-"""The page: nothing from outside, nothing that breaks out of it, every part there, figures as people read them."""
+"""The page: nothing from outside, nothing that breaks the markup, every part there, figures as people read them."""
 
 import itertools
 import re
@@ -209,7 +209,7 @@ def test_an_empty_lake_is_a_page_too() -> None:
     )
 
 
-# What it is made of --------------------------------------------------------------------------------------------------
+# Building blocks -----------------------------------------------------------------------------------------------------
 
 
 @given(st.text(max_size=50))
@@ -230,7 +230,7 @@ turns = st.lists(st.builds(Turn, st.integers(-100, 1100), st.none() | st.integer
 
 @given(turns)
 def test_spans_cover_the_time_once(found: list[Turn]) -> None:
-    """They go on from each other, from the first turn to the end, and say who it was at any moment."""
+    """The spans follow each other from the first turn to the end, and name the publisher at any moment."""
     period = Period(0, 1000)
     found = sorted(found, key=lambda turn: turn.at_ms)
     made = spans(found, period)

@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline stream`: its arguments, what it prints, its file of alerts, and signals."""
+"""`gf-i2p pipeline stream`: the arguments, the output, the file of alerts, and signals."""
 
 import json
 import os

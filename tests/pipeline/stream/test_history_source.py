@@ -1,4 +1,4 @@
-"""The stream's source, asked as Spark asks it: what it finds of files that grow, turn, are packed, are cut and go."""
+"""The stream's source, called in Spark's way, on files that grow, turn, are packed, are cut and go."""
 
 import json
 import random
@@ -379,7 +379,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def arrive(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a worker makes of rows."""
+    """Give the rows as a worker makes them."""
     batches = arrived(schema.text(), iter([pa.RecordBatch.from_pylist(rows, LINES)]))
     return [row for batch in batches for row in batch.to_pylist()]
 

@@ -46,7 +46,7 @@ def indexes(spark: SparkSession, lake: Lake) -> list[int]:
 
 
 def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: Path) -> None:
-    """All along the entries are those that `ingest` finds in the same files, and health is what it makes of them."""
+    """At all times the entries are those that `ingest` finds in the same files, and health follows from the entries."""
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
     path = plain(exports / "one", content(lines(range(1, 41))))
     plain(exports / "two" / "deeper", content(lines(range(11, 31), delay=900), first=11, server=2), first=11)

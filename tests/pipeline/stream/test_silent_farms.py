@@ -39,7 +39,7 @@ class Watch:
             self.texts.append(event.text)
 
     def once(self, now_ms: int) -> list[tuple[str, str]]:
-        """Take what is there; give what was told."""
+        """Take all that is there; give the new alerts."""
         self.now_ms, before = now_ms, len(self.told)
         options = StreamOptions(once=True)
         stream(self.spark, self.lake, [str(self.exports)], options, on_event=self.hear, clock_ms=lambda: self.now_ms)
@@ -134,7 +134,7 @@ def test_who_is_behind_is_not_silent(watch: Watch) -> None:
 
 
 def test_clocks_that_are_ahead_do_not_hide_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Neither of records in the lake nor of those that come: they are heard when they are."""
+    """Neither clocks in the lake's records nor clocks in new records: a record is heard when the record comes."""
     lake, now = Lake(str(tmp_path)), at(10)
     day = 24 * 3_600_000
     rows = [

@@ -1,4 +1,4 @@
-"""The simulated disk: what it keeps, and what it loses."""
+"""The simulated disk: kept writes and lost writes."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def test_a_damaged_snapshot_is_noticed(store: Store) -> None:
 
 @dataclass
 class Rig:
-    """A disk that takes a second for each sync, and what it says."""
+    """A disk that takes a second for each sync, and the disk's reports."""
 
     store: Store
     events: Events = field(default_factory=Events)

@@ -1,4 +1,4 @@
-"""Every invariant notices what a hand has made to violate it, and is silent when all is well."""
+"""Every invariant notices a violation made by hand, and is silent when all is well."""
 
 from collections.abc import Callable
 from contextlib import closing

@@ -98,7 +98,7 @@ def test_each_rule_says_what_it_is() -> None:
 
 
 def test_the_ledger_and_the_state_read_the_same() -> None:
-    """What is reckoned a second time, and simply, agrees where the two say the same thing."""
+    """A second and simple calculation agrees with the state where both say the same thing."""
     ledger, state = Ledger(), FarmState(CLUSTER)
     posters = {each: SimulatedReporter(each, [LeafTruth(bytes([each]) * 32)]) for each in (1, 2, 3)}
     log: list[bytes | tuple[int, ...]] = [(1, 2, 3)]

@@ -1,4 +1,4 @@
-"""A client of an administrator: changes of the servers reach the leader, and everybody is asked what is in its log."""
+"""A client of an administrator: changes of the servers reach the leader, and every server is asked about the log."""
 
 import contextlib
 from dataclasses import dataclass, field

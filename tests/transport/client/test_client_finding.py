@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 
 @dataclass
 class Teller(Member):
-    """A server that also tells who belongs to the farm, when it knows."""
+    """A server that also tells the members of the farm, when the server knows them."""
 
     told: Configuration | None = None
     asked_for_it: int = 0
@@ -179,7 +179,7 @@ async def test_a_leader_that_joins_later_is_asked_for_when_it_is_named(node: Ide
 
 
 async def test_a_server_that_is_out_of_the_farm_still_leads_to_it(node: Identity) -> None:
-    # It knows no leader any more, and says who belongs to the farm: others.
+    # Server 1 knows no leader any more, and names other members of the farm.
     async with telling(node, 1, 2, 3) as farm:
         farm.tell(farm.configuration(2, 3))
         farm.elect(3)
@@ -210,7 +210,7 @@ async def test_a_server_that_cannot_be_trusted_is_named_and_not_dialled(node: Id
             ):
                 await soon(client.post([b"a"]))
             assert farm.farms[2].server.counters.accepted == 0
-            # As soon as it can be, it is.
+            # As soon as server 2 can be trusted, the client dials server 2.
             farm.distrusted = {}
             await soon(client.post([b"a"]))
         assert farm.members[2].log == [b"a"]

@@ -24,7 +24,7 @@ CLIENT = "client-a"
 
 @dataclass
 class Member:
-    """A server of a pretended farm: it answers as if it knew that `leader` leads."""
+    """A server of a pretended farm: the server answers as if `leader` led."""
 
     id: int
     leader: int = NOBODY
@@ -159,7 +159,7 @@ async def test_a_leader_that_is_down_is_waited_for_with_the_others(node: Identit
         farm.elect(3)  # as the others still believe
         posting = asyncio.ensure_future(farm.client.post([b"a"]))
         await until(lambda: farm.members[1].asked >= 10)
-        # At first it goes where it is told; when that has failed, there is a pause before every try.
+        # At first the client follows the redirect; after a failure of the redirect, there is a pause before every try.
         assert farm.members[1].asked + farm.members[2].asked <= Pauses.taken + 3
         farm.elect(2)
         assert await soon(posting) == 1
@@ -213,7 +213,7 @@ async def test_a_connection_that_ends_leaves_the_outcome_unknown(node: Identity)
         farm.members[1].drops = True
         with pytest.raises(OutcomeUnknownError, match=r"Server 1 got the values, but .*: they may be committed or not"):
             await soon(farm.client.post([b"a"]))
-        assert farm.members[1].asked == 1  # it is not for us to try again
+        assert farm.members[1].asked == 1  # the client must not try again
         farm.members[1].drops = False
         assert await soon(farm.client.post([b"a"])) == 1
 
@@ -268,7 +268,7 @@ async def test_a_server_that_says_nothing_at_all_does_not_hold_up_the_first_post
         monkeypatch.setattr(farm.client._transport, "dial", stuck)
         assert await soon(farm.client.post([b"a"])) == 1
         assert dialled[0] == farm.farms[1].endpoint.port
-        # It remembers who has answered.
+        # The client remembers the server that has answered.
         monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
         assert await soon(farm.client.post([b"b"])) == 2
 

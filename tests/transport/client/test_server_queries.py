@@ -1,4 +1,4 @@
-"""Asking for the Configuration over real connections: who is told, who is not, and what becomes of it."""
+"""Asking for the Configuration over real connections: the users that are told, the refusals, and the effects."""
 
 import asyncio
 import contextlib
@@ -382,7 +382,7 @@ async def test_the_search_ends_with_its_time_and_can_be_given_up(node: Identity)
 
 
 async def test_who_is_refused_hears_so_though_another_has_answered_the_challenge(node: Identity) -> None:
-    """A link and a question share their credentials: which of them answers a challenge first is chance."""
+    """A link and a question share their credentials: chance decides which of the two answers a challenge first."""
 
     class Shared(Credentials):
         def challenged(self, header_values: Sequence[str], now: float) -> bool:

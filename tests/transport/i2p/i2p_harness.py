@@ -1,4 +1,4 @@
-"""What the tests of I2P share: a router's proxies, the streams that they open, and what brings these to a listener."""
+"""Shared parts of the tests of I2P: a router's proxies, the streams of the proxies, and the way to a listener."""
 
 import asyncio
 import contextlib
@@ -42,7 +42,7 @@ PLACE = Endpoint("ukeu3k5oycgaauneqgtnvselmt4yemvoilkln7jpvamvfx7dnkdq.b32.i2p",
 
 @contextlib.asynccontextmanager
 async def listening(behaviour: Behaviour, sock: socket.socket | None = None) -> AsyncIterator[int]:
-    """A server on loopback that does what `behaviour` says to each connection, and then hangs up; its port."""
+    """Run a server on loopback that treats each connection by `behaviour`, and then hangs up; yield the port."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -86,7 +86,7 @@ Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass
 class Router:
-    """Knows some destinations; its proxies do what those of i2pd 2.45.1 did when they were watched."""
+    """Knows some destinations; the proxies repeat the observed answers of i2pd 2.45.1."""
 
     destinations: dict[str, int] = field(default_factory=dict)
     """Names, and the ports that their streams are brought to."""
@@ -95,7 +95,7 @@ class Router:
     passed_on: list[bytes] = field(default_factory=list)
     """Heads of requests as they went on to the peer."""
     answered: list[bytes] = field(default_factory=list)
-    """Heads of answers as they went on to who had asked."""
+    """Heads of answers, as the client got them."""
     names_peers: bool = True
 
     def proxy(self, way: Way) -> Behaviour:
@@ -188,11 +188,11 @@ def socks_request(name: bytes, port: int) -> bytes:
 
 
 class OutOfOrderError(Exception):
-    """What a router can do to us."""
+    """A failure that a router can cause."""
 
 
 class Inbound:
-    """Brings what the test brings, and says what the test has it say, when it may."""
+    """A session that brings streams; the test sets the answers, the errors and the times."""
 
     failure: type[Exception] = OutOfOrderError
 
@@ -201,7 +201,7 @@ class Inbound:
         self.opened: list[tuple[str, int]] = []
         """Where each session was to bring its streams."""
         self.looks = 0
-        """How often it was asked whether we are published."""
+        """Number of questions whether we are published."""
         self.is_open = False
         self.doing: set[str] = set()
         """The calls that are under way."""

@@ -27,7 +27,7 @@ class Stranger(asyncio.Protocol):
 
 
 class Kept:
-    """A listener that is kept, and what it says."""
+    """A listener with a keeper, and the keeper's log lines."""
 
     def __init__(self, listener: I2pListener, lines: list[Any]) -> None:
         self.listener = listener
@@ -254,7 +254,7 @@ async def test_a_look_that_takes_longer_than_our_patience_is_not_the_last() -> N
 
 
 async def test_what_was_found_once_is_looked_for_again_until_a_stream_comes() -> None:
-    # It may have been left from a session before, for as long as its leases live.
+    # The lease set may be a leftover from an earlier session, for as long as the leases live.
     inbound = Inbound()
     async with kept(inbound, patience=0.002) as it:
         await until(lambda: inbound.looks >= 3)

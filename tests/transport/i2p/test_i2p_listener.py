@@ -1,4 +1,4 @@
-"""Streams that the router brings: whom each is from, and what becomes of those that do not say."""
+"""Streams that the router brings: the peer of each stream, and the fate of streams without a name."""
 
 import asyncio
 import base64
@@ -27,7 +27,7 @@ LINE = PEER.base64.encode() + b"\n"
 
 
 class Visitor(asyncio.Protocol):
-    """What the listener makes for each stream."""
+    """The protocol that the listener makes for each stream."""
 
     def __init__(self, admission: Admission) -> None:
         self.admission = admission
@@ -123,7 +123,7 @@ async def test_the_protocol_is_there_before_the_peer_says_anything() -> None:
 
 
 class FakeTransport(asyncio.Transport):
-    """A transport that shows what is done with it."""
+    """A transport that shows the calls on the transport."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 7)})
@@ -224,7 +224,7 @@ async def test_a_peer_may_have_keys_that_we_could_not_use(data: bytes) -> None:
     gate.close()
 
 
-# --- Streams that do not say whom they are from -----------------------------------------------------------
+# --- Streams that do not name the peer --------------------------------------------------------------------
 
 RUBBISH = {
     "HTTP": b"GET / HTTP/1.1\r\n",
@@ -322,7 +322,7 @@ async def test_those_that_are_not_named_yet_push_out_their_like_only() -> None:
         assert await ends(unnamed[0]) == b""
         assert there.gate.counters.refused == {Refusal.SOURCE: 1}
         assert not named.at_eof()
-        # Who says a name at once is through, however many are silent.
+        # A stream with a name is through at once, however many streams are silent.
         for number in range(2, 12):
             await there.named(number)
         assert there.gate.counters.refused == {Refusal.SOURCE: 2}

@@ -95,7 +95,7 @@ async def test_requests_go_there_and_answers_come_back(way: Way, names_peers: bo
         assert [await soon(answer) for answer in answers] == [response(request(index=index)) for index in range(50)]
         session = farm.asked[0][0]
         assert session.user == USER
-        # SAM's first line says whom it comes from; a server tunnel of the router's cannot.
+        # SAM's first line names the peer of a stream; a server tunnel of the router's cannot.
         assert session.remote == PEER.b32 if names_peers else session.remote.startswith("127.0.0.1:")
         assert len(router.asked) == 2, "the challenge, and the connection"
 
@@ -113,7 +113,7 @@ async def test_the_proxy_of_a_get_sees_the_whole_address_and_the_peer_the_path()
     assert [head.split(b"\r\n", 1)[0] for head in router.passed_on] == [
         b"GET /GarlicFarm/farm/1/websocket HTTP/1.1"
     ] * 2
-    # What i2pd does to the answer is no hindrance, and was done here.
+    # The changes of i2pd to the answer are harmless, and happened here.
     assert b"Connection: Upgrade\r\r\n" in router.answered[1]
     assert b"Proxy-Connection: close\r\n" in router.answered[1]
 
@@ -143,7 +143,7 @@ async def test_a_socks_proxy_is_given_the_name() -> None:
 
 @every_way
 async def test_a_name_in_capitals_reaches_the_proxy_in_small_letters(way: Way) -> None:
-    # i2pd takes NAME.I2P for a name outside I2P, and hands it to its outproxy.
+    # i2pd takes NAME.I2P for a name outside I2P, and hands the name to the outproxy.
     router = Router()
     endpoint = Endpoint(PLACE.host.replace(".b32.i2p", ".B32.I2p").replace("u", "U"), PLACE.port)
     async with serving_inside(router, echo) as farm, listening(router.proxy(way)) as port:
@@ -397,7 +397,7 @@ def test_a_proxy_has_an_address_and_no_name(host: str) -> None:
 
 
 class Carrier:
-    """A transport that notes what it is asked for."""
+    """A transport that notes each dial."""
 
     def __init__(self, name: str) -> None:
         self.name = name

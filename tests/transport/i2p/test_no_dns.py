@@ -39,7 +39,7 @@ def is_address(host: object) -> bool:
 
 @pytest_asyncio.fixture
 async def looked_up(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]:
-    """What this process has looked up, apart from addresses. Nothing is found."""
+    """Names that this process has looked up, apart from addresses. Nothing is found."""
     found: list[str] = []
     loop = asyncio.get_running_loop()
 

@@ -25,11 +25,11 @@ OUTSIDE = Endpoint("192.0.2.1", 80)
 
 
 class NoStreamError(Exception):
-    """What these sessions raise."""
+    """The error of these sessions."""
 
 
 class Proxy:
-    """In place of the proxy's transport: notes what it is asked for, and reaches nobody."""
+    """In place of the proxy's transport: notes each dial, and reaches nobody."""
 
     def __init__(self) -> None:
         self.dialled: list[Endpoint] = []

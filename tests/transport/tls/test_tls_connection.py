@@ -26,7 +26,7 @@ RECORD_BYTES = 16_384
 
 @dataclass(eq=False)
 class End(asyncio.Protocol):
-    """One end of a connection, with what has happened to it."""
+    """One end of a connection, with the events at that end."""
 
     admission: Admission | None = None
     received: bytearray = field(default_factory=bytearray)

@@ -77,7 +77,7 @@ async def site(identity: Identity, gate: Gate | None = None) -> AsyncIterator[Si
 
 @contextlib.asynccontextmanager
 async def foreign_site(context: ssl.SSLContext) -> AsyncIterator[tuple[Endpoint, bytearray]]:
-    """A TLS server that is not ours, and what it receives."""
+    """A TLS server of another program, and the received bytes."""
     received = bytearray()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,7 +108,7 @@ async def dial(endpoint: Endpoint, deadline: float = PATIENCE, **settings: Any) 
     return talker
 
 
-# --- Whom we talk to --------------------------------------------------------------------------------------
+# --- The peers that we talk to ----------------------------------------------------------------------------
 
 
 async def test_a_pinned_peer_is_reached(node: Identity, identities: dict[str, Identity]) -> None:
@@ -121,7 +121,7 @@ async def test_a_pinned_peer_is_reached(node: Identity, identities: dict[str, Id
 async def test_a_peer_with_another_certificate_gets_nothing_of_ours(
     node: Identity, identities: dict[str, Identity]
 ) -> None:
-    # With TLS that is not ours at the other end, which would show what it got.
+    # With another program's TLS at the other end, which would show the received bytes.
     async with foreign_site(server_context(node)) as (endpoint, received):
         expected = identities["other"].fingerprint
         with pytest.raises(PeerRefusedError, match=f"{node.fingerprint}, not {expected}. Nothing was sent"):
@@ -376,7 +376,7 @@ async def test_an_address_that_this_machine_lacks_is_left_out(
     node: Identity, monkeypatch: pytest.MonkeyPatch, second: str, problem: str | None
 ) -> None:
     async def resolved(*_: object, **__: object) -> list[Any]:
-        # As "localhost" is on a machine whose /etc/hosts knows IPv6 and whose kernel does not.
+        # As "localhost" is on a machine whose /etc/hosts has IPv6 and whose kernel has not.
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("203.0.113.7", second)]
 
     monkeypatch.setattr(tcp_sockets.asyncio, "get_running_loop", lambda: SimpleNamespace(getaddrinfo=resolved))  # type: ignore[attr-defined]
