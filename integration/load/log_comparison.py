@@ -63,9 +63,9 @@ def read_log(node: Path, server: int, cluster: str = "farm") -> dict[int, tuple[
 
 
 def compare_logs(logs: Mapping[int, Mapping[int, tuple[int, int, bytes]]], until: int | None = None) -> list[str]:
-    """Return the differences between logs. All logs must have the same entries and the same last index.
+    """Return the differences between logs: other entries at a common index, or another last index.
 
-    `until`: the index up to which all logs were equal before the servers stopped. Only some logs may have later entries.
+    `until`: the index up to which all logs were equal before the stop. Only some logs may have later entries.
     """
     wrong = []
     for (one, ours), (other, theirs) in pairwise(logs.items()):
