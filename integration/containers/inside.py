@@ -31,7 +31,7 @@ class Child:
     """A command that runs while this process waits; other processes that end meanwhile are orphans to reap."""
 
     def __init__(self, lifeline: int) -> None:
-        """End the command at SIGTERM or SIGHUP, or when the lifeline is cut; a build at SIGINT, too."""
+        """Set up the end: SIGTERM, SIGHUP and a cut lifeline end the command. SIGINT ends only a build."""
         self._process: subprocess.Popen[bytes] | None = None
         self._told = threading.Event()
         for number in SIGNALS:

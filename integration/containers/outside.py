@@ -1,4 +1,4 @@
-"""The run with Docker, whose engine is this machine's: builds, and runs the tests so that they remove their containers.
+"""The run with this machine's Docker engine: builds the images, and runs the tests, which remove all containers.
 
 For podman `inside.py` does this. Docker's containers do not end with this process, so the tests are told to finish.
 """

@@ -22,7 +22,7 @@ _SERVICE_LABEL: Final = "com.docker.compose.service"
 PODMAN_BUILD: Final = ("--network=host", "--format=docker")
 """Podman's build options: this machine's network, and a format with health checks, which podman's own lacks."""
 HELPER_IMAGE: Final = "gf-i2p-testnet"
-"""An image with Python that is there whenever a farm runs."""
+"""An image with Python. The image is present whenever a farm runs."""
 _SET_LINKS: Final = """
 import fcntl, socket, struct, sys
 request, up = struct.Struct("16sH22x"), 1  # ifreq and IFF_UP, netdevice(7)

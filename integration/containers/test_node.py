@@ -14,7 +14,7 @@ from integration.containers.project import Project, wait_for
 USER = "10001:10001"
 NODE = "node"
 BESIDE = "router-0"
-"""A router whose interfaces are on its own loopback: no other host reaches them."""
+"""A router with interfaces on loopback: no other host reaches these interfaces."""
 SECONDS = 600.0
 
 

@@ -11,17 +11,17 @@ from gf_i2p.cli.shared.errors import Exit
 from integration.harness.local_farm import PROGRAM
 
 COMMAND_SECONDS: Final = 240.0
-"""A command through I2P may take two minutes by itself."""
+"""A single command through I2P may take two minutes."""
 ATTEMPTS: Final = 3
 
 
 async def command(
     *words: str | Path, may_be: Sequence[Exit] = (Exit.OK,), seconds: float = COMMAND_SECONDS
 ) -> dict[str, Any]:
-    """Run a command that must succeed, or end with an allowed exit code; return its JSON. Raises `AssertionError`.
+    """Run a command that must succeed, or end with an allowed exit code; return the JSON. Raises `AssertionError`.
 
-    The command runs again when its outcome is unknown, for its answer got lost, or when the farm had no leader just
-    then. So it must be a command that may run twice.
+    The command runs again when the outcome is unknown because the answer got lost, or when the farm had no leader.
+    So the command must be one that may run twice.
     """
     for _ in range(ATTEMPTS):
         status, said = await _run(words, seconds)

@@ -103,7 +103,7 @@ def free_ports(count: int) -> list[int]:
     """Return loopback TCP ports without a listener, each never returned before.
 
     The ports lie below the range for outgoing connections (ip(7), ip_local_port_range): a server that is away for a
-    moment finds its port free when it comes back. Programs that run side by side draw from different parts of the
+    moment finds the same port free afterwards. Programs that run side by side draw from different parts of the
     range, as long as there are no more than `_PARTS` programs.
     """
     first = _first_port()
@@ -160,8 +160,8 @@ def machine_cpu_seconds() -> float:
 def share(pid: int) -> int:
     """Return the niceness of a process's session to other sessions, -20 to 19 (sched(7), autogroup).
 
-    Each server is a session of its own, and then its own niceness means nothing to the others. 0 where sessions have no
-    niceness: the file is missing, or empty, as for a process in a control group with a scheduler of its own.
+    Each server is a separate session, so a server's own niceness means nothing to other sessions. 0 where
+    sessions have no niceness: the file is missing, or empty, as in a control group with a separate scheduler.
     """
     try:
         words = _autogroup(pid).read_text().split()

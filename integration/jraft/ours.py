@@ -1,4 +1,4 @@
-"""A server of ours on plain TCP: the node's driver with its real core and log; its state machine keeps values."""
+"""A server of this project on plain TCP: the node's driver with real core and log. The state machine keeps values."""
 
 import asyncio
 from collections.abc import Mapping

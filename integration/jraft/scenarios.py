@@ -68,7 +68,7 @@ async def we_lead(farm: Farm) -> None:
 
 
 async def comes_again(farm: Farm) -> None:
-    """Ours leads; JRaft joins, leaves, and joins again under its old id with a new directory: the log knows the id."""
+    """Ours leads; JRaft joins, leaves, and joins again under the old id with a new directory. The log knows the id."""
     ours = await _alone(farm, Flow(append_entries=5))
     for posts in (20, 40):
         await farm.post(ours, posts)
@@ -149,7 +149,7 @@ async def jraft_leads(farm: Farm) -> None:
     await farm.post(leader, 50)
     ours = await farm.our(3, port=port)
     await farm.all_have_everything()
-    leader = await farm.jraft_leader([1, 2])  # ours may have stood for election before the leader found it
+    leader = await farm.jraft_leader([1, 2])  # ours may have stood for election meanwhile
     await farm.remove(leader, 3)
     await farm.see("ours was removed", lambda: not ours.driver.core.is_voter)
     # JRaft may not tell it that this is committed: it must not stand for election all the same.
@@ -228,8 +228,8 @@ async def jraft_snapshots(farm: Farm) -> None:
         farm.their(server.id, [other for other in servers if other != server], port=port)
     leader = await farm.jraft_leader([1, 2])
     await farm.post(leader, 150, size=200)
-    # A JRaft leader that begins with an empty log and drops it cannot serve a server that was not reached before, nor
-    # its clients at times: so snapshots come in a later term.
+    # A JRaft leader that begins with an empty log and then drops entries cannot serve a server that was not reached
+    # before, and sometimes no client either. So snapshots come in a later term.
     leader = await _again(farm, snapshot_distance=50)
     await farm.post(leader, 10, size=200)
     await farm.see("JRaft has dropped its log's beginning", lambda: leader.snapshot_index() > 100)

@@ -63,9 +63,9 @@ def read_log(node: Path, server: int, cluster: str = "farm") -> dict[int, tuple[
 
 
 def compare_logs(logs: Mapping[int, Mapping[int, tuple[int, int, bytes]]], until: int | None = None) -> list[str]:
-    """Return the differences between logs at common indexes; all logs must end together.
+    """Return the differences between logs: other entries at a common index, or another last index.
 
-    `until`: all logs were seen equal up to here; later entries, from the time of stopping, may be in some logs only.
+    `until`: the index up to which all logs were equal before the stop. Only some logs may have later entries.
     """
     wrong = []
     for (one, ours), (other, theirs) in pairwise(logs.items()):

@@ -253,7 +253,7 @@ def _entries(history: History, log: Mapping[int, tuple[int, Any]]) -> list[str]:
 
 
 def _order(history: History, last: int) -> list[str]:
-    """Check the log as one register: an operation comes after all that ended before it began; a read sees these."""
+    """Check the order of the log: each operation comes after, and each read sees, all operations that ended before."""
     moments: list[tuple[int, bool, Access]] = []
     for access in history.accesses:
         if access.returned is not None:

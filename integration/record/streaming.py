@@ -1,4 +1,4 @@
-"""`python -m integration.record.streaming`: let an i2pd client speak with a service of ours, and keep its packets.
+"""`python -m integration.record.streaming`: record an i2pd client's packets to a service of this project.
 
 Run this inside a network: `python -m integration.testnet run -- python -m integration.record.streaming`. Writes
 `tests/bridges/streaming/recorded_streaming.json` again: the I2CP payloads of three requests through the client's HTTP

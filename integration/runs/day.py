@@ -317,7 +317,7 @@ class Day:
         else:
             self._plan_leaf(poster)
 
-    # What comes of it ------------------------------------------------------------------------------------------------
+    # Results --------------------------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
         old, new = self._publisher, self.state.publisher

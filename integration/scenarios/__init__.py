@@ -1,4 +1,4 @@
-"""What is seen on real routers, in pytest.
+"""Scenarios on real routers, in pytest.
 
-To run them: `python -m integration.testnet run -- python -m pytest integration/scenarios`.
+To run the scenarios: `python -m integration.testnet run -- python -m pytest integration/scenarios`.
 """

@@ -1,6 +1,6 @@
-"""`make scenarios`: everything in this folder, on private networks of real I2P routers.
+"""`make scenarios`: all scenarios of this folder, on private networks of real I2P routers.
 
-Most of the time is spent waiting for tunnels, so several networks run side by side, in namespaces of their own.
+Tunnels take most of the time, so several networks run side by side, each in separate namespaces.
 
 A scenario that failed may run once more: `integration/harness/pytest_outcomes.py`.
 """
@@ -34,17 +34,17 @@ GROUPS: Final = (
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
     ("test_failover.py", "test_trees.py"),
 )
-"""What has a network to itself: so many minutes each that none is waited for long. All others share one."""
+"""Files that share a network, chosen so that all networks take about as long. All other files share one network."""
 WITHOUT: Final = {"test_make_farm.py"}
-"""These bring networks of their own."""
+"""Files whose scenarios start a network themselves."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
-"""Where it is set, to be skipped is to fail: CI sets it."""
+"""With this variable set, a skipped run is a failure. CI sets the variable."""
 _POLL_SECONDS: Final = 0.5
 _SHOWN_BYTES: Final = 200_000
 
 
 def groups(arguments: Sequence[str]) -> list[list[str]]:
-    """Say what runs together: what pytest is given for each network."""
+    """Give the arguments of pytest for each network."""
     if arguments:
         return [list(arguments)]
     files = sorted(path.name for path in FOLDER.glob("test_*.py"))
@@ -54,7 +54,7 @@ def groups(arguments: Sequence[str]) -> list[list[str]]:
 
 
 async def run(directory: Path, arguments: Sequence[str]) -> int:
-    """Run all groups; return 0 when all passed. What each has said comes when it has ended."""
+    """Run all groups; return 0 when all passed. The output of each group is printed when the group has ended."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
         first = [
@@ -67,7 +67,7 @@ async def run(directory: Path, arguments: Sequence[str]) -> int:
         failed: list[str] = []
         if len(again) > MAX_AGAIN:
             again, failed = [], [each for part in again for each in part]
-        for number, part in enumerate(again):  # one after the other: with little else on the machine
+        for number, part in enumerate(again):  # one after the other, so that little else runs on the machine
             outcome = await _outcome(stack, directory / f"again-{number}", part, began)
             passed += len(outcome.passed)
             failed += outcome.failed
@@ -77,13 +77,13 @@ async def run(directory: Path, arguments: Sequence[str]) -> int:
 
 
 async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence[str], began: float) -> Outcome:
-    """Run one group on a network of its own, if it needs one."""
+    """Run one group, on a network of its own if the group needs one."""
     names = [Path(name.partition("::")[0]).name for name in group if not name.startswith("-")]
     title = ", ".join(names) if len(group) > 1 else group[0].removeprefix(f"{FOLDER}/")
     log, told = directory.with_suffix(".log"), directory.with_suffix(".json")
     testnet = [sys.executable, "-m", "integration.testnet", "run", "--directory", str(directory), "--"]
     pytest = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, "--timeout=600", *group]
-    # The network takes itself down; it needs the time for it.
+    # The network needs the grace to take itself down.
     processes = stack.enter_context(Processes(grace=30.0))
     command = pytest if set(names) <= WITHOUT else [*testnet, *pytest]
     process = processes.spawn("scenarios", command, log, {**os.environ, OUTCOMES_VARIABLE: str(told)})
@@ -97,7 +97,7 @@ async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence
 
 
 def main() -> int:
-    """Run; what the command line says goes to pytest. 0 when all passed, or when there can be no network here."""
+    """Run with pytest's arguments. Return 0 when all passed, or when this machine cannot have a network."""
     try:
         check_programs()
     except MissingError as error:

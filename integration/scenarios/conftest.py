@@ -12,7 +12,7 @@ pytest_plugins = ["tests.conftest"]
 
 @pytest_asyncio.fixture
 async def network() -> AsyncIterator[Network]:
-    """The private I2P network around us."""
+    """The private I2P network around this process."""
     found = Network.here()
     if found is None:
         pytest.skip("no private I2P network around us: start these with `make scenarios`")

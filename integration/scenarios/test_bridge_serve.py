@@ -1,4 +1,4 @@
-"""`gf-i2p bridge serve` in front of a real i2pd: who knows HTTP and JSON publishes, and floodfills hold it."""
+"""`gf-i2p bridge serve` in front of a real i2pd: a program publishes by HTTP and JSON, and floodfills hold the set."""
 
 import asyncio
 import json
@@ -34,9 +34,9 @@ pytestmark = pytest.mark.timeout(1800)
 FLOODFILLS: Final = 3
 RESEND_SECONDS: Final = 20.0
 TRIES: Final = 18
-"""Six minutes: a neighbour's tunnel may lead nowhere for some of them."""
+"""Six minutes together. A neighbour's tunnel may lead nowhere for a part of this time."""
 START_SECONDS: Final = 120.0
-"""For a process of ours to start or to stop."""
+"""Time for a `gf-i2p` process to start or to stop."""
 PASSWORD: Final = "correct horse battery"
 PLACE: Final = "127.0.0.1:7651"
 
@@ -45,7 +45,7 @@ Figure = Callable[[str, float], None]
 
 @pytest.fixture
 def figure(record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]) -> Figure:
-    """Keeps a number for the report, and shows it."""
+    """Keeps and prints a number for the report."""
 
     def keep(what: str, value: float) -> None:
         record_property(what, round(value, 2))
@@ -56,7 +56,7 @@ def figure(record_property: Callable[[str, object], None], capsys: pytest.Captur
 
 
 class Endpoint:
-    """`gf-i2p bridge serve` in the directory of a node beside the last router; and a program that calls it."""
+    """`gf-i2p bridge serve` in the directory of a node beside the last router, and a program that calls it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -66,7 +66,7 @@ class Endpoint:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Return when it listens."""
+        """Start the endpoint. Returns when the endpoint listens."""
         self._token = None
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gf_i2p.cli.main", "bridge", "serve", str(self.directory), "--json"),
@@ -78,13 +78,13 @@ class Endpoint:
         self.url, self.fingerprint = told["url"], told["fingerprint"]
 
     async def kill(self) -> None:
-        """kill -9."""
+        """End the endpoint with SIGKILL."""
         assert self._process is not None
         self._process.kill()
         await self._process.wait()
 
     async def stop(self) -> None:
-        """SIGTERM; it must end well."""
+        """End the endpoint with SIGTERM. The exit code must be 0."""
         assert self._process is not None
         if self._process.returncode is None:
             self._process.terminate()
@@ -92,7 +92,7 @@ class Endpoint:
                 assert await self._process.wait() == 0
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Call a method, and return its result."""
+        """Call a method, and return the result."""
         if self._token is None:
             self._token = (await asyncio.to_thread(self._post, "Authenticate", {"API": 1, "Password": PASSWORD}))[
                 "result"
@@ -129,7 +129,7 @@ async def endpoint(farm: I2pFarm) -> AsyncIterator[Endpoint]:
 
 @asynccontextmanager
 async def choosing(endpoint: Endpoint) -> AsyncIterator[PublisherChoice]:
-    """A node's way to publish, with the endpoint for its i2pcontrol and no I2CP of its own."""
+    """The publisher choice of a node that has the endpoint as i2pcontrol, and no I2CP."""
     control = I2pControl(Access(endpoint.url, PASSWORD, fingerprint=endpoint.fingerprint))
     choice = PublisherChoice(control, I2cpPublisher(I2cpSettings(port=1)))
     try:
@@ -140,7 +140,7 @@ async def choosing(endpoint: Endpoint) -> AsyncIterator[PublisherChoice]:
 
 
 class Service:
-    """A master whose sets, each later than the one before, are published until one is seen."""
+    """A master that publishes ever later sets until floodfills hold one."""
 
     def __init__(self, network: Network) -> None:
         self.keys = DestinationKeys.generate()
@@ -156,7 +156,7 @@ class Service:
         return Publication(lease_set, session_config(self.keys, int(now * 1000)))
 
     async def publish(self, publish: Callable[[Publication], Any]) -> float:
-        """Return how many seconds it took until enough floodfills held one of the sets."""
+        """Publish sets. Return the seconds until enough floodfills held one of these sets."""
         began = time.monotonic()
         ends: set[int] = set()
         for self.tries in range(1, TRIES + 1):
@@ -217,7 +217,7 @@ async def test_a_program_asks(network: Network, farm: I2pFarm, endpoint: Endpoin
     measured: dict[str, Any] = {}
 
     async def is_measured() -> bool:
-        """One attempt may come to nothing: i2pd may take a way that leads nowhere."""
+        """Measure once. An attempt may fail, because i2pd may take a tunnel that leads nowhere."""
         measured.update(await endpoint.call("GetRemoteMeasuredStatus", Hash=check.b32, Timeout=300))
         print(measured)
         return measured["Error"] is None

@@ -1,4 +1,4 @@
-"""`gf-i2p doctor` beside real routers: all is well, and each fault is named by itself."""
+"""`gf-i2p doctor` beside real routers: no fault at first, then one fault at a time."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import SAM_PORT
 
 SECONDS: Final = 480.0
-"""For a router that was restarted, with tunnels, sessions and what they publish."""
+"""Time for a restarted router to have tunnels and sessions, and to publish."""
 ITS_OWN: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4"}
 SETTINGS: Final = {
     "proxy": ("[httpproxy]: enabled = true", "'I2P HTTP Proxy'"),
@@ -28,14 +28,14 @@ SETTINGS: Final = {
     "I2CP": ("[i2cp]: enabled = true", "i2cp.disableInterface=false"),
     "i2pcontrol": ("[i2pcontrol]", "i2pcontrol_password"),
 }
-"""What mends each, for i2pd and for Java."""
+"""The remedy for each interface, for i2pd and for Java."""
 WAITS_FOR: Final = {
     "proxy": {"server 2", "server 3", "time-outs"},
     "SAM": {"own address", "leaf"},
     "I2CP": {"clock"},
     "i2pcontrol": set[str](),
 }
-"""What cannot be looked at then."""
+"""The checks that are skipped without each interface."""
 
 
 class Doctor:
@@ -46,7 +46,7 @@ class Doctor:
         self.checks: dict[str, Any] = {}
 
     async def look(self) -> bool:
-        """Run it; return whether it finds nothing to mend."""
+        """Run the doctor; return whether no check fails."""
         command = [sys.executable, "-m", "gf_i2p.cli.main", "doctor", str(self.directory), "--json"]
         done = await asyncio.to_thread(
             subprocess.run, command, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -58,20 +58,20 @@ class Doctor:
         return done.returncode == 0
 
     async def finds_all_well(self) -> bool:
-        """Look, and return whether there is nothing to say against anything: a warning is no fault, and not well."""
+        """Look; return whether every check is ok. A warning is no failure, but not ok either."""
         return await self.look() and self.having("ok") == set(self.checks)
 
     def having(self, state: str) -> set[str]:
         return {name for name, check in self.checks.items() if check["state"] == state}
 
     async def blames(self, name: str) -> bool:
-        """Look, and return whether it blames this and nothing else."""
+        """Look; return whether this check fails and no other."""
         await self.look()
         return self.having("fail") == {name}
 
 
 class Leaf:
-    """The service's own destination on one router, which ends with its router, or its SAM."""
+    """The service's own destination on one router. The session ends when the router or SAM stops."""
 
     def __init__(self, farm: I2pFarm, router: RouterPlace) -> None:
         self._farm = farm
@@ -83,7 +83,7 @@ class Leaf:
         await until("the leaf has a session", SECONDS, self._is_there, poll=1.0)
 
     async def _is_there(self) -> bool:
-        """Try once: a router that has just started may not answer, or say no."""
+        """Try once. A router that has just started may not answer, or may refuse."""
         try:
             self._session = await Sam(self._router.address, SAM_PORT).session(self._farm.leaves[1], ITS_OWN)
         except RouterError as error:
@@ -107,7 +107,7 @@ async def seen(doctor: Doctor, what: str, condition: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def lacking(network: Network, router: RouterPlace, interface: str, leaf: Leaf) -> AsyncIterator[None]:
-    """The router runs without one of its interfaces."""
+    """Run the router without one interface."""
     await network.stop(router)
     try:
         await network.start(router, **{interface: False})
@@ -155,7 +155,7 @@ async def test_what_is_well_and_each_fault_by_itself(network: Network, tmp_path:
 
 
 def named(doctor: Doctor, name: str) -> None:
-    """It is said what mends it; what needs it is not blamed, all else was looked at."""
+    """Check that the remedy is named. Dependent checks are skipped, and all other checks have run."""
     remedy = doctor.checks[name]["remedy"]
     assert SETTINGS[name][0] in remedy["i2pd"]
     assert SETTINGS[name][1] in remedy["java"]

@@ -1,7 +1,7 @@
-"""A farm in `failover` mode: an unmodified client behind another router goes on getting pages, whoever is killed.
+"""A farm in `failover` mode: an unmodified client behind another router still gets pages after each kill.
 
-The client asks anew every second through its router's HTTP proxy, as many do who press reload. How long it got nothing
-is printed, not asserted: the machine that this runs on has its part in it.
+The client asks anew every second through the router's HTTP proxy, as people do with the reload key. The length of the
+outage is printed, not asserted, because the outage depends on the machine, too.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT
 
 KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
-"""How many publishers are killed, one after the other."""
+"""Number of publishers to kill, one after the other."""
 SERVERS: Final = 3
 HEAL_SECONDS: Final = 300.0
 ASK_SECONDS: Final = 1.0
 REQUEST_SECONDS: Final = 60.0
-"""i2pd goes on with a broken way for up to half a minute."""
+"""i2pd keeps to a broken tunnel for up to half a minute."""
 STEADY_PAGES: Final = 10
 NAME_HEADER: Final = "X-I2P-DestB32"
 
@@ -42,20 +42,20 @@ pytestmark = pytest.mark.timeout(900 + 600 * KILLS)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One request, and what came of it. Times are monotonic seconds."""
+    """One request and the outcome. Times are monotonic seconds."""
 
     began: float
     ended: float
     server: int | None
-    """Beside which node the page was made; None: there was none."""
+    """Id of the server beside the web service that made the page. None: there was no page."""
     client: str | None = None
-    """Who asked, by what the service was told."""
+    """Name of the client, as the service received the name."""
     why: str = ""
-    """What the proxy said, or why nothing came of it."""
+    """Answer of the proxy, or reason of the failure."""
 
 
 class Visitor:
-    """Asks for the master's page every second, each time anew, whatever has become of the last request."""
+    """Asks for the master's page every second, without waiting for earlier requests."""
 
     def __init__(self, router: RouterPlace, b32: str) -> None:
         self.pages: list[Page] = []
@@ -88,19 +88,19 @@ class Visitor:
         self.pages.append(Page(began, time.monotonic(), found.get("server"), found.get("client"), why))
 
     def steady(self) -> bool:
-        """Whether so many that came last were all pages: tunnels of i2pd's own that lead nowhere are behind us."""
+        """Whether the last requests all brought pages: i2pd no longer uses tunnels that lead nowhere."""
         last = self.pages[-STEADY_PAGES:]
         return len(last) == STEADY_PAGES and all(page.server is not None for page in last)
 
     def first_since(self, began: float) -> Page | None:
-        """The page that came first of those that were asked for after this time."""
+        """Return the earliest page of the requests that began after this time."""
         found = [page for page in self.pages if page.began >= began and page.server is not None]
         return min(found, key=lambda page: page.ended, default=None)
 
 
 @asynccontextmanager
 async def local_service(server: int) -> AsyncIterator[int]:
-    """The operator's own web server beside one node; gives its port."""
+    """Run the operator's own web server beside one node; gives the port."""
 
     async def page(request: web.Request) -> web.Response:
         return web.json_response({"server": server, "client": request.headers.get(NAME_HEADER)})
@@ -119,7 +119,7 @@ class Site:
         self.visitor = visitor
 
     async def _until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for it; print what the servers and the visitor say when it does not come."""
+        """Wait for the condition. On failure, print the last requests and the servers' logs."""
         try:
             await until(what, HEAL_SECONDS, condition)
         except NotSeenError:
@@ -127,7 +127,7 @@ class Site:
             raise
 
     async def publisher(self) -> int:
-        """Wait until one server serves, and all that run agree on it; return its id."""
+        """Wait until one server serves, and all running servers name this server; return the id."""
         found: list[int] = []
 
         async def agreed() -> bool:
@@ -145,7 +145,7 @@ class Site:
         return found[0]
 
     async def page_since(self, began: float, *, not_from: int | None = None) -> Page:
-        """Wait for a page that was asked for after this time."""
+        """Wait for a page of a request that began after this time."""
 
         async def seen() -> bool:
             page = self.visitor.first_since(began)
@@ -159,7 +159,7 @@ class Site:
 
 @pytest_asyncio.fixture
 async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
-    """Three nodes beside routers of their own; the client is behind a floodfill, which knows nothing of the farm."""
+    """Three nodes, each beside a router; the client is behind a floodfill without a node."""
     routers = [router for router in network.routers if not router.floodfill][-SERVERS:]
     timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
     async with AsyncExitStack() as stack:
@@ -169,7 +169,7 @@ async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
         farm.start_all()
         await farm.leader(HEAL_SECONDS)
         visitor = Visitor(network.floodfills[0], farm.master.destination.b32)
-        # A connection to the proxy for each request: nothing is kept that a browser's next visitor would not have.
+        # A connection to the proxy for each request, as each new visitor would make one.
         connector = aiohttp.TCPConnector(force_close=True, limit=0)
         session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout, connector=connector))
         visiting = asyncio.create_task(visitor.run(session))
@@ -215,10 +215,10 @@ async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> 
     (client,) = {page.client for page in served}
     assert client is not None
     assert client.endswith(".b32.i2p"), "the service is told who asks"
-    # Never two at a time: once a page of the next one was seen, none of the one before is made any more.
+    # Never two at a time: after the first page of the next server, the server before makes no page.
     changes = [page.server for page in sorted(served, key=lambda page: page.ended)]
     if sum(before != after for before, after in itertools.pairwise(changes)) != KILLS:
-        print(farm.complaints())  # they say who was chosen when, and why
+        print(farm.complaints())  # the logs say which server was chosen, when and why
         raise AssertionError(changes)
 
 

@@ -1,4 +1,4 @@
-"""A farm of real nodes that talk through I2P only: what it commits, survives and publishes."""
+"""A farm of real nodes that talk through I2P only: commits, faults and connections."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ ROUTER_PORTS: Final = {PROXY_PORT, SAM_PORT, I2CP_PORT, I2PCONTROL_PORT}
 
 @pytest_asyncio.fixture
 async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
-    """Three nodes, each beside a router of its own, that have a leader."""
+    """Three nodes with a leader, each beside a router of its own."""
     routers = [router for router in network.routers if not router.floodfill][-3:]
     with I2pFarm(tmp_path, routers, password=network.password) as made:
         made.place(themselves=True)
@@ -44,7 +44,7 @@ async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
 
 
 async def post(farm: I2pFarm, server: int, value: str) -> bool:
-    """Post one entry; return whether it is committed for sure."""
+    """Post one entry; return whether the entry is surely committed."""
     body = {"values": [value]}
     try:
         await local_client.request(farm.node(server), "POST", "/v1/entries?timeout=60", seconds=65, body=body)
@@ -54,7 +54,7 @@ async def post(farm: I2pFarm, server: int, value: str) -> bool:
 
 
 async def posted_for_sure(farm: I2pFarm, server: int, value: str) -> None:
-    """Post one entry until it is committed: it may then be there twice."""
+    """Post one entry until the entry is committed. The log may then hold the entry twice."""
 
     async def done() -> bool:
         farm.check()
@@ -64,7 +64,7 @@ async def posted_for_sure(farm: I2pFarm, server: int, value: str) -> None:
 
 
 async def posted(farm: I2pFarm, server: int) -> list[str]:
-    """What the log of one server holds of our entries, in order."""
+    """Return this test's entries in the log of one server, in order."""
     found: list[str] = []
     first = 1
     while True:
@@ -109,7 +109,7 @@ async def test_what_is_acknowledged_survives_a_router_that_is_away(network: Netw
 
 
 async def test_a_client_that_knows_one_server_finds_the_leader(network: Network, farm: I2pFarm) -> None:
-    """Through a router of its own, that has never heard of the farm."""
+    """The client is behind another router, which has never heard of the farm."""
     leader = await farm.leader(HEAL_SECONDS)
     follower = next(server for server in farm.ids if server != leader)
     router = next(router for router in network.routers if router not in farm.routers.values() and not router.floodfill)
@@ -124,7 +124,7 @@ async def test_a_client_that_knows_one_server_finds_the_leader(network: Network,
         index = posts = 0
         while not index and posts < POSTS:
             posts += 1
-            with contextlib.suppress(OutcomeUnknownError):  # its answer got lost: it may be there, and is posted again
+            with contextlib.suppress(OutcomeUnknownError):  # the outcome is unknown, so post again
                 index = await one.post([value.encode()], timeout=HEAL_SECONDS)
         assert index > 0, f"no answer to {POSTS} posts\n{farm.complaints()}"
         print(f"posted {time.monotonic() - began:.1f} s after the client's start")
@@ -143,9 +143,9 @@ async def test_a_client_that_knows_one_server_finds_the_leader(network: Network,
 
 
 async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:
-    """Whatever a node's sockets are connected to is its own router, or itself listening for it: at every look.
+    """Every connection of a node leads to the node's router, or from the router to the listener.
 
-    We look while entries are committed, and while a server that was away is asked back.
+    The test looks while entries are committed, and while a killed server comes back.
     """
     leader = await farm.leader(HEAL_SECONDS)
     away = next(server for server in farm.ids if server != leader)
@@ -185,13 +185,13 @@ async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:
 
 
 def _connections(looks: list[str], pid: int) -> set[tuple[str, str]]:
-    """Local and remote addresses of a process' sockets."""
+    """Return the local and remote addresses of a process' sockets."""
     lines = [line.split() for text in looks for line in text.splitlines() if f"pid={pid}," in line]
     return {(columns[4], columns[5]) for columns in lines}
 
 
 def _sockets() -> str:
-    """All that have a remote end: netid, state, two lengths, local and remote address, process."""
+    """List the connected sockets: netid, state, two lengths, local and remote address, process."""
     return subprocess.run(
         ["ss", "--tcp", "--udp", "--numeric", "--processes", "--no-header"], capture_output=True, text=True, check=True
     ).stdout

@@ -1,4 +1,4 @@
-"""Meta lease sets over I2CP, through real i2pd routers, until floodfills have them: bridges/i2cp/."""
+"""Meta lease sets over I2CP, through real i2pd routers to floodfills: bridges/i2cp/."""
 
 import asyncio
 import time
@@ -25,13 +25,13 @@ from integration.testnet.router import I2CP_PORT, SAM_PORT
 pytestmark = pytest.mark.timeout(1500)
 
 FLOODFILLS: Final = 3
-"""So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
+"""Floodfills that must hold a set. i2pd gives a set to one floodfill, which passes the set on to at most three."""
 RESEND_SECONDS: Final = 20.0
-"""i2pd does not try again when its first try fails: then the node sends a fresher set."""
+"""Seconds between two sets. i2pd does not repeat a failed try, so the node sends a fresher set."""
 TRIES: Final = 18
-"""Six minutes: a router that has just started builds tunnels first, and one of its neighbours' may lead nowhere."""
+"""Six minutes together. A router builds tunnels first, and a neighbour's tunnel may lead nowhere."""
 START_SECONDS: Final = 240.0
-"""For a router that was started to listen, on a machine with much else to do."""
+"""Time for a started router to listen, on a busy machine."""
 DAY: Final = 86_400
 
 Figure = Callable[[str, float], None]
@@ -39,7 +39,7 @@ Figure = Callable[[str, float], None]
 
 @pytest.fixture
 def figure(record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]) -> Figure:
-    """Keeps a number for the report, and shows it."""
+    """Keeps and prints a number for the report."""
 
     def keep(what: str, value: float) -> None:
         record_property(what, round(value, 2))
@@ -63,7 +63,7 @@ async def publishing(router: RouterPlace) -> AsyncIterator[I2cpPublisher]:
 
 
 class Service:
-    """A master that publishes sets, each later than the one before, until one is seen."""
+    """A master that publishes ever later sets until floodfills hold one."""
 
     def __init__(self, network: Network, publisher: I2cpPublisher, keys: DestinationKeys, session: bytes = b"") -> None:
         self._network = network
@@ -72,12 +72,12 @@ class Service:
         self._session = session
         self._published = 0
         self.tries = 0
-        """How many sets it took until the last one was seen."""
+        """Number of sets until the last set was seen."""
         self.refused = 0
-        """How many sessions ended before the router had taken a set."""
+        """Number of sessions that ended before the router took a set."""
 
     def publication(self, seconds: int) -> Publication:
-        """A fresh set that ends after `seconds`; and a fresh session config, unless there is one for all."""
+        """Make a set that ends after `seconds`. The session config is fresh, too, unless one was given."""
         now = time.time()
         self._published = max(int(now), self._published + 1)
         entries = [MetaLease(bytes([leaf]) * 32, self._published + seconds, cost=leaf) for leaf in (1, 2, 3)]
@@ -85,20 +85,20 @@ class Service:
         return Publication(lease_set, self._session or session_config(self._keys, int(now * 1000)))
 
     async def is_taken(self) -> bool:
-        """Publish one set, and return whether the router has taken it; count the sessions in which it has not."""
+        """Publish one set; return whether the router took the set. Sessions without a taken set are counted."""
         publication = self.publication(7200)
         master = self._keys.destination.hash
         before = self._publisher.published(master).sessions
         try:
             await self._publisher.publish_meta_lease_set(publication)
-        except RouterError as error:  # it has just started
+        except RouterError as error:  # the router has just started
             print(error)
             self.refused += self._publisher.published(master).sessions - before
             return False
         return True
 
     async def publish(self, seconds: int) -> float:
-        """Publish sets that end after `seconds` until one is seen; return how long that took, in seconds."""
+        """Publish sets that end after `seconds` until one is seen; return the seconds until then."""
         began = time.monotonic()
         ends: set[int] = set()
         for tries in range(1, TRIES + 1):
@@ -119,7 +119,7 @@ class Service:
 
 
 async def held(network: Network, master: DestinationKeys) -> bool:
-    """Whether enough floodfills have a set; one that does not answer at once is asked again."""
+    """Whether enough floodfills hold a set. A floodfill without an answer does not count."""
     return len(await network.holders(master.destination.b32, STORE_TYPE)) >= FLOODFILLS
 
 
@@ -185,7 +185,7 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network
 
 
 async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: Network, figure: Figure) -> None:
-    """It drops the set without a word; what we notice is the end of its patience."""
+    """i2pd drops the set without an answer. The publisher notices when i2pd closes the connection."""
     router = network.routers[-1]
     publisher = I2cpPublisher(replace(settings(router), kind=RouterKind.JAVA))
     master = DestinationKeys.generate()
@@ -214,7 +214,7 @@ async def test_i2cp_that_is_off_says_what_to_set(network: Network) -> None:
     finally:
         await network.stop(router)
         await network.start(router, i2cp=True)
-        await until("I2CP is up again", START_SECONDS, lambda: _listens(router, I2CP_PORT))  # for those that come next
+        await until("I2CP is up again", START_SECONDS, lambda: _listens(router, I2CP_PORT))  # for the next tests
 
 
 async def test_a_transient_key_publishes_with_a_config_that_the_master_signed_long_ago(

@@ -1,4 +1,4 @@
-"""Real routers, asked by i2pcontrol."""
+"""i2pcontrol requests to real routers."""
 
 import re
 import secrets
@@ -22,13 +22,13 @@ from integration.testnet.client import Network, RouterPlace
 from integration.testnet.router import HTTP_PORT, I2PCONTROL_PORT
 
 SECONDS: Final = 240.0
-"""A router that was started a moment ago, by this scenario or the one before, answers and knows all others by then."""
+"""Time for a router that was just started to answer, and to know all other routers."""
 
 pytestmark = pytest.mark.timeout(900)
 
 
 async def answered(control: I2pControl) -> list[RouterStatus]:
-    """What the router says of itself; nothing while it does not answer."""
+    """Return the router's status in a list; an empty list while the router does not answer."""
     try:
         return [await control.local_router_status()]
     except RouterUnreachableError as error:
@@ -37,7 +37,7 @@ async def answered(control: I2pControl) -> list[RouterStatus]:
 
 
 async def seen_by(waiting: Awaitable[None], seen: Sequence[object]) -> None:
-    """Wait, and print what was seen last, in vain or not."""
+    """Wait, and print the last states seen, also after a failure."""
     try:
         await waiting
     finally:
@@ -46,7 +46,7 @@ async def seen_by(waiting: Awaitable[None], seen: Sequence[object]) -> None:
 
 @asynccontextmanager
 async def asking(router: RouterPlace, password: str, pin: str | None) -> AsyncIterator[I2pControl]:
-    """Its i2pcontrol."""
+    """Give a client of the router's i2pcontrol."""
     url = f"https://{router.address}:{I2PCONTROL_PORT}/"
     control = I2pControl(Access(url, password, fingerprint=pin), ask_for_tunnels=True)
     try:
@@ -56,7 +56,7 @@ async def asking(router: RouterPlace, password: str, pin: str | None) -> AsyncIt
 
 
 async def test_the_status_of_a_router(network: Network) -> None:
-    """What is true of every router of this network, and what its traffic brings."""
+    """The status has the facts of every router of this network, and the figures of the traffic."""
     seen: list[RouterStatus] = []
 
     async with asking(network.routers[0], network.password, network.routers[0].fingerprint) as control:
@@ -92,7 +92,7 @@ async def test_the_status_of_a_router(network: Network) -> None:
 
 
 async def test_every_router_says_what_its_console_says(network: Network) -> None:
-    """The console has words for the network status; i2pcontrol has numbers, whose meaning differs by version."""
+    """The console has words for the network status. i2pcontrol has numbers that mean different things by version."""
     async with aiohttp.ClientSession() as web:
         for router in network.routers:
             async with asking(router, network.password, router.fingerprint) as control:
@@ -103,7 +103,7 @@ async def test_every_router_says_what_its_console_says(network: Network) -> None
                     control: I2pControl = control,
                     seen: list[tuple[int, str, Reachability | None, int | None]] = seen,
                 ) -> bool:
-                    """Ask both: it may change in between, and one that has just started does not answer."""
+                    """Ask both. The status may change in between, and a router that just started may not answer."""
                     for status in await answered(control):
                         try:
                             async with web.get(f"http://{router.address}:{HTTP_PORT}/") as response:
@@ -120,7 +120,7 @@ async def test_every_router_says_what_its_console_says(network: Network) -> None
 
 
 async def test_a_wrong_password(network: Network) -> None:
-    """It is refused, and the right one is taken afterwards."""
+    """The router refuses a wrong password, and takes the right one afterwards."""
     router = network.routers[1]
     async with asking(router, network.password + "x", router.fingerprint) as control:
         with pytest.raises(RouterRefusedError, match="refuses the password"):
@@ -130,7 +130,7 @@ async def test_a_wrong_password(network: Network) -> None:
 
 
 async def test_a_router_that_is_stopped_and_started_again(network: Network) -> None:
-    """One client lives through it."""
+    """The same client serves before and after the restart."""
     router = network.routers[-2]
     async with asking(router, network.password, router.fingerprint) as control:
         states: list[RouterStatus] = []
@@ -157,7 +157,7 @@ async def test_a_router_that_is_stopped_and_started_again(network: Network) -> N
 
 
 async def test_only_the_router_with_the_right_certificate_hears_the_password(network: Network) -> None:
-    """i2pd writes each wrong password into its log: so it says what it has heard."""
+    """i2pd writes each wrong password into the log. So the log shows the passwords that i2pd has received."""
     router = network.routers[2]
     log = router.directory / "i2pd.log"
     for_a_stranger, for_the_right_one = secrets.token_hex(8), secrets.token_hex(8)
@@ -177,7 +177,7 @@ async def test_only_the_router_with_the_right_certificate_hears_the_password(net
 
 
 async def test_without_a_pin_the_error_shows_what_to_configure(network: Network) -> None:
-    """What the error shows is what works."""
+    """The fingerprint in the error message works as the pin."""
     router = network.routers[3]
     async with asking(router, network.password, None) as stranger:
         with pytest.raises(CertificateError, match="nothing vouches for") as caught:
@@ -187,7 +187,7 @@ async def test_without_a_pin_the_error_shows_what_to_configure(network: Network)
 
 
 async def test_the_leaf_behind_a_server_tunnel(network: Network) -> None:
-    """By its name, the destination whose keys lie in the router's directory."""
+    """The tunnel's name leads to the destination whose keys lie in the router's directory."""
     router = network.routers[0]
     expected = DestinationKeys.parse((router.directory / "check.dat").read_bytes()).destination
     async with asking(router, network.password, router.fingerprint) as control:

@@ -1,4 +1,4 @@
-"""A node that has delegated keys only publishes through a real i2pd; the master's own key is nowhere near it."""
+"""A node that has only delegated keys publishes through a real i2pd. The master's own key is not on the node."""
 
 import asyncio
 import base64
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.timeout(1800)
 
 DAY: Final = 86_400
 FLOODFILLS: Final = 3
-"""So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
+"""Floodfills that must hold a set. i2pd gives a set to one floodfill, which passes the set on to at most three."""
 SEEN_SECONDS: Final = 360.0
-"""i2pd may lose the first ones; the node sends one every 25 s at first."""
+"""Time for floodfills to hold a set. i2pd may lose the first sets; the node sends one every 25 s at first."""
 
 
 class Offline:
@@ -55,14 +55,14 @@ class Offline:
 
 @pytest_asyncio.fixture
 async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
-    """One node, beside a router of its own; its own address is the leaf."""
+    """One node beside a router. The node's own address is the leaf."""
     with I2pFarm(tmp_path / "farm", [network.routers[-1]], password=network.password) as made:
         made.place(themselves=True)
         yield made
 
 
 async def sets(farm: I2pFarm) -> list[ByHand]:
-    """Those that the node has announced in its log."""
+    """Return the sets that the node has announced in the log."""
     found: dict[bytes, ByHand] = {}
     first = 1
     while True:
@@ -87,7 +87,7 @@ def _record(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 async def held(network: Network, farm: I2pFarm, transient: bytes | None = None) -> ByHand:
-    """Wait until enough floodfills hold a set; return it. `transient`: one that this key does not sign."""
+    """Wait until enough floodfills hold a set; return the set. `transient`: sets by this key do not count."""
     b32 = farm.master.destination.b32
     seen: list[ByHand] = []
 
@@ -96,7 +96,7 @@ async def held(network: Network, farm: I2pFarm, transient: bytes | None = None) 
         ends = [int(each.expires.timestamp()) for each in (await network.holders(b32, META)).values()]
         try:
             announced = [each for each in await sets(farm) if each.transient != transient]
-        except CommandError as error:  # it has not answered this time
+        except CommandError as error:  # the node has not answered this time
             print(error)
             return False
         seen[:] = [each for each in announced if ends.count(each.expires) >= FLOODFILLS]

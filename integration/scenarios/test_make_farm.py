@@ -1,4 +1,4 @@
-"""`make farm` itself: it brings its own network, and these tests need none around them."""
+"""`make farm` starts a network, so these tests need no network around this process."""
 
 import asyncio
 import contextlib
@@ -18,14 +18,14 @@ from gf_i2p.admin.local_socket import ADDRESS_BYTES
 from integration.harness.local_farm import becomes
 
 LEFT_SECONDS: Final = 240.0
-"""For what takes seconds on a machine with nothing else to do."""
+"""Time for a step that takes seconds on an idle machine."""
 POLL_SECONDS: Final = 0.1
-"""All processes are looked at each time."""
+"""Not shorter, because each look reads all processes."""
 
 
 @contextlib.asynccontextmanager
 async def make_farm(temporary: Path, *, oneshot: bool) -> AsyncIterator[Process]:
-    """Run it; its files are below `temporary`, and it leads a process group, as on a terminal."""
+    """Run `make farm`. All files are below `temporary`, and the process leads a process group, as on a terminal."""
     environment = {**os.environ, "TMPDIR": str(temporary), "ONESHOT": "1" if oneshot else ""}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -45,7 +45,7 @@ async def make_farm(temporary: Path, *, oneshot: bool) -> AsyncIterator[Process]
 
 
 async def read(process: Process) -> str:
-    """Return all that it says."""
+    """Return the whole output of the process."""
     assert process.stdout is not None
     text = ""
     async for line in process.stdout:
@@ -75,7 +75,7 @@ def _commands() -> list[str]:
 
 @pytest.mark.timeout(3000)
 async def test_a_set_on_three_floodfills_and_a_newer_one_of_another_server(tmp_path: Path) -> None:
-    deep = tmp_path / ("x" * ADDRESS_BYTES)  # where temporary files lie is nobody's choice
+    deep = tmp_path / ("x" * ADDRESS_BYTES)  # the folder of temporary files may have a long name
     deep.mkdir()
     async with make_farm(deep, oneshot=True) as process:
         text = await read(process)
@@ -100,7 +100,7 @@ async def test_a_set_on_three_floodfills_and_a_newer_one_of_another_server(tmp_p
 async def test_nothing_is_left_of_what_was_stopped(tmp_path: Path, number: signal.Signals, when: str) -> None:
     async with make_farm(tmp_path, oneshot=False) as process:
         if when == "at once":
-            # Not just anything: `tempfile` tries a directory out with a file, before anybody is there to clean up.
+            # Not any file: `tempfile` tries a directory with a file before the clean-up is set up.
             await becomes("its directory is there", lambda: any(tmp_path.glob("gf-i2p-farm-*")), LEFT_SECONDS)
         else:
             routers = f"--datadir={tmp_path}"
@@ -112,7 +112,7 @@ async def test_nothing_is_left_of_what_was_stopped(tmp_path: Path, number: signa
             )
         began = time.monotonic()
         if number == signal.SIGINT:
-            os.killpg(process.pid, number)  # so do terminals
+            os.killpg(process.pid, number)  # as a terminal does
         else:
             process.send_signal(number)
         text = await read(process)

@@ -1,6 +1,6 @@
-"""What a farm on real routers has done goes through all jobs of the pipeline, and what these found into its log.
+"""The history of a farm on real routers goes through all jobs of the pipeline, and the results go into the farm's log.
 
-The replay must give the publishers that the farm had, and the floodfills are found in the routers' own netDbs.
+The replay must give the farm's publishers. The routers' netDbs give the floodfills.
 """
 
 import itertools
@@ -27,17 +27,17 @@ SECONDS: Final = 300.0
 JOB_SECONDS: Final = 900.0
 SERVERS: Final = 3
 DAYS: Final = 3
-"""For which the closest floodfills are found."""
+"""Number of days for which the closest floodfills are found."""
 CLUSTER: Final = "farm-0"
-"""As the first of those farms is called that `pipeline synth` makes up."""
+"""The name of the first farm of `pipeline synth`."""
 LEAF_DOWN_MS: Final = 20_000
 FLAP_MS: Final = 1_800_000
 REPORT: Final = os.environ.get("GF_I2P_REPORT")
-"""Where the report is kept, for people to look at."""
+"""Path that keeps the report, for people."""
 
 
 async def gf(*words: str | Path) -> dict[str, Any]:
-    """Run a command of ours that must succeed; return what it says."""
+    """Run a `gf-i2p` command that must succeed; return the answer."""
     began = time.monotonic()
     answer = await command(*words, seconds=JOB_SECONDS)
     print(f"{time.monotonic() - began:6.1f} s  {' '.join(str(word) for word in words[:2])}: {str(answer)[:600]}")
@@ -56,7 +56,7 @@ async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
 
 
 async def publisher(farm: I2pFarm, *, only: set[int]) -> int:
-    """Wait until all that run agree who publishes, one of these."""
+    """Wait until all running servers agree on a publisher out of `only`; return the id."""
     found: set[int | None] = set()
 
     async def agreed() -> bool:
@@ -77,9 +77,9 @@ async def publisher(farm: I2pFarm, *, only: set[int]) -> int:
 
 
 async def recommended(directory: Path) -> tuple[Path, dict[str, Any]]:
-    """Have parameters recommended by two days' history that was made up, of a farm of ours' name; return the file.
+    """Get recommended parameters from two days of synthetic history; return the file and the parameters.
 
-    For no farm that runs for minutes anything is recommended.
+    The synthetic farm has the real farm's name. A farm that runs for minutes gets no recommendation.
     """
     past, lake, out = directory / "past", directory / "past-lake", directory / "recommended.toml"
     await gf("pipeline", "synth", past, "--farms", "1", "--days", "2")
@@ -102,7 +102,7 @@ async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2p
 
     lake = tmp_path / "lake"
     exports = [tmp_path / "exports" / str(server) for server in farm.ids]
-    for server, export in zip(farm.ids, exports, strict=True):  # as they are brought to where the pipeline runs
+    for server, export in zip(farm.ids, exports, strict=True):  # as an operator copies exports
         shutil.copytree(farm.node(server) / HISTORY_DIRECTORY, export)
     taken = await gf("pipeline", "ingest", lake, *exports)
     assert taken["quarantined_rows"] == 0
@@ -142,7 +142,7 @@ async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2p
     async def all_know() -> bool:
         try:
             answers = [await gf("farm", "show", farm.node(server)) for server in farm.ids]
-        except AssertionError as error:  # one has not answered this time
+        except AssertionError as error:  # a server has not answered this time
             print(error)
             return False
         return all(

@@ -1,4 +1,4 @@
-"""Real routers, asked by SAM: what they refuse, and a listener behind one that is reached through others, and heals."""
+"""SAM requests to real routers: the refusals, and a listener that other routers reach, also after a restart."""
 
 import contextlib
 import re
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.timeout(3000)
 PORT: Final = 7001
 LEASE_SET_2: Final = 3
 SECONDS: Final = 480.0
-"""A session takes 20 to 50 s, and i2pd forgets to publish one of thirty: then another one is made."""
+"""A session takes 20 to 50 s. i2pd forgets to publish one session of thirty; then the listener makes another."""
 NEW_SECONDS: Final = 60.0
-"""For the lease set of a new session to reach the floodfills."""
+"""Time for the lease set of a new session to reach the floodfills."""
 RESTARTS: Final = 3
 AWAY: Final = "does not answer|did not answer|hung up"
 TUNNELS: Final = {
@@ -50,7 +50,7 @@ def sam(router: RouterPlace) -> Sam:
 
 
 async def seen(what: str, condition: Callable[[], bool]) -> None:
-    """Wait until it holds, and print how long that took."""
+    """Wait until the condition holds, and print the seconds."""
     began = time.monotonic()
     await becomes(what, condition, SECONDS, poll=0.1)
     print(f"{time.monotonic() - began:6.1f} s  {what}", flush=True)
@@ -58,7 +58,7 @@ async def seen(what: str, condition: Callable[[], bool]) -> None:
 
 @dataclass
 class Inside:
-    """A server that is reached through a router's SAM."""
+    """A server behind a router's SAM."""
 
     keys: DestinationKeys
     said: list[Any]
@@ -66,7 +66,7 @@ class Inside:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it was not reachable, and when it was, in the listener's words."""
+        """The listener's words for each change: "reachable", or the reason why the server is not reachable."""
         events = {"reachable through I2P", "not reachable through I2P"}
         return [line.get("reason", "reachable") for line in self.said if line["event"] in events]
 
@@ -76,7 +76,7 @@ class Inside:
 
     @contextlib.asynccontextmanager
     async def linked(self, through: RouterPlace, way: Way) -> AsyncIterator[Link]:
-        """A link of a peer that uses this router, when it is up and has asked something."""
+        """Give a peer's link through this router, when the link is up and has had an answer."""
         link = Link(
             I2pTransport(ProxySettings(through.address, PROXY_PORT, way)),
             Endpoint(self.keys.destination.b32, PORT),
@@ -95,7 +95,7 @@ class Inside:
 
 
 async def answered(link: Link) -> bool:
-    """Ask once. A link may break at any time; then it is made anew."""
+    """Ask once; return whether an answer came. A link may break at any time, and then connects anew."""
     answer = await ask(link, request(index=7))
     assert answer in {None, response(request(index=7))}
     return answer is not None
@@ -103,7 +103,7 @@ async def answered(link: Link) -> bool:
 
 @contextlib.asynccontextmanager
 async def serving(router: RouterPlace) -> AsyncIterator[Inside]:
-    """A server behind this router, with keys that the router has made."""
+    """Run a server behind this router, with keys that the router has made."""
     inside = Inside(await sam(router).generate(), [], [])
     server = Server(
         I2pTransport(ProxySettings(), inbound=SamInbound(sam(router), inside.keys, TUNNELS)),
@@ -120,14 +120,14 @@ async def serving(router: RouterPlace) -> AsyncIterator[Inside]:
 
 
 async def local_destinations(router: RouterPlace) -> str:
-    """What its console shows of them."""
+    """Return the console's page of the local destinations."""
     address = f"http://{router.address}:{HTTP_PORT}/?page=local_destinations"
     async with aiohttp.ClientSession() as web, web.get(address) as answer:
         return await answer.text()
 
 
 async def test_refusals_of_a_real_router(network: Network) -> None:
-    router = sam(network.routers[7])  # and no other test's here: i2pd 2.45.1 may die when a session with streams ends
+    router = sam(network.routers[7])  # in no other test here: i2pd 2.45.1 may die when a session with streams ends
     keys = await router.generate()
     assert await router.lookup(keys.destination.b32) is None, "nobody has it yet"
     session = await router.session(keys, TUNNELS)
@@ -160,12 +160,12 @@ async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(
 
 
 async def restarted(network: Network, router: RouterPlace, inside: Inside, *, looks: bool) -> bool:
-    """Stop the router, and start it again; the listener heals. Return whether others can find its new session.
+    """Restart the router; the listener heals. Return whether other routers can find the listener's new session.
 
-    When i2pd forgets to publish it, the old lease set still makes the listener believe that it is reachable, and would
-    keep others from it, for up to ten minutes.
+    i2pd may forget to publish the new session. Then the old lease set lives for up to ten minutes: the listener takes
+    itself for reachable, and other routers fail to connect.
 
-    `looks`: no stream has come yet, so the listener may be looking for its own address just when the router stops.
+    `looks`: no stream has come yet, so the listener may look up its own address just when the router stops.
     """
     address = inside.keys.destination.b32
     known: list[datetime] = []

@@ -1,6 +1,6 @@
-"""A destination served by our own streaming, through real i2pd routers, to an i2pd client that knows nothing of it.
+"""A destination served by the project's own streaming, through real i2pd routers, to an unmodified i2pd client.
 
-bridges/i2cp/service_hosting.py and bridges/streaming/. What the node does with it is another scenario's.
+Tests bridges/i2cp/service_hosting.py and bridges/streaming/. Another scenario tests the node's use of both.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ pytestmark = pytest.mark.timeout(3000)
 OPTIONS: Final = {**SERVICE_OPTIONS, "inbound.length": "1", "outbound.length": "1"}
 BIG: Final = b"".join(hashlib.sha256(b"%d" % number).digest() for number in range(100_000))
 HEAL_SECONDS: Final = 480.0
-"""Printed is how long it takes, tens of seconds as a rule. With a router its neighbours' tunnels die, and
-i2pd goes on with a broken way for up to half a minute, by chance several times."""
+"""The tests print the real time, tens of seconds as a rule. When a router dies, the neighbours' tunnels die, too.
+i2pd keeps to a broken tunnel for up to half a minute, by chance several times."""
 REQUEST_SECONDS: Final = 60.0
 STEADY_PAGES: Final = 10
 FORM_SECONDS: Final = 180.0
 STREAM_SECONDS: Final = IDLE + 120.0
-"""As a rule it takes seconds. A stream whose last word the client has lost says it four times, up to 20 s apart; one
-of whose client nothing comes any more ends by its silence."""
+"""Time for all streams to end, seconds as a rule. When the client loses a stream's last packet, the packet is sent four
+times, up to 20 s apart. When the client falls silent, the stream ends after `IDLE`."""
 DAY: Final = 86_400
 
 Figure = Callable[[str, float], None]
@@ -48,7 +48,7 @@ Figure = Callable[[str, float], None]
 
 @pytest.fixture
 def figure(record_property: Callable[[str, object], None], capsys: pytest.CaptureFixture[str]) -> Figure:
-    """Keeps a number for the report, and shows it."""
+    """Keeps and prints a number for the report."""
 
     def keep(what: str, value: float) -> None:
         record_property(what, round(value, 2))
@@ -60,7 +60,7 @@ def figure(record_property: Callable[[str, object], None], capsys: pytest.Captur
 
 @pytest_asyncio.fixture
 async def site() -> AsyncIterator[tuple[str, int]]:
-    """A web server: / says what it was asked, /big gives much."""
+    """A web server: / returns the request's headers and digest, /big returns `BIG`."""
 
     async def hello(request: web.Request) -> web.Response:
         digest = hashlib.sha256(await request.read()).hexdigest()
@@ -76,7 +76,7 @@ async def site() -> AsyncIterator[tuple[str, int]]:
 
 
 class Master:
-    """A destination that one router after the other serves, and a client behind another router's HTTP proxy."""
+    """A destination on one router after the other, and a client behind another router's HTTP proxy."""
 
     def __init__(self, network: Network, target: tuple[str, int], *, delegated: bool = False) -> None:
         self.master = DestinationKeys.generate()
@@ -102,7 +102,7 @@ class Master:
         async def opened() -> bool:
             try:
                 service = await hosting.open(offer)
-            except RouterUnreachableError as error:  # another scenario has started it again a moment ago
+            except RouterUnreachableError as error:  # another scenario has just restarted the router
                 print(error)
                 return False
             assert isinstance(service, I2cpService)
@@ -126,7 +126,7 @@ class Master:
     # The client -----------------------------------------------------------------------------------------------------
 
     async def ask(self, path: str = "/", method: str = "GET", **options: Any) -> bytes | None:
-        """Ask as a browser does that has the router's proxy; None when there is no page."""
+        """Ask as a browser with the router's proxy; return None when there is no page."""
         proxy = f"http://{self._network.routers[-1].address}:{PROXY_PORT}"
         url = f"http://{self.master.destination.b32}{path}"
         options.setdefault("timeout", aiohttp.ClientTimeout(total=REQUEST_SECONDS))
@@ -145,7 +145,7 @@ class Master:
         return None
 
     async def page(self, path: str = "/", method: str = "GET", **options: Any) -> bytes:
-        """Ask until there is a page: i2pd may take minutes to see that a tunnel of its own leads nowhere."""
+        """Ask until there is a page. i2pd may need minutes to drop a tunnel that leads nowhere."""
         found: list[bytes] = []
 
         async def asked() -> bool:
@@ -159,7 +159,7 @@ class Master:
         return await self.ask() is not None
 
     async def outage(self, began: float) -> float:
-        """Ask once a second, each time anew, until there is a page; return the seconds since `began` (monotonic)."""
+        """Ask anew once a second until there is a page; return the seconds since `began` (monotonic)."""
         asking: set[asyncio.Task[bool]] = set()
         try:
             while time.monotonic() < began + HEAL_SECONDS:
@@ -230,7 +230,7 @@ async def test_another_router_takes_over_when_the_holder_dies(
 async def test_a_planned_move_loses_no_request(network: Network, site: tuple[str, int], figure: Figure) -> None:
     async with mastering(network, site) as master:
         old = await master.serve(network.routers[-2])
-        for _ in range(STEADY_PAGES):  # tunnels of i2pd's own that lead nowhere are behind us
+        for _ in range(STEADY_PAGES):  # i2pd no longer uses tunnels that lead nowhere
             await master.page()
         began = time.monotonic()
         new = await master.serve(network.routers[-3])
@@ -242,7 +242,7 @@ async def test_a_planned_move_loses_no_request(network: Network, site: tuple[str
                 moved = time.monotonic() - began
             await asyncio.wait([draining], timeout=0.5)
         assert draining.result()
-        while moved is None:  # the old one is gone, so the client's router has to find the new lease set now
+        while moved is None:  # the old service is gone, so the client's router has to find the new lease set now
             assert time.monotonic() < began + HEAL_SECONDS, "nobody came to the next one"
             assert await master.reached(), "a request was lost"
             if new.served:

@@ -1,8 +1,8 @@
-"""What real i2pd routers are given, and give on, beyond one plain set.
+"""Trees of Meta lease sets, through real i2pd routers to floodfills.
 
-Sets below sets, entries of two types with their costs, a leaf of a member that is no server, an administrator's word
-from afar, and a farm below a farm. A tap before each router's I2CP shows what is in the sets; the floodfills' consoles
-show that they have them. How long all this takes is printed, not asserted.
+The tests have sets below sets, entries of two types with costs, a leaf of a leaf member, the commands of a remote
+administrator, and a farm below a farm. A tap before each router's I2CP shows the entries of the sets; the consoles
+show the sets that the floodfills hold. Times are printed, not asserted.
 """
 
 import asyncio
@@ -40,10 +40,10 @@ pytestmark = pytest.mark.timeout(2400)
 LEAF: Final = 3
 COST: Final = 7
 FLOODFILLS: Final = 3
-"""So many must hold a set: i2pd gives it to one, which passes it on to three at most."""
+"""Floodfills that must hold a set. i2pd gives a set to one floodfill, which passes the set on to at most three."""
 SECONDS: Final = 240.0
 LISTED_SECONDS: Final = 480.0
-"""A leaf that was not found for a moment has to stay up for two minutes to be listed, and for four after that."""
+"""A leaf that was once not found must stay up for two minutes to be listed, and for four the next time."""
 TUNNELS: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4", "outbound.quantity": "2"}
 
 
@@ -57,7 +57,7 @@ def replace(path: Path, changes: dict[str, str]) -> None:
 
 
 class Watch:
-    """Prints how long each thing took to come about."""
+    """Prints the time until each event."""
 
     def __init__(self) -> None:
         self._began = self._last = time.monotonic()
@@ -70,14 +70,14 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A first set, and what was given before it, as its version, that it leads to."""
+    """A first set, and the sets of the same version that the first set leads to. Those were given before."""
 
     top: ByHand
     branches: tuple[ByHand, ...]
 
     @classmethod
     def last(cls, given: Sequence[ByHand], master: bytes) -> "Tree | None":
-        """Find the last one that a router was given."""
+        """Find the last tree that a router was given."""
         tops = [number for number, each in enumerate(given) if each.hash == master]
         if not tops:
             return None
@@ -88,21 +88,21 @@ class Tree:
 
     @property
     def sets(self) -> tuple[ByHand, ...]:
-        """All of them, the first one first."""
+        """All sets of the tree, beginning with the first set."""
         return (self.top, *self.branches)
 
     @property
     def leaves(self) -> list[bytes]:
-        """What clients end at."""
+        """The leaves that clients reach through the tree."""
         return sorted(entry.hash for each in self.sets for entry in each.entries if entry.type == LEAF)
 
     @property
     def costs(self) -> dict[bytes, int]:
-        """Of what the sets below the first one list."""
+        """Cost of each entry in the sets below the first set."""
         return {entry.hash: entry.cost for branch in self.branches for entry in branch.entries}
 
     def check(self) -> None:
-        """Say what holds for every tree."""
+        """Assert the rules that hold for every tree."""
         for branch in self.branches:
             assert branch.published == self.top.published
             (entry,) = (entry for entry in self.top.entries if entry.hash == branch.hash)
@@ -111,7 +111,7 @@ class Tree:
 
 
 async def held(network: Network, sets: Sequence[ByHand]) -> bool:
-    """Whether enough floodfills hold all these sets, or ones that end at the same time."""
+    """Whether enough floodfills hold all these sets, recognised by the time of expiry."""
     for each in sets:
         ends = [int(found.expires.timestamp()) for found in (await network.holders(each.b32, META)).values()]
         if ends.count(each.expires) < FLOODFILLS:
@@ -120,7 +120,7 @@ async def held(network: Network, sets: Sequence[ByHand]) -> bool:
 
 
 class Site:
-    """Three servers, and a leaf-only member beside a router of its own."""
+    """Three servers, and a leaf member beside another router."""
 
     def __init__(self, network: Network, farm: I2pFarm, taps: dict[int, I2cpTap], member: Path, watch: Watch) -> None:
         self.network = network
@@ -132,26 +132,26 @@ class Site:
 
     @property
     def admin(self) -> Path:
-        """An administrator's file: he is where the member is."""
+        """File of the administrator, who uses the member's router."""
         return self.farm.directory / "admin-far.toml"
 
     @property
     def leaves(self) -> list[bytes]:
-        """Of all servers, and of the member."""
+        """The leaves of all servers and of the member."""
         files = [self.farm.node(server) / DESTINATION_FILE for server in self.farm.ids]
         return sorted(
             [DestinationKeys.parse(file.read_bytes()).destination.hash for file in files] + [self.member_leaf]
         )
 
     def given(self) -> tuple[int, Tree] | None:
-        """Say who has given its router the newest first set, and which."""
+        """Return the server that has given a router the newest first set, and the tree."""
         master = self.farm.master.destination.hash
         trees = [(server, Tree.last(tap.given, master)) for server, tap in self.taps.items()]
         found = [(server, tree) for server, tree in trees if tree is not None]
         return max(found, key=lambda each: each[1].top.published, default=None)
 
     async def until(self, what: str, condition: Callable[[], Awaitable[bool]], *, seconds: float = SECONDS) -> None:
-        """Wait for it; print what the farm, the servers and the member say when it does not come."""
+        """Wait for the condition. On failure, print the farm's state and all logs."""
         try:
             await until(what, seconds, condition, poll=0.5)
         except AssertionError:
@@ -162,16 +162,16 @@ class Site:
             raise
 
     async def member_is_healthy(self) -> bool:
-        """Whether the member says so. The farm lists its leaf before the member hears that its record is committed."""
+        """Whether the member reports health. The farm lists the leaf before the member hears of the commit."""
         try:
             said = await command("leaf", "status", self.member, may_be=(Exit.OK, Exit.DEGRADED))
-        except AssertionError as error:  # it has written no report yet
+        except AssertionError as error:  # the member has written no report yet
             print(error)
             return False
         return bool(said["healthy"])
 
     async def published(self, what: str, wanted: Callable[[int, Tree], bool]) -> tuple[int, Tree]:
-        """Wait until floodfills hold a tree like that; return who has given it to his router, and the tree."""
+        """Wait until floodfills hold a wanted tree; return the publishing server's id and the tree."""
         found: list[tuple[int, Tree]] = []
 
         async def seen() -> bool:
@@ -189,7 +189,7 @@ class Site:
 
 @pytest_asyncio.fixture
 async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
-    """The servers run; the member's leaf is up, and the member runs."""
+    """A farm with running servers and a running member, whose leaf is up."""
     apart, *routers = [router for router in network.routers if not router.floodfill][-4:]
     watch = Watch()
     async with AsyncExitStack() as stack:
@@ -217,7 +217,7 @@ async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def opened(router: RouterPlace, leaf: DestinationKeys) -> SamSession:
-    """Make a leaf's session; a router that is busy may need to be asked more than once."""
+    """Make a leaf's session. A busy router may need several requests."""
     made: list[SamSession] = []
 
     async def tried() -> bool:
@@ -232,7 +232,7 @@ async def opened(router: RouterPlace, leaf: DestinationKeys) -> SamSession:
 
 
 async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
-    """Whether a router finds a leaf: a member that says first that its leaf is down waits a minute to be listed."""
+    """Whether a router finds a leaf. A member that first reports a leaf as down waits a minute to be listed."""
     try:
         return await Sam(router.address, SAM_PORT).lookup(leaf.destination.b32) is not None
     except RouterError as error:
@@ -241,9 +241,9 @@ async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
 
 
 async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: DestinationKeys) -> Path:
-    """Have a farm that runs know a new member; return its directory."""
+    """Invite a new member to a running farm; return the member's directory."""
     first, *others = farm.ids
-    for server in farm.ids:  # its configuration is reloaded, so it must be there
+    for server in farm.ids:  # the command reloads the configuration, so the server must answer
 
         async def runs(server: int = server) -> bool:
             farm.check()
@@ -282,7 +282,7 @@ async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site:
     await site.until("the member knows that it is listed", site.member_is_healthy)
 
     def of_all_leaves(_: int, tree: Tree) -> bool:
-        """One that was made before the cost was set may be there first."""
+        """Skip an earlier tree, from before the new cost."""
         return len(tree.branches) == 2 and tree.leaves == site.leaves and tree.costs.get(site.member_leaf) == COST
 
     publisher, tree = await site.published("a tree of all leaves", of_all_leaves)
@@ -315,13 +315,13 @@ async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site:
 
 
 async def listed(farm: I2pFarm, server: int) -> list[bytes]:
-    """The leaves that a server's farm lists; nothing while it does not answer."""
+    """Return the leaves that a server's farm lists; none while the server does not answer."""
     answer = await administration(farm, server)
     return sorted(from_b32_address(leaf["address"]) for leaf in answer.get("leaves", ()) if leaf["listed"])
 
 
 async def administration(farm: I2pFarm, server: int) -> dict[str, Any]:
-    """What a server says of leaves and parameters; nothing while it does not answer."""
+    """Return a server's leaves and parameters; an empty answer while the server does not answer."""
     try:
         answer: dict[str, Any] = await local_client.request(farm.node(server), "GET", "/v1/administration", seconds=10)
     except CommandError:
@@ -361,5 +361,5 @@ async def test_a_farm_below_a_farm_in_one_process(network: Network, tmp_path: Pa
         leaf = DestinationKeys.parse((below.node(1) / DESTINATION_FILE).read_bytes()).destination.hash
         assert [(entry.hash, entry.type) for entry in lower.top.entries] == [(leaf, LEAF)]
         assert [(entry.hash, entry.type) for entry in upper.top.entries] == [(masters[1], META)]
-        # Nothing leads to a set that is not there: the one above came after the one below.
+        # No entry leads to a missing set: the lower set was given before the upper set.
         assert next(each.hash for each in tap.given) == masters[1]

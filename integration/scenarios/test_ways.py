@@ -1,4 +1,4 @@
-"""A node behind a server tunnel of its router's, reached in each way that there is through another router."""
+"""A node behind a server tunnel, reached through another router in each way that there is."""
 
 import time
 from collections.abc import AsyncIterator
@@ -24,12 +24,12 @@ from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
 pytestmark = pytest.mark.timeout(1800)
 
 SECONDS: Final = 480.0
-"""The router builds its tunnels anew, and one attempt to get through in vain may take a minute."""
+"""The router builds new tunnels, and one failed attempt may take a minute."""
 
 
 @pytest_asyncio.fixture
 async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
-    """A farm of one, which its router's server tunnel leads to."""
+    """A farm of one server behind the router's server tunnel."""
     router = network.routers[-1]
     with I2pFarm(tmp_path, [router], password=network.password) as made:
         made.place()

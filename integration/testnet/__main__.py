@@ -2,7 +2,7 @@
 
 import signal
 
-signal.signal(signal.SIGINT, signal.SIG_DFL)  # while the others are imported, which takes its time
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # while the other modules are imported, which takes a while
 # ruff: noqa: E402
 
 import argparse
@@ -41,7 +41,7 @@ _POLL_SECONDS: Final = 0.1
 
 
 class CommandError(Exception):
-    """A command failed; the text says why and what to do next."""
+    """A command failed. The text gives the reason and the next step."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -117,9 +117,9 @@ def _up(options: argparse.Namespace) -> int:
     command = inside(_MODULE, [*arguments, "--lifeline", str(read)])
     with held():
         process = subprocess.Popen(
-            command[command.index("unshare") :],  # without the guard against our own end, for it is to outlive us
+            command[command.index("unshare") :],  # without the guard: the network outlives this process
             env=environment(),
-            pass_fds=[read],  # until it is up this is the guard: it reads the end of the pipe when we are gone
+            pass_fds=[read],  # the guard until the network is up: the pipe ends with this process
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
@@ -152,7 +152,7 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _ask(directory: Path, path: str, method: str = "GET") -> str:
-    """Ask the process inside over its socket, which crosses network namespaces as files do."""
+    """Ask the process inside over its Unix socket. A socket file crosses network namespaces."""
     return asyncio.run(_fetch(directory / CONTROL_SOCKET, path, method))
 
 
@@ -203,7 +203,7 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _runs(directory: Path) -> bool:
-    """Whether a network listens there, ready or not; its routers are not asked for that."""
+    """Whether a network listens there, ready or not. The routers are not asked."""
     with (
         socket.socket(socket.AF_UNIX) as ours,
         contextlib.suppress(OSError),
@@ -217,7 +217,7 @@ def _runs(directory: Path) -> bool:
 def _down(options: argparse.Namespace) -> int:
     directory = options.directory
     if not _runs(directory):
-        # Its processes were killed, and with them the namespaces; or it is no network's directory, and none of ours.
+        # Either the processes were killed, and the namespaces with them, or this is no network's directory.
         left = (directory / CONTROL_SOCKET).is_socket()
         if left:
             shutil.rmtree(directory)

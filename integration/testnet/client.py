@@ -1,4 +1,4 @@
-"""The network, as programs see it that run inside its namespaces: which routers there are, and what they hold."""
+"""The network as programs inside the namespaces see it: the routers, and the lease sets that the floodfills hold."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ from integration.testnet.router import CERTIFICATE_FILE, HTTP_PORT
 
 @dataclass(frozen=True, slots=True)
 class RouterPlace:
-    """One router. Its ports are constants of `integration.testnet.router`."""
+    """One router. The ports are constants of `integration.testnet.router`."""
 
     number: int
     address: str
@@ -27,7 +27,7 @@ class RouterPlace:
 
     @property
     def fingerprint(self) -> str:
-        """Of the certificate that it has made for its i2pcontrol."""
+        """Fingerprint of the certificate that the router has made for i2pcontrol."""
         return fingerprint_of_file(self.directory / CERTIFICATE_FILE)
 
 
@@ -39,11 +39,11 @@ class Network:
         self._open_directory = contextlib.ExitStack()
         self.routers: list[RouterPlace] = []
         self.password = ""
-        """Of every router's i2pcontrol."""
+        """Password of every router's i2pcontrol."""
 
     @classmethod
     def here(cls) -> Self | None:
-        """Return the network that we are in; None outside of any: see `python -m integration.testnet run`."""
+        """Return the network around this process, or None: see `python -m integration.testnet run`."""
         directory = os.environ.get(DIRECTORY_VARIABLE)
         return None if directory is None else cls(Path(directory))
 
@@ -69,11 +69,11 @@ class Network:
 
     @property
     def floodfills(self) -> list[RouterPlace]:
-        """Those whose netDb holds the lease sets."""
+        """The routers that store lease sets for others."""
         return [router for router in self.routers if router.floodfill]
 
     async def lease_sets(self, router: RouterPlace) -> list[StoredLeaseSet]:
-        """What is in a floodfill's netDb; nothing when it does not answer."""
+        """Return the lease sets in a floodfill's netDb; none when the floodfill does not answer."""
         try:
             async with self._web.get(f"http://{router.address}:{HTTP_PORT}/?page=leasesets") as response:
                 return parse_lease_sets(await response.text())
@@ -90,11 +90,11 @@ class Network:
         return found
 
     async def stop(self, router: RouterPlace) -> None:
-        """Stop its process. Returns when it has ended."""
+        """Stop a router. Returns when the process has ended."""
         await self._ask("POST", f"/routers/{router.number}/stop")
 
     async def start(self, router: RouterPlace, **interfaces: bool) -> None:
-        """Start it; `interfaces` (proxy, socks, sam, i2cp, i2pcontrol) turns some of them on or off from now on."""
+        """Start a router. `interfaces` (proxy, socks, sam, i2cp, i2pcontrol) turns some on or off from now on."""
         await self._ask("POST", f"/routers/{router.number}/start", interfaces)
 
     async def _ask(self, method: str, path: str, body: object = None) -> Any:

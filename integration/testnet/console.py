@@ -1,4 +1,4 @@
-"""What a router's web console says. It is the only place where i2pd shows which lease sets its netDb holds."""
+"""Reads a router's web console, the only place where i2pd shows the lease sets in the netDb."""
 
 import re
 from dataclasses import dataclass
@@ -36,14 +36,14 @@ class StoredLeaseSet:
     """One lease set in a floodfill's netDb."""
 
     b32: str
-    """The address of its destination."""
+    """The address of the destination."""
     store_type: int
     """1, 3, 5, or 7 for a Meta lease set."""
     expires: datetime
 
 
 def parse_summary(page: str) -> Summary:
-    """Read the first page. Raises `ValueError` when a number is not there: this is another page or version."""
+    """Read the first page. Raises `ValueError` when a number is missing, as on another page or version."""
     text = _TAGS.sub(" ", page)
     found = {name: pattern.search(text) for name, pattern in _NUMBERS.items()}
     missing = [name for name, match in found.items() if match is None]

@@ -1,8 +1,8 @@
 """The first container of docker/compose.yaml: makes a farm for nodes and routers that are in containers.
 
-Each gets what is its own, in a volume of its own: a node its directory, a router its i2pcontrol's password and
-certificate, and the keys of the leaf that it offers. Nothing of it is in a file of the repository or in a variable.
-What is there already stays as it is.
+Each node and each router has a volume. A node's volume gets the node's directory. A router's volume gets the password
+and the certificate of i2pcontrol, and the keys of the leaf that the router offers. No secret is in a file of the
+repository or in a variable. Existing files stay as they are.
 """
 
 import argparse
@@ -23,17 +23,17 @@ from integration.testnet.router import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, T
 from integration.testnet.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
 
 PASSWORD_FILE: Final = "i2pcontrol.password"
-"""In a router's volume, for docker/router.sh."""
+"""Name in a router's volume. docker/router.sh reads this file."""
 _LEAF_FILE: Final = "leaf.dat"
 _NEW_CONFIG_FILE: Final = f"{CONFIG_FILE}.new"
-"""A node's, as long as not all that belongs to the farm is in its place."""
+"""Name of a node's configuration until all files of the farm are in place."""
 _CLUSTER: Final = "farm"
 _CLIENT: Final = "load"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A node and the router beside it, with their addresses in the network that only the two of them are in."""
+    """A node and the router beside the node, with the addresses in a network of these two alone."""
 
     id: int
     node: str
@@ -50,7 +50,7 @@ class Pair:
 
 
 def make(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
-    """Fill node-ID/ and router-ID/ below the directory, which are there and empty, for each pair."""
+    """Fill the empty folders node-ID/ and router-ID/ below the directory, for each pair."""
     master = DestinationKeys.generate()
     with tempfile.TemporaryDirectory() as name:
         farm = Path(name) / "farm"
@@ -71,7 +71,7 @@ def make(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
                 password=password,
                 master=master,
                 listen=f"{pair.node}:{LISTEN_PORT}",
-                beyond_loopback=True,  # they are alone in that network
+                beyond_loopback=True,  # node and router are alone in that network
             )
             replace(server, {LEAF_LINE: f'leaf = "{leaf.destination.b32}"'})
             _empty(_node(directory, pair))
@@ -84,7 +84,7 @@ def make(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
 
 
 def _finish(directory: Path, pairs: list[Pair]) -> None:
-    """Give each node its configuration, last of all: what was stopped before the first one begins anew."""
+    """Give each node the configuration, last of all. A start that stops before the first one begins anew."""
     for pair in pairs:
         new = _node(directory, pair) / _NEW_CONFIG_FILE
         if new.exists():
@@ -117,7 +117,7 @@ def _empty(directory: Path) -> None:
 
 
 def arguments() -> argparse.ArgumentParser:
-    """Return what its command line may have."""
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("directory", type=Path, metavar="DIR", help="has node-ID/ and router-ID/ for each server")
     parser.add_argument(
@@ -128,12 +128,12 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def ensure(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
-    """Make the farm unless there is one, and say what there is. Raises `OSError`."""
+    """Make the farm unless there is one, and print the result. Raises `OSError`."""
     if not any(_has_config(directory, pair) for pair in pairs):
         make(directory, pairs, service)
         print(f"A new farm of {len(pairs)} servers.")
         return
-    _finish(directory, pairs)  # of a start that was stopped
+    _finish(directory, pairs)  # after a start that was stopped
     print("The farm is there already.")
     lost = [f"of server {pair.id}" for pair in pairs if not _has_config(directory, pair)]
     lost += [f"of the router beside server {pair.id}" for pair in pairs if not _router_has_all(directory, pair)]
@@ -146,7 +146,7 @@ def ensure(directory: Path, pairs: list[Pair], service: Endpoint) -> None:
 
 
 def main() -> int:
-    """Make the farm unless there is one; return 0 also then."""
+    """Make the farm unless there is one. Return 0 in both cases."""
     options = arguments().parse_args()
     try:
         ensure(options.directory, options.server, options.service)

@@ -1,6 +1,6 @@
-"""Between a node and its router's I2CP: passes every byte on, and keeps the Meta lease sets that the router is given.
+"""A tap between a node and the router's I2CP: passes every byte on, and keeps the Meta lease sets on the way.
 
-A router's console names a set and says when it expires; what is in it only those know that have seen it.
+A router's console shows only the name of a set and the time of expiry. The tap sees the entries, too.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ _READ_BYTES: Final = 65_536
 
 
 class I2cpTap:
-    """One router's. Use it as an asynchronous context manager."""
+    """The tap before one router. Use the tap as an asynchronous context manager."""
 
     def __init__(self, router: RouterPlace) -> None:
         self.given: list[ByHand] = []
-        """All sets that the router was given, one after another; each is verified by hand."""
+        """All sets that the router was given, in order. Each set is verified by hand."""
         self.address = ""
-        """Where the node finds it: "host:port"."""
+        """The address that the node connects to: "host:port"."""
         self._router = router
         self._open: dict[asyncio.StreamWriter, set[bytes]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,21 +68,21 @@ class I2cpTap:
             finally:
                 far_writer.close()
         except OSError:
-            pass  # the router is away; the node sees that, too
+            pass  # the router is away, and the node notices
         finally:
             del self._open[writer]
             self._tasks.discard(task)
             writer.close()
 
     async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, masters: set[bytes]) -> None:
-        """Pass on what the node says: one byte first, then messages of four bytes of length, a type and a body."""
+        """Pass on the node's bytes: one byte first, then messages of four bytes of length, a type and a body."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             writer.write(await reader.readexactly(1))
             while True:
                 head = await reader.readexactly(5)
                 body = await reader.readexactly(int.from_bytes(head[:4]))
                 if head[4] == _CREATE_LEASE_SET2 and body[2] == META:
-                    found = ByHand.read(body[3:-1])  # the last byte is i2pd's: how many private keys follow
+                    found = ByHand.read(body[3:-1])  # the last byte is for i2pd: the number of private keys that follow
                     self.given.append(found)
                     masters.add(found.hash)
                 writer.write(head + body)

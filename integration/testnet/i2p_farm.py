@@ -1,4 +1,4 @@
-"""A farm of real node processes on the private I2P network around us, each beside a router of its own."""
+"""A farm of real node processes on the surrounding private I2P network, each node beside a router of its own."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,8 +23,8 @@ _SERVICE: Final = """\
 class I2pFarm(LocalFarm):
     """Servers 1 to n, one beside each of the routers.
 
-    Beside another farm, that one's master is each server's leaf. Call `place` once the routers run, and before the
-    first server is started.
+    A farm beside another farm uses the other farm's master as the leaf of each server. Call `place` when the routers
+    run, before the first server starts.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class I2pFarm(LocalFarm):
         admins: Sequence[str] = (),
         beside: "I2pFarm | None" = None,
     ) -> None:
-        """`password`: of the routers' i2pcontrol. `beside`: a farm, placed already, that runs in the same processes."""
+        """`password`: of the routers' i2pcontrol. `beside`: a placed farm that runs in the same processes."""
         self.routers: Mapping[int, RouterPlace] = dict(enumerate(routers, 1))
         self.master = DestinationKeys.generate()
         self.leaves: dict[int, DestinationKeys] = {number: DestinationKeys.generate() for number in self.routers}
@@ -66,11 +66,11 @@ class I2pFarm(LocalFarm):
         targets: Mapping[int, int] | None = None,
         i2cp: Mapping[int, str] | None = None,
     ) -> None:
-        """Say where each server's router is: all are on this machine, at addresses of their own.
+        """Write the address of each server's router. All routers are on this machine, at different addresses.
 
         `themselves`: the nodes' own addresses are the leaves. Otherwise somebody has to run `leaves` on the routers.
         `targets`: the ports of the servers' local web services, to which the master leads in `failover` mode.
-        `i2cp`: where servers find it ("host:port") that do not at their routers.
+        `i2cp`: the address of I2CP ("host:port") for servers that do not use the router's own.
         """
         places = i2cp or {}
         for server_id, router in self.routers.items():
@@ -114,7 +114,7 @@ class I2pFarm(LocalFarm):
             Beside(router.address, router.fingerprint, i2cp),
             password=self._password,
             master=self.master,
-            # Beside another farm `init` has it listen at the next port, which may be another server's here.
+            # Beside another farm `init` chooses the next port, which may be another server's here.
             before=LISTEN_PORT if alone else port + 1,
             listen=f"127.0.0.1:{port if alone else port + _BESIDE_PORTS}",
         )

@@ -1,6 +1,6 @@
-"""The first process inside the namespaces: keeps the network up, answers for it, takes it down.
+"""The first process inside the namespaces: keeps the network up, answers questions, and takes the network down.
 
-Run by `integration.testnet`, never by hand.
+`integration.testnet` runs this module; nobody runs it by hand.
 """
 
 import argparse
@@ -26,13 +26,13 @@ from integration.testnet.router import INTERFACES, Router
 
 CONTROL_SOCKET: Final = "control.sock"
 DIRECTORY_VARIABLE: Final = "GF_I2P_TESTNET"
-"""Tells a command that runs inside where the network's directory is."""
+"""Names the network's directory to a command that runs inside."""
 READY: Final = "ready\n"
-"""The line that says that the network is up."""
+"""The line printed when the network is up."""
 
 
 class Inside:
-    """What happens inside."""
+    """The life of the network, from start to end."""
 
     def __init__(self, directory: Path, routers: int, lifeline: int) -> None:
         self._directory = directory
@@ -43,7 +43,7 @@ class Inside:
         self._ending: Ending | None = None
 
     async def run(self, command: Sequence[str]) -> int:
-        """Bring the network up, then run `command` in it, or stay until SIGTERM without one; return its exit code."""
+        """Bring the network up. Run `command` and return the exit code; without a command, stay until SIGTERM."""
         task = asyncio.current_task()
         assert task is not None
         self._ending = ending = Ending(task, self._lifeline)
@@ -87,7 +87,7 @@ class Inside:
             await process.wait()
             raise
 
-    # What it answers ------------------------------------------------------------------------------------------------
+    # Answers --------------------------------------------------------------------------------------------------------
 
     def _app(self) -> web.Application:
         app = web.Application()
@@ -145,7 +145,7 @@ class Inside:
         return web.json_response({"running": router.running})
 
     async def _start(self, request: web.Request) -> web.Response:
-        """The body says what to turn on or off: {"sam": false} leaves SAM out, and the others as they are."""
+        """The body turns interfaces on or off: {"sam": false} leaves SAM out, and the others as they are."""
         router = self._router(request)
         interfaces = await request.json() if request.can_read_body else {}
         unknown = set(interfaces) - set(INTERFACES)
@@ -163,12 +163,12 @@ class Inside:
 
 
 def _print(line: str) -> None:
-    with contextlib.suppress(OSError):  # `up` has heard that we are ready, and is gone
+    with contextlib.suppress(OSError):  # `up` has ended after the line `READY`
         print(line, flush=True)
 
 
 def main() -> int:
-    """Parse what `integration.testnet` passes on, and run."""
+    """Parse the arguments from `integration.testnet`, and run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--directory", type=Path, required=True)
     parser.add_argument("--routers", type=int, required=True)

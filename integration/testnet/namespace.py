@@ -1,8 +1,9 @@
-"""Runs a part of ourselves in namespaces of its own: network, processes, users when we are not root.
+"""Runs one of the project's modules in fresh namespaces: network, processes, and users when the caller is not root.
 
-Whatever it starts in there ends with it, because the kernel ends all processes of a process namespace with its first
-one, and the network goes with the last. The first one itself gets SIGTERM when we end, and its lifeline ends with us.
-What ends us while it still loads is kept for it: signals are held until it has said what to do with them.
+The module is the first process of the process namespace. When the first process ends, the kernel ends all other
+processes there, and the network goes with the last process. When the caller ends, the first process gets SIGTERM, and
+the lifeline, a pipe from the caller, ends too. Signals that arrive while the module loads are held until the module
+handles signals.
 """
 
 import asyncio
@@ -17,19 +18,19 @@ from types import FrameType
 from typing import Any, Final
 
 SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-"""They end us."""
+"""The signals that end the caller."""
 KEEP: Final = b"k"
-"""On the lifeline: go on without whoever started us."""
+"""The byte on the lifeline that says: go on when the caller ends."""
 NEEDED: Final = {"unshare": "util-linux", "setpriv": "util-linux", "ip": "iproute2", "i2pd": "i2pd"}
-"""Programs of a private I2P network, and Debian's packages that have them."""
+"""Programs of a private I2P network, and the Debian packages with these programs."""
 
 
 class MissingError(Exception):
-    """A network cannot be had on this machine; the text says what is missing, and how to get it."""
+    """No network can run on this machine. The text names the missing program or right, and the remedy."""
 
 
 def check_programs(needed: Mapping[str, str] = NEEDED) -> None:
-    """Raise `MissingError` when this machine lacks what a network needs: programs, or namespaces."""
+    """Raise `MissingError` when this machine lacks programs or namespaces for a network."""
     missing = [command for command in needed if shutil.which(command, path=_path()) is None]
     if missing:
         packages = " ".join(sorted({needed[command] for command in missing}))
@@ -45,9 +46,9 @@ def check_programs(needed: Mapping[str, str] = NEEDED) -> None:
 def inside(module: str, arguments: Sequence[str], *, network: bool = True) -> list[str]:
     """Give the command line that runs `python -m module` as the first process of fresh namespaces.
 
-    Without `network` it has this machine's network, and the rest is its own: processes and mounts.
+    Without `network` the module shares this machine's network. Processes and mounts are still separate.
     """
-    guard = ["setpriv", "--pdeathsig", "KILL"]  # for unshare, which then ends its child as it was told to
+    guard = ["setpriv", "--pdeathsig", "KILL"]  # kills unshare when the caller ends; unshare then ends the child
     return [*guard, *_unshare(network=network), sys.executable, "-m", module, *arguments]
 
 
@@ -58,9 +59,9 @@ def _unshare(*, network: bool = True) -> list[str]:
 
 
 def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool, network: bool = True) -> int:
-    """Run a module there, which gets `--lifeline N` besides the arguments; return its exit code when it has ended.
+    """Run a module in namespaces, with `--lifeline N` before the arguments; return the exit code at the end.
 
-    SIGTERM and SIGHUP, and SIGINT with `interrupt`, cut its lifeline: it takes itself down, and then we return.
+    SIGTERM and SIGHUP, and SIGINT with `interrupt`, cut the lifeline. The module then takes itself down and ends.
     `network` as for `inside`.
     """
     read, write = os.pipe()
@@ -78,14 +79,14 @@ def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool, networ
         )
         os.close(read)
         for number in SIGNALS:
-            # Without `interrupt` it is left to those inside, whom the terminal has told, too.
+            # Without `interrupt` the processes inside handle SIGINT: the terminal signals them, too.
             signal.signal(number, cut if interrupt or number != signal.SIGINT else signal.SIG_IGN)
     return process.wait()
 
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Hold the signals that end us: those that come wait. A process started meanwhile holds them, too."""
+    """Hold `SIGNALS`: a signal that comes meanwhile waits. A process started meanwhile holds these signals, too."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -94,13 +95,13 @@ def held() -> Iterator[None]:
 
 
 class Ending:
-    """For the first process inside: cancels its task, once, at a signal or when the lifeline is cut.
+    """Cancels the task of the first process inside, at a signal or when the lifeline is cut.
 
-    Once only, since what the task does then is to clean up.
+    The task is cancelled only once, because the cancelled task cleans up.
     """
 
     def __init__(self, task: "asyncio.Task[Any]", lifeline: int) -> None:
-        """Takes effect at once, also for what has been held so far."""
+        """Takes effect at once, also for signals that were held so far."""
         self._task = task
         self._lifeline = lifeline
         self._ended = False
@@ -124,16 +125,16 @@ class Ending:
             self.end()
 
     def end(self) -> None:
-        """Cancel the task, unless that was done."""
+        """Cancel the task, unless the task is already cancelled."""
         if not self._ended:
             self._ended = True
             self._task.cancel()
-            with contextlib.suppress(OSError):  # nobody may be left to read it
+            with contextlib.suppress(OSError):  # standard output may be closed
                 print("\nStopping; the routers need some seconds for it.", flush=True)
 
 
 def environment() -> dict[str, str]:
-    """Give the environment for it: Debian keeps some of the programs where only root looks."""
+    """Give the environment of the programs. Debian keeps some programs in folders that only root's PATH has."""
     return {**os.environ, "PATH": _path()}
 
 

@@ -1,4 +1,4 @@
-"""The network: routers that know each other, have built tunnels, and have carried bytes. Runs inside its namespaces."""
+"""The network: routers that know each other, have built tunnels, and have carried bytes. Runs inside the namespaces."""
 
 import asyncio
 import secrets
@@ -30,11 +30,11 @@ from integration.testnet.router import (
 MIN_ROUTERS: Final = 4
 MAX_ROUTERS: Final = 32
 START_SECONDS: Final = 300.0
-"""For each thing that is waited for; all of them together take half a minute on a machine with nothing else to do."""
+"""The longest wait for one condition. All conditions together take half a minute on an idle machine."""
 CROSS_SECONDS: Final = 15.0
-"""For one try to have bytes cross."""
+"""The longest wait for bytes to cross the network, in one try."""
 MIN_TUNNELS: Final = 4
-"""Client tunnels that a router must have built: two each way."""
+"""Least number of client tunnels that a router must have built: two each way."""
 _WATCH_SECONDS: Final = 0.5
 
 Say = Callable[[str], None]
@@ -45,13 +45,13 @@ def _say_nothing(line: str) -> None:
 
 
 class Testnet:
-    """Use it as an asynchronous context manager; entering returns when bytes have crossed the network.
+    """A private network, used as an asynchronous context manager. Entering ends when bytes have crossed the network.
 
-    Everything lies below `directory`, which must be empty or missing. Half of the routers, four at least, are
-    floodfills. `waiting_for` is told the next condition, `happened` what has come about beside them.
+    All files lie below `directory`, which must be empty or missing. Half of the routers, at least four, are
+    floodfills. `waiting_for` gets the next condition, `happened` gets other events.
     """
 
-    __test__ = False  # not one of pytest's
+    __test__ = False  # no test class of pytest
 
     def __init__(
         self, directory: Path, *, routers: int = 8, waiting_for: Say = _say_nothing, happened: Say = _say_nothing
@@ -72,12 +72,12 @@ class Testnet:
         self.times: dict[str, float] = {}
         """Seconds from the start until each condition was seen."""
         self.crashes: list[str] = []
-        """What routers have ended by themselves, a line each."""
+        """One line for each router that has ended by itself."""
         self._watch: asyncio.Task[None] | None = None
 
     @property
     def floodfills(self) -> list[Router]:
-        """Those whose netDb holds the lease sets."""
+        """The routers that store lease sets for others."""
         return [router for router in self.routers if router.floodfill]
 
     # Life -----------------------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Testnet:
                 await self._seen(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
                 if router.interfaces["i2pcontrol"]:
                     await self._seen(f"{name}: i2pcontrol has its certificate", partial(_has_certificate, router))
-            # Not more often: each try has the router look for the lease set again, and many keep it from anything else.
+            # Not more often: the router looks the lease set up for each try, and many look-ups block everything else.
             await self._seen("bytes cross the network", self._bytes_cross, poll=0.5)
         except BaseException:
             await self._end()
@@ -111,9 +111,10 @@ class Testnet:
         await self._end()
 
     async def _restart_crashed(self) -> None:
-        """Start a router again that has crashed, as systemd would with Debian's unit: i2pd 2.45.1 does, now and then.
+        """Restart a router that has crashed, as systemd would with Debian's unit.
 
-        Seen some twenty times in ten hours of networks: most often in its console, or in SAM, once in NetDB and SSU2.
+        i2pd 2.45.1 crashed some twenty times in ten hours of networks: most often in the console or in SAM, once in
+        NetDB and SSU2.
         """
         while True:
             for router in self.routers:
@@ -131,7 +132,7 @@ class Testnet:
         await self._session.close()
 
     def _stop_all(self) -> None:
-        """Stop every router; they take their time side by side."""
+        """Stop all routers at the same time."""
         for router in self.routers:
             router.send(signal.SIGTERM)
         end = time.monotonic() + STOP_SECONDS
@@ -143,7 +144,7 @@ class Testnet:
         for router in self.routers:
             router.start()
         await self._seen("every router has an identity", self._all_have_info)
-        await asyncio.to_thread(self._stop_all)  # signals are to be heard meanwhile
+        await asyncio.to_thread(self._stop_all)  # so that signals are handled meanwhile
         infos = [router.info() for router in self.routers]
         for router in self.routers:
             for number, info in enumerate(infos):
@@ -167,7 +168,7 @@ class Testnet:
         return summary is not None and summary.routers >= len(self.routers) and summary.client_tunnels >= MIN_TUNNELS
 
     def complaints(self, most: int = 5) -> str:
-        """The last warnings of every router, for people."""
+        """Return the last warnings of every router, for people."""
         lines = list(self.crashes)
         for router in self.routers:
             state = "runs" if router.running else "does not run"
@@ -176,15 +177,15 @@ class Testnet:
             lines += [f"    {line}" for line in said[-most:]]
         return "\n".join(lines)
 
-    # What routers say -----------------------------------------------------------------------------------------------
+    # Answers of the routers ------------------------------------------------------------------------------------------
 
     async def summary(self, router: Router) -> Summary | None:
-        """What its console's first page says; None when it does not answer."""
+        """Return the numbers of the console's first page; None when the router does not answer."""
         page = await self._page(router, "")
         return None if page is None else parse_summary(page)
 
     async def lease_sets(self, router: Router) -> list[StoredLeaseSet] | None:
-        """The lease sets in its netDb; None when it does not answer."""
+        """Return the lease sets in the router's netDb; None when the router does not answer."""
         page = await self._page(router, "?page=leasesets")
         return None if page is None else parse_lease_sets(page)
 
@@ -198,9 +199,9 @@ class Testnet:
     # Bytes ----------------------------------------------------------------------------------------------------------
 
     def offer(self, router: Router, name: str, keys: DestinationKeys, port: int) -> None:
-        """Have a router offer a TCP port of its address inside the network, under these keys. Call it before entering.
+        """Let a router offer a TCP port of the router's address inside the network, under these keys.
 
-        `name`: letters, of the tunnel.
+        Call this method before the network starts. `name`: of the tunnel, letters only.
         """
         file = router.directory / f"{name}.dat"
         router.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

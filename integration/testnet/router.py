@@ -1,4 +1,4 @@
-"""One i2pd router: its configuration, its process, its ports."""
+"""One i2pd router: configuration, process and ports."""
 
 import base64
 import configparser
@@ -12,7 +12,7 @@ from typing import Final
 from integration.harness.processes import spawn
 
 TEMPLATE: Final = Path(__file__).with_name("i2pd.conf").read_text(encoding="utf-8")
-"""The configuration, `{NAME}` where a router has its own value. The containers in docker/ have the same."""
+"""The configuration, with `{NAME}` in place of each router's own value. The containers in docker/ use the same text."""
 _CONSTANTS: Final = configparser.ConfigParser(interpolation=None)
 _CONSTANTS.read_string(f"[router]\n{TEMPLATE}")
 FIRST_ADDRESS: Final = 10
@@ -26,20 +26,20 @@ TUNNELS_FILE: Final = "tunnels.conf"
 INTERFACES: Final = ("proxy", "socks", "sam", "i2cp", "i2pcontrol")
 _I2NP_PORT: Final = 20_000
 STOP_SECONDS: Final = 5.0
-"""For a router to end kindly."""
+"""Time for a router to end after SIGTERM."""
 _IDENTITY_KEYS_BYTES: Final = 384
 
 CERTIFICATE_FILE: Final = "i2pcontrol.crt.pem"
-"""In a router's directory: what i2pd makes for its i2pcontrol, unless it is there."""
+"""Name in a router's directory. i2pd makes the certificate for i2pcontrol when the file is missing."""
 CERTIFICATE_KEY_FILE: Final = "i2pcontrol.key.pem"
-"""Its key."""
+"""Name of the private key's file."""
 _CERTIFICATE_END: Final = b"-----END CERTIFICATE-----\n"
 
 
 def server_tunnel(name: str, host: str, port: int, keys: str) -> str:
-    """Give what stands in `TUNNELS_FILE` for a destination whose streams the router brings to a TCP port.
+    """Give the lines of `TUNNELS_FILE` for a destination. The router brings the destination's streams to a TCP port.
 
-    `keys`: the name of the file with its keys, in the router's directory.
+    `keys`: name of the file with the destination's keys, in the router's directory.
     """
     return (
         f"[{name}]\ntype = server\nhost = {host}\nport = {port}\nkeys = {keys}\n"
@@ -55,29 +55,29 @@ class Router:
     directory: Path
     floodfill: bool
     password: str = field(repr=False)
-    """Of its i2pcontrol."""
+    """Password of i2pcontrol."""
     interfaces: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(INTERFACES, True))
-    """Which of them the next start turns on."""
+    """Whether the next start turns each interface on."""
     _process: subprocess.Popen[bytes] | None = None
 
     @property
     def network_address(self) -> str:
-        """Where other routers find it: out of the benchmark range of RFC 2544, which i2pd takes for a public one."""
+        """Address for other routers, from the benchmark range of RFC 2544. i2pd takes this range for a public one."""
         return f"198.18.0.{FIRST_ADDRESS + self.number}"
 
     @property
     def address(self) -> str:
-        """Where its interfaces are for those who use it: loopback, as on a machine of its own."""
+        """Address of the interfaces for programs, on loopback."""
         return f"127.0.1.{FIRST_ADDRESS + self.number}"
 
     @property
     def log(self) -> Path:
-        """Where i2pd writes warnings and errors."""
+        """Path of i2pd's log of warnings and errors."""
         return self.directory / "i2pd.log"
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """Whether the process lives."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -87,19 +87,19 @@ class Router:
 
     @property
     def pid(self) -> int | None:
-        """Of the live process, seen from here."""
+        """Process id of the live process, in this namespace."""
         return self._process.pid if self._process is not None and self.running else None
 
     @property
     def has_certificate(self) -> bool:
-        """Whether that of its i2pcontrol is whole: i2pd makes it at its first start, last of all, and takes seconds."""
+        """Whether i2pcontrol's certificate is whole. i2pd writes this file last in the first start, after seconds."""
         try:
             return (self.directory / CERTIFICATE_FILE).read_bytes().endswith(_CERTIFICATE_END)
         except FileNotFoundError:
             return False
 
     def start(self) -> None:
-        """Start i2pd with what stands in its directory; writes the configuration."""
+        """Write the configuration, and start i2pd with the files in the router's directory."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = self.directory / "i2pd.conf"
         config.touch(mode=0o600)
@@ -121,12 +121,12 @@ class Router:
         self._process = spawn(["i2pd", *arguments], self.directory / "output.log")
 
     def send(self, how: signal.Signals) -> None:
-        """Send its process a signal, if it has one."""
+        """Send a signal to the process, if the process lives."""
         if self._process is not None and self.running:
             self._process.send_signal(how)
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
-        """End the process: kindly, and by force when it takes too long."""
+        """End the process with signal `how`, and with SIGKILL after `seconds`."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -140,7 +140,7 @@ class Router:
     # Identity -------------------------------------------------------------------------------------------------------
 
     def info(self) -> bytes | None:
-        """Its RouterInfo as it publishes it; None while it has written none."""
+        """Return the RouterInfo that the router publishes; None before i2pd has written the file."""
         try:
             data = (self.directory / "router.info").read_bytes()
         except FileNotFoundError:
@@ -148,7 +148,7 @@ class Router:
         return data if len(data) > _IDENTITY_KEYS_BYTES + 3 else None
 
     def learn(self, info: bytes) -> None:
-        """Put another router's RouterInfo into its netDb, which it reads when it starts."""
+        """Put another router's RouterInfo into the netDb. i2pd reads the netDb at the start."""
         length = _IDENTITY_KEYS_BYTES + 3 + int.from_bytes(info[_IDENTITY_KEYS_BYTES + 1 : _IDENTITY_KEYS_BYTES + 3])
         name = base64.b64encode(hashlib.sha256(info[:length]).digest(), b"-~").decode()
         folder = self.directory / "netDb" / f"r{name[0]}"
@@ -156,7 +156,7 @@ class Router:
         (folder / f"routerInfo-{name}.dat").write_bytes(info)
 
     def complaints(self) -> list[str]:
-        """The warnings and errors in its log."""
+        """Return the warnings and errors in the log."""
         if not self.log.exists():
             return []
         lines = self.log.read_text(errors="replace").splitlines()

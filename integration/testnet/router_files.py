@@ -1,4 +1,4 @@
-"""Puts a farm's new server beside its router: what an operator edits in the files that `gf-i2p init` writes."""
+"""Puts a farm's new server beside a router: edits the files of `gf-i2p init` as an operator would."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE, SECRETS_FILE
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
 LISTEN_PORT: Final = 4150
-"""Where a node listens for what its router brings, unless it is told otherwise."""
+"""Default port of a node for the streams that the router brings."""
 LEAF_LINE: Final = '# leaf = "....b32.i2p"'
-"""Stands in a new configuration where the leaf belongs."""
+"""The line of a new configuration that the leaf replaces."""
 _SESSION: Final = """\
 [router.session]
 "inbound.length" = "1"
@@ -25,18 +25,18 @@ _PROXY_LINE: Final = f'proxy = "127.0.0.1:{PROXY_PORT}"'
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A router of the private network, as the node beside it finds it."""
+    """A router of the private network, as the node beside the router sees it."""
 
     address: str
-    """Where its interfaces are."""
+    """Address of the interfaces."""
     fingerprint: str
-    """Of its i2pcontrol's certificate."""
+    """Fingerprint of i2pcontrol's certificate."""
     i2cp: str | None = None
-    """"HOST:PORT" of its I2CP, None: at the address, as all else."""
+    """"HOST:PORT" of I2CP. None: I2CP is at `address`, as all other interfaces."""
 
 
 def replace(directory: Path, changes: Mapping[str, str]) -> None:
-    """Replace lines, or parts of them, in a server's configuration."""
+    """Replace lines, or parts of lines, in a server's configuration."""
     path = directory / CONFIG_FILE
     text = path.read_text(encoding="utf-8")
     for old, new in changes.items():
@@ -55,10 +55,10 @@ def place(
     before: int = LISTEN_PORT,
     beyond_loopback: bool = False,
 ) -> None:
-    """Have a new server use this router, and publish by it.
+    """Let a new server use this router, and publish through this router.
 
-    `password`: of the router's i2pcontrol. `master`: the farm's keys. `listen`: "HOST:PORT" for the router's streams,
-    `before`: the port that `init` gave it. `beyond_loopback`: the router is not on this machine, or not in this
+    `password`: of the router's i2pcontrol. `master`: the farm's keys. `listen`: "HOST:PORT" for the router's streams.
+    `before`: the port that `init` wrote. `beyond_loopback`: the router is not on this machine, or not in this
     container.
     """
     beyond = "\nbeyond_loopback = true" if beyond_loopback else ""
