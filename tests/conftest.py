@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 
 from tests.tier import examples
 
-# A slow example is no defect on a machine that does other things too. What fails is printed so that it can be
-# run again.
+# A slow example is no defect on a machine that does other things too. A failing example is printed so
+# that somebody can run the example again.
 settings.register_profile(
     "project",
     deadline=None,

@@ -10,8 +10,11 @@ ROOT = Path(__file__).parent.parent
 ROOMS = [
     *sorted(path.parent for path in ROOT.glob("gf_i2p/*/__init__.py")),
     ROOT / "bridges",
+    ROOT / "integration",
+    ROOT / "tests",
 ]
-"""`integration/` and `tests/` are not yet rewritten: see `python -m tests.plain_english integration tests`."""
+RIDDLE = "Wh" + "at"
+"""In two parts, so that the tests below are no riddles themselves."""
 MOST_PRONOUNS = 4.5
 """In 100 words. h11 0.16 has 4.3 on this measure, websockets 17.4 has 2.2."""
 MOST_WORDS = 15.0
@@ -29,7 +32,7 @@ def test_a_room_is_written_in_plain_english(room: Path) -> None:
 
 
 def test_the_measure_reads_docstrings_comments_and_messages() -> None:
-    source = '''"""What it does is told here."""
+    source = '''"""The task is told here."""
 
 # The comment stands on
 # two lines.
@@ -40,7 +43,7 @@ raise ValueError(f"the server {NUMBER} does not answer: start it")
     assert [text for _, text in prose(source)] == [
         "",
         "The comment stands on two lines.",
-        "What it does is told here.",
+        "The task is told here.",
         "How it is counted.",
         "the server X does not answer: start it",
     ]
@@ -48,5 +51,6 @@ raise ValueError(f"the server {NUMBER} does not answer: start it")
 
 def test_a_question_is_no_riddle_and_a_free_relative_clause_is_one(tmp_path: Path) -> None:
     file = tmp_path / "module.py"
-    file.write_text('"""Who publishes now? What the log says is true. Server 1 publishes what the log says."""\n')
-    assert [riddle.partition(": ")[2] for riddle in measure(file).riddles()] == ["What the log says is true."]
+    riddle = f"{RIDDLE} the log says is true."
+    file.write_text(f'"""Who publishes now? {riddle} Server 1 publishes what the log says."""\n')
+    assert [found.partition(": ")[2] for found in measure(file).riddles()] == [riddle]

@@ -214,7 +214,7 @@ async def test_a_disk_that_fails_ends_one_farm_and_the_other_serves_on(
         assert await to_b.post([b"y"]) > 0
         assert a.listener is not None
         server = a.listener.server
-        # Who only asks who belongs to the farm comes and goes.
+        # Clients that only ask for the members of the farm come and go.
         theirs = {each for each in server._connections_of("b") if each._on_request is not None}
         assert theirs
 

@@ -33,7 +33,7 @@ def leases(*ends: int) -> bytes:
 
 
 class OfferingNode:
-    """What a node has for a service: the numbers, and the log where each set is announced."""
+    """The node's part of a service: the numbers, and the log where each set is announced."""
 
     def __init__(self) -> None:
         self.announced: list[LeaseSet2] = []

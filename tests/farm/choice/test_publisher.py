@@ -1,4 +1,4 @@
-"""Who publishes, and who is next."""
+"""The present publisher, and the choice of the next one."""
 
 import pytest
 
