@@ -62,7 +62,7 @@ class LoneConnector(Protocol):
     """A cluster with a faster kind of client for a lone writer."""
 
     async def connect_alone(self, leader: Node) -> Client:
-        """Return a client as `Cluster.connect` does; while the client works, nothing else runs in the event loop."""
+        """Return a client, as `Cluster.connect` does. The client has the event loop for itself."""
         ...
 
 

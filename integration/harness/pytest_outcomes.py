@@ -49,7 +49,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def read_outcome(told: Path, status: int, group: Sequence[str]) -> Outcome:
-    """Read pytest's file, if it exists: a group with a bad end and without a named failure failed as a whole."""
+    """Read pytest's file, if it exists. After a bad end without a named failure, the group failed as a whole."""
     try:
         outcomes = json.loads(told.read_text())
     except (OSError, ValueError):

@@ -4,7 +4,7 @@
 
 Needs JRaft (datatechnology/jraft, core and extensions) and its libraries, on the Java class path in JRAFT_CLASSPATH,
 and a JDK of version 17 or newer.
-JRaft listens on every interface of this machine while it runs, and accepts every client.
+A running JRaft server listens on every interface of this machine, and accepts every client.
 """
 
 import argparse

@@ -27,7 +27,7 @@ class DifferError(AssertionError):
 
 
 class Farm:
-    """Servers by id; use the farm as an asynchronous context manager: all servers end with it."""
+    """Servers by id; use the farm as an asynchronous context manager: all servers end with the block."""
 
     def __init__(self, jraft: Jraft, directory: Path, progress: Progress) -> None:
         self.ours: dict[int, OurServer] = {}
@@ -80,7 +80,7 @@ class Farm:
         snapshot_distance: int = 0,
         port: int | None = None,
     ) -> JraftServer:
-        """Start a JRaft server in a new directory. `others`: servers that it knows from the beginning."""
+        """Start a JRaft server in a new directory. `others`: servers known from the beginning."""
         if port is None:
             (port,) = free_ports(1)
         itself = ClusterServer(server_id, endpoint(port))
@@ -124,7 +124,7 @@ class Farm:
         assert response.accepted, f"server {leader.id} refuses {kind.name}: {response}"
 
     async def jraft_leader(self, among: Sequence[int]) -> JraftServer:
-        """Wait until one of these JRaft servers leads, and all of them say so."""
+        """Wait until one of these JRaft servers leads, and all name the same leader."""
         servers = [self.theirs[server_id] for server_id in among]
         found: set[int] = set()
 

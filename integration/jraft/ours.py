@@ -29,7 +29,7 @@ class OurServer:
         self.id = server_id
         self.port = port
         self.values: dict[int, bytes] = {}
-        """Committed values by index, in the order of their application."""
+        """Committed values by index, in the order of application."""
         self.restored: list[int] = []
         """Indexes of the snapshots from which the server went on."""
         self.halted: list[BaseException] = []
@@ -76,13 +76,13 @@ class OurServer:
         self._storage.close()
 
     def log(self) -> list[tuple[int, Entry]]:
-        """Return the present entries with their indexes."""
+        """Return index and entry of each present entry."""
         log = self.driver.core.log
         entries = log.slice(log.base + 1, log.last_index, max_entries=1 << 20, max_bytes=1 << 30)
         return list(enumerate(entries, log.base + 1))
 
     def keep_snapshot(self, keep: int = 0) -> None:
-        """Make a snapshot, and drop all but the last `keep` entries before its end."""
+        """Make a snapshot, and drop all but the last `keep` entries before the snapshot's end."""
         base = self.driver.core.log.base
         lines = [f"{index} {value.hex()}\n".encode() for index, value in self.values.items()]
         if self._applied > base:

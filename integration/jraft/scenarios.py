@@ -254,7 +254,7 @@ async def jraft_snapshots(farm: Farm) -> None:
 
 
 async def _again(farm: Farm, *, snapshot_distance: int) -> JraftServer:
-    """Kill all JRaft servers, and start them again."""
+    """Kill and restart all JRaft servers; return the new leader."""
     for server in farm.theirs.values():
         server.kill()
     for server in farm.theirs.values():

@@ -1,4 +1,4 @@
-"""JRaft itself: its class path, and a JRaft server as a child process."""
+"""JRaft: the class path, and a JRaft server as a child process."""
 
 import json
 import os
@@ -18,28 +18,28 @@ from integration.harness.processes import Processes, tail
 from integration.jraft.plain import HOST, ask
 
 CLASSES_VARIABLE: Final = "JRAFT_CLASSPATH"
-"""Names a Java class path with JRaft (core and extensions) and its libraries."""
+"""Names a Java class path with JRaft (core and extensions) and JRaft's libraries."""
 _NO_SERVER: Final = 0x7FFF_FFF0
 _DRIVER: Final = Path(__file__).with_name("JraftServer.java")
 
 
 class MissingError(Exception):
-    """JRaft cannot run here; the message names the missing part and how to get it."""
+    """JRaft cannot run here; the message names the missing part and the remedy."""
 
 
 class JraftError(Exception):
-    """A JRaft server broke an expectation; the message has the end of its log."""
+    """A JRaft server broke an expectation; the message has the end of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jraft:
-    """The JRaft that was found, with our driver for it."""
+    """The JRaft that was found, with the compiled driver."""
 
     classpath: str
 
     @classmethod
     def prepare(cls, into: Path) -> "Jraft":
-        """Compile our driver for that JRaft; takes some seconds. Raises `MissingError`."""
+        """Compile the driver for the JRaft on the class path; takes some seconds. Raises `MissingError`."""
         classpath = find()
         command = ["javac", "-nowarn", "-implicit:none", "-d", str(into), "-cp", classpath, str(_DRIVER)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -71,7 +71,7 @@ def find() -> str:
 
 
 class JraftServer:
-    """One JRaft server with a directory of its own below `directory`."""
+    """One JRaft server, with all files in `directory`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class JraftServer:
         timing: Timing,
         snapshot_distance: int = 0,
     ) -> None:
-        """`servers`: the farm as the server first knows it, itself included. `snapshot_distance`: entries; 0: none."""
+        """`servers`: all servers of the farm at first, this one included. `snapshot_distance`: entries; 0: none."""
         self.id = server.id
         self.endpoint = server.endpoint
         self.port = int(server.endpoint.rpartition(":")[2])
@@ -123,7 +123,7 @@ class JraftServer:
 
     @property
     def exit_status(self) -> int | None:
-        """Exit status of the server; None while it runs."""
+        """Exit status of the server; None for a running server."""
         assert self._process is not None
         return self._process.poll()
 
@@ -150,7 +150,7 @@ class JraftServer:
             return NOBODY
 
     def applied(self) -> tuple[dict[int, bytes], list[int]]:
-        """Return the values in the state machine since its beginning or last restoration, and the restorations.
+        """Return the values in the state machine since the beginning or the last restoration, and the restorations.
 
         Raises `JraftError` when the indexes did not rise.
         """
@@ -177,7 +177,7 @@ class JraftServer:
         return values, restored
 
     def log(self) -> list[tuple[int, Entry]]:
-        """Return the entries in the log file, with their indexes, as JRaft reads them. Only for a stopped server."""
+        """Return index and entry of each entry in the log file, as JRaft reads the file. Only for a stopped server."""
         assert self._process is None or self._process.poll() is not None
         command = ["java", "-cp", self._jraft.classpath, "JraftServer", "log", str(self.directory)]
         result = subprocess.run(command, capture_output=True, text=True, check=True)

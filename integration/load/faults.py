@@ -127,7 +127,7 @@ class Tormentor:
         self._say(f"{fault.kind.value}: {what}, for {fault.lasts:.1f} s")
 
     async def leader(self) -> int | None:
-        """Return the leader of the latest term; the servers themselves are asked, even servers that are cut off."""
+        """Return the leader of the latest term. A cut-off server is asked, too, but no killed or paused server."""
         awake = [server for server in self._farm.running if server not in self._busy]
         answers = await asyncio.gather(*(self._farm.status(server, seconds=_LOOK_SECONDS) for server in awake))
         leading = [answer for answer in answers if answer is not None and answer["role"] == "leader"]

@@ -318,7 +318,7 @@ async def _known_everywhere(work: Run, farm: LocalFarm, leaves: int) -> Figures:
 
 
 async def _set_is_full(work: Run, size: int) -> list[str]:
-    """Check that the set becomes full. A farm changes its set a few times at first, then rarely."""
+    """Check that the set becomes full. After the first few changes, a farm waits between two changes of the set."""
     try:
         await becomes(f"{size} entries in the set", lambda: work.entries == size, _FULL_SECONDS, poll=1.0)
     except NotSeenError as error:

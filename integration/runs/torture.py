@@ -46,7 +46,7 @@ from integration.testnet.namespace import MissingError, check_programs, run_insi
 
 SERVERS: Final = 5
 LANES: Final = 2
-"""The number of faults at a time."""
+"""Number of faults that may last at the same time."""
 HEAL_SECONDS: Final = 180.0
 """The time limit for all logs to become equal after the last fault."""
 _THINK_SECONDS: Final = 0.03

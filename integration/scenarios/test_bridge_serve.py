@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(1800)
 FLOODFILLS: Final = 3
 RESEND_SECONDS: Final = 20.0
 TRIES: Final = 18
-"""Six minutes together. A neighbour's tunnel may lead nowhere for a part of this time."""
+"""Sets to send, for six minutes in all. A neighbour's tunnel may lead nowhere for a part of this time."""
 START_SECONDS: Final = 120.0
 """Time for a `gf-i2p` process to start or to stop."""
 PASSWORD: Final = "correct horse battery"

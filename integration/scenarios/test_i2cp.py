@@ -29,7 +29,7 @@ FLOODFILLS: Final = 3
 RESEND_SECONDS: Final = 20.0
 """Seconds between two sets. i2pd does not repeat a failed try, so the node sends a fresher set."""
 TRIES: Final = 18
-"""Six minutes together. A router builds tunnels first, and a neighbour's tunnel may lead nowhere."""
+"""Sets to send, for six minutes in all. A router builds tunnels first, and a neighbour's tunnel may lead nowhere."""
 START_SECONDS: Final = 240.0
 """Time for a started router to listen, on a busy machine."""
 DAY: Final = 86_400
