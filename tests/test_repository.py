@@ -1,16 +1,18 @@
 """The repository keeps its habits: faults that a reviewer would otherwise have to notice."""
 
 import ast
+import posixpath
 import re
 import subprocess
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 MAX_LINES = 600
+MAX_ARCHITECTURE_BYTES = 12_000
 # None of these matches its own text.
 FORBIDDEN = {
     "a path of a developer's machine": r"(?<![\w.])/(?:home|Users|root|work)/",
@@ -118,3 +120,65 @@ def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
     recipe = re.search(r"^check:.*\n((?:\t.+\n)+)", texts()["Makefile"], flags=re.MULTILINE)
     assert recipe is not None
     assert hooks == [line.strip().replace("@$(BIN)/", ".venv/bin/") for line in recipe[1].splitlines()]
+
+
+def pages() -> list[str]:
+    return ["ARCHITECTURE.md", "CONTRIBUTING.md", *(path for path in texts() if path.startswith("docs/design/"))]
+
+
+@cache
+def files_and_folders() -> frozenset[str]:
+    """Every file under version control, and every folder of one with a slash behind."""
+    folders = (f"{folder}/" for path in texts() for folder in PurePosixPath(path).parents)
+    return frozenset((*texts(), *folders))
+
+
+def dead_paths(page: str, text: str) -> list[str]:
+    """Paths that a page names and that do not exist: in code, and as targets of links.
+
+    A path in code begins at the root, in `gf_i2p/` or in the package of the page's name. A name without a folder may be
+    anywhere.
+    """
+    dead = []
+    for link in re.findall(r"\]\((?!\w+:)([^)#]+)", text):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+        if files_and_folders().isdisjoint({target, f"{target}/"}):
+            dead.append(link)
+    bases = ("", "gf_i2p/", f"gf_i2p/{PurePosixPath(page).stem}/")
+    for word in " ".join(re.findall(r"`[^`\n]+`|^ {4}.+", text, flags=re.MULTILINE)).replace("`", " ").split():
+        path = word.partition("::")[0]
+        if not re.fullmatch(r"(?:[\w.-]+/)+|(?:[\w.-]+/)*[\w.-]+\.(?:in|md|py|txt|yaml)", path):
+            continue
+        if any(f"{base}{path}" in files_and_folders() for base in bases):
+            continue
+        if "/" in path[:-1] or not any(each.endswith(f"/{path}") for each in files_and_folders()):
+            dead.append(path)
+    return dead
+
+
+def test_every_path_that_a_page_for_developers_names_exists() -> None:
+    assert len(pages()) > 8
+    assert not {page: dead for page in pages() if (dead := dead_paths(page, texts()[page]))}
+
+
+@pytest.mark.parametrize(
+    ("text", "dead"),
+    [
+        ("`gf_i2p/raft/core.py`, `raft/core.py`, `core.py`, `raft/` and `tests/raft/test_core.py::test_x`", []),
+        ("`cluster/invariants.py`, `life/` and `.pre-commit-config.yaml`", []),
+        (
+            "`gf_i2p/raft/hull.py`, `raft/hull.py`, `hull.py` and `hull/`",
+            ["gf_i2p/raft/hull.py", "raft/hull.py", "hull.py", "hull/"],
+        ),
+        ("`consensus/driver.py`", ["consensus/driver.py"]),
+        ("run\n\n    python -m pytest tests/raft/test_hull.py -k x\n", ["tests/raft/test_hull.py"]),
+        ("[a](jraft.md), [b](../../docs/), [c](hull.md#part) and [d](https://example.org/hull.md)", ["hull.md"]),
+        ("Words such as hull.py, `make test`, `Node.reload` and `a/b` are no paths", []),
+    ],
+)
+def test_dead_paths_are_found(text: str, dead: list[str]) -> None:
+    assert dead_paths("docs/design/simulator.md", text) == dead
+
+
+def test_the_architecture_is_read_at_one_sitting() -> None:
+    assert len(texts()["ARCHITECTURE.md"].encode()) <= MAX_ARCHITECTURE_BYTES
