@@ -54,7 +54,7 @@ class Measure:
 
     @property
     def pronouns_in_100_words(self) -> float:
-        """Their share."""
+        """The share of pronouns."""
         return 100 * self.pronouns / max(self.words, 1)
 
     @property

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MAX_LINES = 600
-# None of these matches its own text.
+# No pattern matches its own text.
 FORBIDDEN = {
     "a path of a developer's machine": r"(?<![\w.])/(?:home|Users|root|work)/",
     "a registry's host name": r"\b(?:pypi|pythonhosted|npmjs|golang|maven\.apache|crates|docker|ghcr)\.(?:org|io)\b",
@@ -22,7 +22,7 @@ FORBIDDEN = {
 
 @cache
 def texts() -> dict[str, str]:
-    """Every text file under version control, by path. Vectors are not ours and not meant to be read."""
+    """Every text file under version control, by path. Vectors come from elsewhere and are not meant to be read."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"],
         cwd=ROOT,

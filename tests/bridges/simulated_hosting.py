@@ -30,16 +30,16 @@ class SimulatedNetDb:
 
 
 class SimulatedHosting:
-    """A router that serves whatever it is offered."""
+    """A router that serves every offered service."""
 
     def __init__(self, net_db: SimulatedNetDb | None = None) -> None:
         self.net_db = net_db or SimulatedNetDb()
         self.services: list[SimulatedService] = []
-        """All that were opened, the last one last."""
+        """All services that were opened, the last one last."""
         self.refusal: str | None = None
-        """Why it opens none now."""
+        """Reason why the router opens no service now."""
         self.ready = asyncio.Event()
-        """Its tunnels are built; set at first."""
+        """The service's tunnels are built; set at first."""
         self.ready.set()
 
     async def open(self, offer: ServiceOffer) -> Service:
@@ -60,7 +60,7 @@ class SimulatedService:
         self.offer = offer
         self.state = ServiceState.SERVING
         self.trouble: str | None = None
-        """A test may set it."""
+        """Trouble of the service; a test may set the text."""
         self.announced: LeaseSet2 | None = None
         """See `Service.announced`."""
         self._net_db = net_db
@@ -72,7 +72,7 @@ class SimulatedService:
 
     @property
     def streams(self) -> int:
-        """How many are open; a test sets it."""
+        """Number of open streams; a test sets the number."""
         return self._streams
 
     @streams.setter

@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 I2PD: Final = "i2pd-2.45.1"
 JAVA: Final = "java-2.8.0"
 PASSWORD: Final = "recorded"
-"""The one that is right."""
+"""The right password."""
 
 _DIRECTORY: Final = Path(__file__).with_name("recorded")
 _BUFFER_BYTES: Final = 1024
@@ -46,7 +46,7 @@ class Recording:
 
     router: str
     how: str
-    """Where it is from."""
+    """Origin of the recording."""
     exchanges: tuple[Exchange, ...]
 
     @classmethod
@@ -59,7 +59,7 @@ class Recording:
         return cls(stored["router"], stored["how"], exchanges)
 
     def save(self, name: str) -> None:
-        """Write it there."""
+        """Write the recording to a file."""
         exchanges = [
             {"request": each.request.decode("latin-1"), "reply": each.reply.decode("latin-1")}
             for each in self.exchanges
@@ -68,7 +68,7 @@ class Recording:
         (_DIRECTORY / f"{name}.json").write_text(text + "\n", "utf-8")
 
     def find(self, request: bytes) -> Exchange | None:
-        """Find the exchange whose request asks for the same."""
+        """Find the exchange of the same kind of request."""
         kind = Exchange(request, b"").kind
         return next((each for each in self.exchanges if each.kind == kind), None)
 
@@ -113,7 +113,7 @@ class SimulatedRouter:
     def __init__(self, recording: Recording, tls: ssl.SSLContext | None, *, checks_tokens: bool = False) -> None:
         self.recording = recording
         self.requests: list[bytes] = []
-        """Whole requests, in the order in which they came."""
+        """Whole requests, in order of arrival."""
         self.strays = 0
         """Connections that have ended without a request."""
         self.complaints: list[str] = []
@@ -128,7 +128,7 @@ class SimulatedRouter:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The router's URL."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}/"
 
     @property

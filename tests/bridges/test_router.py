@@ -33,7 +33,8 @@ TARGET = DestinationKeys.generate(entropy(3)).destination
 
 
 class FakeSam:
-    """SAM as far as a bridge speaks it. `answers` by the first two words of a request; "hang", "hang up": it does.
+    """The part of SAM that a bridge speaks. `answers` by the first two words of a request; after "hang" SAM hangs,
+    after "hang up" SAM hangs up.
 
     `first`: answers that are given once, before those.
     """
@@ -223,7 +224,7 @@ async def test_publishing_goes_by_i2cp_and_its_trouble_is_told(make: Make, i2cp:
 
 
 async def test_who_is_given_up_while_it_opens_can_be_asked_again(make: Make, i2cp: FakeRouter) -> None:
-    """A node that loses its office does not wait until tunnels are built."""
+    """A node that loses the office does not wait until tunnels are built."""
     router = make()
     i2cp.ready.clear()
     call = asyncio.create_task(router.publish_meta_lease_set(publication()))

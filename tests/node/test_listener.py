@@ -1,4 +1,4 @@
-"""Which farms may share a door, and how they come and go there."""
+"""Farms that may share a door, and their coming and going there."""
 
 import shutil
 from collections.abc import Callable
@@ -138,7 +138,7 @@ async def test_a_door_opens_with_the_first_and_closes_after_the_last(tmp_path: P
     assert await door.enter("b", Served(authenticator(), echo)) is first
     await door.leave("b", 0.0)
     assert (sorted(door.server.farms), door.gate.handshake_seconds) == (["a"], 6.0)
-    await door.leave("c", 0.0)  # it has never come
+    await door.leave("c", 0.0)  # farm c has never come
     await door.enter("b", Served(authenticator(), echo))
     await door.leave("b", 0.0)
     other = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)

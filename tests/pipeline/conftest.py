@@ -16,7 +16,7 @@ _SECONDS = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that use Spark their time; a conftest's `pytestmark` is heard by nobody."""
+    """Give tests that use Spark more time; pytest ignores a conftest's `pytestmark`."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(_SECONDS))

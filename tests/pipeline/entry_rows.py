@@ -1,4 +1,4 @@
-"""Rows of the lake's `entries`, from records, as `ingest` would make them."""
+"""Rows of the lake's `entries`, from records, in the form of `ingest`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -87,7 +87,7 @@ class Row:
     """Then there is no record in the row."""
 
     def columns(self) -> dict[str, Any]:
-        """Give it by the names of the columns."""
+        """Give the row by the names of the columns."""
         received, value, shown = self.received_ms, self.value, None
         if self.record is not None:
             received = self.record.date_ms if received is None else received

@@ -1,4 +1,4 @@
-"""Histories as nodes export them, with few entries."""
+"""Histories in the form of the nodes' exports, with few entries."""
 
 import gzip
 from collections.abc import Iterable, Sequence
@@ -46,6 +46,6 @@ def plain(directory: Path, data: bytes, *, first: int = 1) -> Path:
 
 
 def packed(directory: Path, data: bytes, *, first: int = 1) -> Path:
-    """One that is."""
+    """A packed file."""
     path = plain(directory, gzip.compress(data, mtime=0), first=first)
     return path.rename(path.with_name(path.name + ".gz"))

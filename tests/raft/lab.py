@@ -95,7 +95,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Message:
-    """A request or a response on the way; `lost` brings the sender of a request its failure instead."""
+    """A request or a response on the way; `lost` gives the sender of a request the failure instead."""
 
     sender: int
     receiver: int
@@ -106,7 +106,7 @@ class Message:
 
 @dataclass
 class Server:
-    """One server: core, disk, and what waits for the disk."""
+    """One server: core, disk, and the effects that wait for the disk."""
 
     id: int
     disk: Disk

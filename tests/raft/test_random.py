@@ -33,7 +33,7 @@ class Checked:
         self.lab = lab
         self.leaders: dict[int, int] = {}
         self.committed: list[Entry] = []
-        self.committed_in = 0  # the term in which the last of them was
+        self.committed_in = 0  # the term of the last commit
         self.votes: dict[tuple[int, int], int] = {}
         lab.after_step = self.check
 
@@ -54,7 +54,7 @@ class Checked:
             holders = [member for member in members if self.holds(self.lab.servers[member].disk, first, core.commit)]
             assert len(holders) > len(members) // 2, "committed without being durable on a majority"
         disk = server.disk
-        installed = disk.base >= log.base  # else a write that is under way replaces all of it
+        installed = disk.base >= log.base  # otherwise a write that is under way replaces all of the log
         applied = disk.entries[: max(core.applicable - disk.base, 0)] if installed else []
         assert applied == self.committed[disk.base : disk.base + len(applied)], "another entry is applied at an index"
         if disk.snapshot is not None:
@@ -131,7 +131,7 @@ def disturb(lab: Lab, rng: random.Random, proposals: dict[str, list[str]]) -> No
 
 
 def change_servers(lab: Lab, rng: random.Random) -> None:
-    """Have a leader add a server, a new one or one that is or was there, or remove one, itself perhaps."""
+    """Have a leader add a server, a new or an old one, or remove a server, perhaps the leader."""
     leaders = [server for server in lab.servers.values() if server.up and server.core.is_leader]
     if not leaders:
         return

@@ -47,10 +47,10 @@ def entries(fields: list[dict[str, Any]]) -> tuple[Entry, ...]:
 
 
 def request(fields: dict[str, Any]) -> Request:
-    """The request as a vector's fields describe it."""
+    """The request with a vector's fields."""
     return Request(**{**fields, "type": MessageType(fields["type"]), "entries": entries(fields["entries"])})
 
 
 def response(fields: dict[str, Any]) -> Response:
-    """The response as a vector's fields describe it."""
+    """The response with a vector's fields."""
     return Response(**{**fields, "type": MessageType(fields["type"])})

@@ -95,7 +95,7 @@ def test_byte_by_byte_costs_linear_time(byte: bytes) -> None:
     pieces = one_by_one((byte * MAX_HTTP_HEAD_BYTES)[:MAX_HTTP_HEAD_BYTES])
     started = time.process_time()
     read(*pieces)
-    assert time.process_time() - started < 0.5  # about 0.02; rescanning what came before takes seconds
+    assert time.process_time() - started < 0.5  # about 0.02; rescanning earlier bytes takes seconds
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ async def curl(*arguments: str) -> list[int]:
         stderr=asyncio.subprocess.PIPE,
     )
     output, errors = await process.communicate()
-    # 52: after a 101 curl waits for an HTTP answer, but we close.
+    # 52: after a 101 curl waits for an HTTP answer, but our server closes.
     assert process.returncode in (0, 52), errors
     return [int(line) for line in output.split()]
 

@@ -1,6 +1,7 @@
 """A router's I2CP for tests: i2pd 2.45.1 and Java 2.8.0 with a publisher or a service, well-behaved or not.
 
-It speaks with struct and Reader alone, none of the codec under test. The behaviour was seen on the real routers.
+The fake router speaks with struct and Reader alone, none of the codec under test. The behaviour was seen on the real
+routers.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from tests.netdb.strategies import NOW
 
 LEASE = bytes(44)
 JAVA_SECONDS = 180
-# No test waits for these: they only end one that has failed. Those that do wait set their own.
+# No test waits for these: they only end one that has failed. A test that does wait sets its own deadlines.
 PATIENT = Deadlines(connect=20, answer=20, tunnels=20, goodbye=20)
 
 
@@ -68,7 +69,7 @@ class FakeSession:
 
 
 class FakeRouter:
-    """Use it as an asynchronous context manager."""
+    """The router runs as long as the asynchronous context lasts."""
 
     def __init__(self, kind: RouterKind, clock: Clock | None = None, *, tls: ssl.SSLContext | None = None) -> None:
         self.kind = kind
@@ -121,7 +122,7 @@ class FakeRouter:
         await asyncio.gather(*(connection.task for connection in self._connections), return_exceptions=True)
 
     def settings(self, **changes: Any) -> I2cpSettings:
-        """How to reach it."""
+        """Give the settings that reach this router."""
         return I2cpSettings(**{"port": self.port, "deadlines": PATIENT, **changes})
 
     # Messages that routers send on their own ------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class FakeRouter:
             session.overdue = asyncio.get_running_loop().call_later(self.patience, session.connection.close)
 
     def lose_patience(self) -> None:
-        """Close the connections on which a request is unanswered, as if it had been for too long."""
+        """Close the connections with an unanswered request, as if the request were too old."""
         for session in self.sessions.values():
             if session.overdue is not None:
                 session.connection.close()

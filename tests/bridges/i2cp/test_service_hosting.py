@@ -374,7 +374,7 @@ async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set() -
             await until(router, lambda: service.state is ServiceState.DRAINING)
             router.ask()
             await until(router, lambda: len(router.served) == 2)
-            assert router.served[0] == router.served[1]  # it gets an answer, and nothing new
+            assert router.served[0] == router.served[1]  # the router gets an answer, and no new set
             talk = Talk(router, b"hello")
             await until(router, talk.done)
             assert talk.client.received == b"hello"

@@ -178,7 +178,7 @@ async def test_without_its_information_there_is_none(control: I2pControl, i2pd: 
         await control.local_router_status()
 
 
-# Its leaves -----------------------------------------------------------------------------------------------------------
+# Leaves of a router ---------------------------------------------------------------------------------------------------
 
 
 async def test_the_leaf_of_a_tunnel(control: I2pControl) -> None:

@@ -45,13 +45,13 @@ USUAL: Final[dict[str, Answer]] = {
 
 
 def same(request: str) -> str:
-    """A request without what differs each time: the session's id."""
+    """Give a request without the part that differs each time: the session's id."""
     return re.sub(r"ID=gf[0-9a-f]{16} ", "ID=gf ", request)
 
 
 @dataclass
 class Connection:
-    """One that a client has made."""
+    """One connection that a client has made."""
 
     address: str
     writer: asyncio.StreamWriter
@@ -70,7 +70,7 @@ class ScriptedSam:
 
     def __init__(self, answers: dict[str, Answer]) -> None:
         self.answers = {**USUAL, **answers}
-        """By the first two words of a request."""
+        """Answers by the first two words of a request."""
         self.connections: list[Connection] = []
         self.sam = Sam("127.0.0.1", 1)
         self._tasks: set[asyncio.Task[None]] = set()

@@ -27,7 +27,7 @@ class Session:
 
     def close(self) -> None:
         try:
-            self.ours.recv(1 << 16)  # what was asked
+            self.ours.recv(1 << 16)  # the request
             self.stream_had_ended = self.ours.recv(1) == b""
         except BlockingIOError:
             self.stream_had_ended = False

@@ -97,7 +97,7 @@ class Served:
         return await self.ask(method, **params, Token=self._token)
 
     async def code(self, method: str, **params: Any) -> int:
-        """Call one with a token, and return the code of the error that it answers with."""
+        """Call a method with a token, and return the code of the error in the answer."""
         answer = await self.call(method, **params)
         return int(answer["error"]["code"])
 

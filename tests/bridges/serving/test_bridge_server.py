@@ -44,7 +44,7 @@ class Clock:
         return self.now
 
 
-# Who may call ---------------------------------------------------------------------------------------------------------
+# Callers --------------------------------------------------------------------------------------------------------------
 
 
 async def test_the_password_buys_a_token(plain: Served) -> None:
@@ -226,7 +226,7 @@ async def test_without_i2pcontrol_there_are_only_our_methods(plain: Served) -> N
     assert "result" in await plain.call(Method.ROUTER_STATUS)
 
 
-# What is added --------------------------------------------------------------------------------------------------------
+# Additions ------------------------------------------------------------------------------------------------------------
 
 
 async def test_the_status_of_the_router(plain: Served) -> None:

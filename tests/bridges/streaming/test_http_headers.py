@@ -55,7 +55,7 @@ class WebServer(BaseHTTPRequestHandler):
 
     @property
     def told(self) -> list[str]:
-        """All that a CGI program would take for a statement of who asks."""
+        """Give all values that a CGI program would take for a statement about the caller."""
         names = [(re.sub(r"[^A-Z0-9]", "_", name.upper()), value) for name, value in self.headers.items()]
         return [value for name, value in names if name.startswith("X_I2P_")]
 

@@ -1,4 +1,4 @@
-"""`gf-i2p leaves`, `publisher` and `farm` as people type them."""
+"""`gf-i2p leaves`, `publisher` and `farm` as people type the commands."""
 
 import json
 from collections.abc import Callable
@@ -217,7 +217,7 @@ def test_a_farm_without_a_leader_is_degraded(node: Node, out: Out) -> None:
 
 
 def test_a_server_that_was_removed_says_so(node: Node, out: Out) -> None:
-    """It may still know a leader, as one that was just removed does."""
+    """The node may still know a leader, like a server that was just removed."""
     node.membership = "removed"
     for words in SHOWN:
         code, text = out(*words, "node")

@@ -63,7 +63,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         leader, _ = await farm.leaders()
         assert len(farm.running) == 3
 
-        # Each has a log of its own.
+        # Each farm has a separate log.
         code, answer = await gf_json("post", farm.node(1), "to farm")
         assert code == 0
         code, other = await gf_json("post", farm.other.node(2), "to other")
@@ -99,14 +99,14 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         assert "timing.profile" in str((await status(farm, leader))["reload"])
         assert (await status(farm.other, leader))["reload"] == {"number": 1, "error": None, "needs_restart": []}
 
-        # They could not share the door with this one's new certificate: nothing changes.
+        # The other farm could not listen with this farm's new certificate: nothing changes.
         config.write_text(good)
         (farm.node(leader) / "certificate.pem").write_bytes((tmp_path / "a" / "server-1" / "key.pem").read_bytes())
         farm.send_signal(leader, signal.SIGHUP)
         await until("it says why", PATIENCE, lambda: logged(farm, leader, "have different certificates"))
         assert (await ask(farm.ports[leader], "farm"))[:12] == b"HTTP/1.1 401"
 
-        # A process that dies takes a server of each with it; both farms go on.
+        # A dead process takes a server of each farm along; both farms go on.
         assert farm.kill(leader) == -signal.SIGKILL
         await farm.leaders()
         rest = farm.running

@@ -71,7 +71,7 @@ class Server:
         self.machine.announced(announcement, self.posts(announcement.published))
 
     def gives(self) -> Announcement:
-        """Go through all of it once."""
+        """Go once through all steps of giving a set."""
         announcement = self.announces()
         self.commits(announcement)
         assert self.step().begin == Give(announcement, new_session=False)

@@ -14,8 +14,9 @@ from tests.raft.lab import Disk, Lab, Message, Server
 
 @dataclass(frozen=True)
 class Network:
-    """Seconds: one way takes `delay` plus up to `jitter`; every `every` or so, what goes to one server stops for up to
-    `stall`."""
+    """Seconds: one way takes `delay` plus up to `jitter`; every `every` or so, traffic to one server stops for up to
+    `stall`.
+    """
 
     delay: float
     jitter: float = 0.0
@@ -38,8 +39,8 @@ SLOW_NET = Network(0.9, 0.4, stall=6.0, every=300.0)
 class Farm(Lab):
     """Servers 1 to n in a network, dialling each other from the start on.
 
-    `watchful`: connections of a dead server break, and to dial it again fails, both after a way there and back.
-    `handshakes`: whether the round trip of a handshake is known. `apart`: servers with networks of their own.
+    `watchful`: connections of a dead server break, and a new dial fails, both after a way there and back. `handshakes`:
+    whether the round trip of a handshake is known. `apart`: servers with separate networks.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Farm(Lab):
         self.arrival: dict[tuple[int, int, bool], float] = {}
         self.stalled_until = dict.fromkeys(ids, 0.0)
         self.up_since: dict[tuple[int, int], float] = {}
-        self.office: list[tuple[float, int, int]] = []  # when a server took office, which, its term
+        self.office: list[tuple[float, int, int]] = []  # time of taking office, server, term
         self.campaigns: list[tuple[float, int]] = []
         super().__init__(servers, uniform=self.rng.uniform)
         for one in ids:
@@ -89,12 +90,12 @@ class Farm(Lab):
         heapq.heappush(self.events, (when, self.number, what))
 
     def stall(self, server: int) -> None:
-        """Nothing arrives at this server for a while: its tunnels are rebuilt."""
+        """Nothing arrives at this server for a while: the server's tunnels are rebuilt."""
         self.stalled_until[server] = self.now + self.net.stall * self.rng.uniform(0.5, 1.0)
         self.at(self.now + self.rng.expovariate(1 / self.net.every), lambda: self.stall(server))
 
     def way(self, sender: int, receiver: int) -> float:
-        """When something that leaves now arrives, were it alone."""
+        """Give the arrival time of a message that leaves now, without other messages."""
         network = self.apart.get(sender, self.apart.get(receiver, self.net))
         return max(self.now + network.one_way(self.rng), self.stalled_until[receiver])
 

@@ -63,7 +63,7 @@ class Disk:
 
 @dataclass
 class Follower:
-    """Grants every vote and accepts every entry, unless it is told otherwise."""
+    """Grants every vote and accepts every entry, unless a test says otherwise."""
 
     id: int
     requests: list[tuple[Request, Done]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""The time-outs that follow from what was measured."""
+"""The time-outs that follow from the measurements."""
 
 import itertools
 from collections.abc import Iterator
@@ -432,7 +432,7 @@ def test_one_follower_that_is_slow_is_no_silence_of_the_majority() -> None:
 
 
 def test_a_server_that_has_left_is_not_silent() -> None:
-    """Otherwise a leader's time-outs reach the ceiling soon after a farm has shrunk, and check-quorum waits for it."""
+    """Otherwise a leader's time-outs reach the ceiling soon after a farm has shrunk, and check-quorum waits as long."""
     life = Life(servers=4)
     life.connect()
     life.lead(0.001, 60, peers=(2, 3, 4))

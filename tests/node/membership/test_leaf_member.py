@@ -159,7 +159,7 @@ async def test_what_a_post_waits_for_is_told_meanwhile_and_how_the_router_does(
 
 
 def test_members_that_lose_their_leader_do_not_all_come_again_at_once() -> None:
-    """And none comes so late that its record is too old by then: 105 s at most, unless a farm says otherwise."""
+    """No member comes so late that its record is too old: 105 s at most, unless a farm says otherwise."""
     backoff = patient()
     delays = [backoff.next() for _ in range(10)]
     assert min(delays) >= 1

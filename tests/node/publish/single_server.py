@@ -1,4 +1,4 @@
-"""One server with a real log, elected at once, and a reporter and a publisher whose clock the test turns."""
+"""One server with a real log, elected at once; the test turns the clock of the reporter and the publisher."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ class PublishingServer:
 
     @property
     def record(self) -> StatusRecord | None:
-        """Our newest in the log."""
+        """The server's newest record in the log."""
         return self.view.state.records.get(1)
 
     @property
@@ -182,7 +182,7 @@ async def sends(made: PublishingServer, count: int) -> None:
 
 
 async def deaf(made: PublishingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of ours is committed any more."""
+    """From now on no post of this server is committed."""
 
     tries = []
 

@@ -22,7 +22,7 @@ def hash_of(number: int) -> bytes:
 
 
 class Network:
-    """A router that reaches whom the test says; finds sets unless `finds` is None."""
+    """A router with the test's outcomes for connections and searches; sets are found unless `found` is None."""
 
     def __init__(self) -> None:
         self.tried: list[bytes] = []

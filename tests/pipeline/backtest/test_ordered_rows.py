@@ -1,4 +1,4 @@
-"""A farm's rows out of many files come in the order of its log, whatever is in which file; no Spark."""
+"""A farm's rows out of many files come in the order of the log, however the rows are spread; no Spark."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Replays decide what the farms did, index by index: simulated ones and real nodes; also where a log has gaps."""
+"""Replays repeat the farms' decisions, index by index: of simulated farms and real nodes; also with gaps in a log."""
 
 import asyncio
 import json
@@ -179,7 +179,7 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
         await leader.member.view.reaches(index)
         saved = await of_running(leader)
         assert saved is not None
-        for server in (1, 2, 3):  # what is forgotten
+        for server in (1, 2, 3):  # values to be forgotten
             forgotten = record(server, leaf(server, up=False), up=server == 3).encode()
             end = await leader.driver.post([forgotten] * 5, seconds=SECONDS)
         await leader.member.view.reaches(end)

@@ -21,7 +21,7 @@ FRESH = 105_000
 
 
 def named(told: Mapping[int, Iterable[Leaf]], *, server: int = 1, down: Iterable[int] = ()) -> list[Row]:
-    """Make the records of a server by when after `START` it names which leaves."""
+    """Make a server's records; `told`: the named leaves by the milliseconds after `START`."""
     without = frozenset(down)
     return [
         Row(index=1 + at * 10 + server, record=record(server, *leaves, date=START + at, up=at not in without))

@@ -31,7 +31,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(capsys: pytest.CaptureFixture[str], *more: str, outcome: Any = FIGURES) -> tuple[int, str]:
-    """Run it with a job that only returns, or raises, something."""
+    """Run the command with a job that only returns, or raises, something."""
 
     def stand_in(spark: object, lake: Lake, exports: list[str], *, step: Any) -> Figures:
         assert (lake, exports) == (Lake("lake"), ["a", "b"])

@@ -1,4 +1,4 @@
-"""Files of entries: whole when they are seen, once whatever is done twice, sorted, and few at a time."""
+"""Files of entries: whole as soon as visible, each entry once after any repeat, sorted, and few at a time."""
 
 import random
 from pathlib import Path
@@ -30,7 +30,7 @@ TYPER = Typer(schema_text())
 
 
 def batch(*indexes: int, farm: str = "farm", term: int = 1, days: int = 0) -> pa.RecordBatch:
-    """Status records, received so many days later than they say."""
+    """Status records, received so many days later than their dates."""
     found = [Found(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
     return TYPER.rows(farm, 1, found)
 

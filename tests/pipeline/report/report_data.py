@@ -1,4 +1,4 @@
-"""A report as a lake of three weeks gives it, made by hand: for tests of the page, and to look at."""
+"""A report in the form of a lake of three weeks, made by hand: for tests of the page, and to look at."""
 
 import math
 import random

@@ -95,7 +95,7 @@ class Pauses(Backoff):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short pauses between tries; and on a busy machine, too, nobody is passed over who is about to be reached."""
+    """Short pauses between tries; also on a busy machine, no server is passed over that is about to be reached."""
     monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(Pauses, "taken", 0)
     monkeypatch.setattr(client_module, "Backoff", Pauses)

@@ -198,7 +198,7 @@ async def test_a_user_with_all_its_connections_is_told_nothing_more(node: Identi
         assert farm.server.counters.refused == {Refusal.USER: 1}
         await hang_up(writer)
         await until(lambda: farm.server.counters.current == 0)
-        # Nor do those who are told stay in the count.
+        # Clients that are told do not stay in the count either.
         for _ in range(3):
             assert await fetch(farm) == FIRST
             await until(lambda: farm.server.counters.current == 0)
