@@ -26,7 +26,7 @@ PRONOUNS: Final = frozenset(_PRONOUNS.split())
 LONGEST: Final = 30
 """Words in one sentence."""
 _RIDDLE: Final = re.compile(r"(?:Who|Whom|Whose|What|Those who|That of|Those of|Of which|Of whom)\b(?![^.?!]*\?)")
-"""How no sentence begins, unless the sentence is a question."""
+"""Beginnings that no sentence has, unless the sentence is a question."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z'-]*")
 _NO_PROSE: Final = re.compile(r"``?[^`]*``?|\"[^\"\n]{0,40}\"|https?://\S+|\w+(?:[./_]\w+)+")
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n\s*\n|\n\s*[-*] |\n {4,}")
@@ -36,7 +36,7 @@ _LEAST_WORDS: Final = 4
 
 @dataclass(slots=True)
 class Measure:
-    """The prose of some files."""
+    """Words, pronouns and sentences of some files."""
 
     words: int = 0
     pronouns: int = 0
@@ -59,7 +59,7 @@ class Measure:
 
     @property
     def words_in_a_sentence(self) -> float:
-        """The mean."""
+        """The mean number of words."""
         return self.words / max(len(self.sentences), 1)
 
     def riddles(self) -> Iterator[str]:

@@ -19,12 +19,12 @@ class SimulatedNetDb:
 
     def __init__(self) -> None:
         self.taken: list[LeaseSet2] = []
-        """Every set that was newer than all before, the one that is held last."""
+        """Sets that were newer than all before; floodfills hold the last one."""
         self.passed_over: list[LeaseSet2] = []
-        """Every set that was not: two holders were given the same number, or an old one came late."""
+        """Sets that were not newer: two holders got the same number, or an old set came late."""
 
     def store(self, lease_set: LeaseSet2) -> None:
-        """Take a set, or not."""
+        """Take a set if the set is newer."""
         newer = not self.taken or lease_set.published > self.taken[-1].published
         (self.taken if newer else self.passed_over).append(lease_set)
 
@@ -54,7 +54,7 @@ class SimulatedHosting:
 
 
 class SimulatedService:
-    """`Service`, as a test wants it."""
+    """`Service`, under the control of a test."""
 
     def __init__(self, offer: ServiceOffer, net_db: SimulatedNetDb, number: int) -> None:
         self.offer = offer
@@ -98,7 +98,7 @@ class SimulatedService:
         self.offer.given(lease_set)
 
     def lose(self, reason: str) -> None:
-        """Be lost, as when the router hangs up."""
+        """Lose the service, as when the router hangs up."""
         self.state, self.trouble = ServiceState.LOST, reason
         self._ended.set()
 

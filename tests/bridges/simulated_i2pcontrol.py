@@ -42,7 +42,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Everything that one router was heard to say."""
+    """All recorded answers of one router."""
 
     router: str
     how: str
@@ -148,7 +148,7 @@ class SimulatedRouter:
         self._orders.clear()
 
     def forget_tokens(self) -> None:
-        """Be as after a restart, or a day later."""
+        """Forget all tokens, as after a restart, or a day later."""
         self._tokens.clear()
 
     async def stop(self) -> None:
@@ -161,7 +161,7 @@ class SimulatedRouter:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def start(self) -> None:
-        """Listen: the first time on a port of the system's choice, then on the same one."""
+        """Listen: the first time on a port of the system's choice, later on the same port."""
         self.forget_tokens()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port, ssl=self._tls)
         self._port = self._server.sockets[0].getsockname()[1]
@@ -223,7 +223,7 @@ class SimulatedRouter:
 
     @staticmethod
     def _check(request: bytes) -> Any:
-        """Read a request, and find all that i2pd would stumble over."""
+        """Read a request, and find all faults that i2pd would stumble over."""
         head, end, content = request.partition(_END)
         lines = head.decode("ascii").split("\r\n")
         assert end, "the head did not come in one piece"

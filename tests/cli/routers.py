@@ -76,9 +76,9 @@ class ScriptedRouter:
         self.fingerprint = identity.fingerprint
         self.ports = dict(zip(INTERFACES, free_ports(len(INTERFACES)), strict=True))
         self.known: dict[str, DestinationKeys] = {}
-        """Addresses with a lease set."""
+        """Keys of the addresses with a lease set."""
         self.peers: dict[str, Authenticator] = {}
-        """Addresses behind which a farm node answers."""
+        """Authenticators of the farm nodes, by address."""
         self.mute: set[str] = set()
         """Addresses from which nothing comes back."""
         self.asked: list[str] = []
@@ -231,7 +231,7 @@ class Place:
         path.write_bytes(keys.encode())
 
     async def look(self, **seconds: float) -> dict[str, Verdict]:
-        """Make all checks, with so many `seconds` for those of these names, and with patience for all others."""
+        """Make all checks, with a time-out of so many `seconds` for the named ones, and with patience for others."""
         checks = [
             replace(check, seconds=seconds.get(check.name, max(check.seconds, PATIENCE)))
             for group in all_checks(self.directory)
@@ -288,6 +288,6 @@ def having(state: State, verdicts: dict[str, Verdict]) -> dict[str, str]:
 
 
 def remedy(verdict: Verdict) -> str:
-    """Give both sentences."""
+    """Give both sentences of a remedy."""
     assert verdict.remedy is not None
     return f"{verdict.remedy.i2pd}\n{verdict.remedy.java}"

@@ -66,7 +66,7 @@ def test_the_greatest_announcement_is_kept_when_its_server_forgets_it() -> None:
 
 @pytest.mark.parametrize("liar", [1, 2, 3])
 def test_an_announcement_from_the_far_future_stops_nobody(liar: int) -> None:
-    """One clock is wrong, or one server lies: routers would take no set that is newer than that one."""
+    """One clock is wrong, or one server lies: routers would refuse any set that is newer than the announced one."""
     honest = [record(server, published=NOW).encode() for server in (1, 2, 3) if server != liar]
     for date in (NOW, NOW + YEAR):
         found = state(*honest, record(liar, date=date, published=NOW + YEAR).encode(), *honest)
@@ -136,7 +136,7 @@ def test_a_publisher_whose_clock_jumps_ahead_loses_the_office_when_most_have_pos
 
 
 def test_an_announcement_counts_when_its_time_has_come() -> None:
-    """After a pause, the first record is ahead of all that the farm knows."""
+    """After a pause, the first record is newer than all entries that the farm knows."""
     later = NOW + MAX_AHEAD_MS + 1
     found = state(*(record(server).encode() for server in (1, 2, 3)), record(2, date=later, published=later).encode())
     assert found.last_published_ms == 0

@@ -122,7 +122,7 @@ def test_what_failed_runs_once_more_if_it_is_little(
 def test_where_no_test_is_named_it_takes_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], given: list[str]
 ) -> None:
-    """Otherwise pytest would take all that the project has."""
+    """Otherwise pytest would run all tests of the project."""
     seen: list[list[str]] = []
 
     def outcome(_engine: Engine, _cache: Path, group: Sequence[str], *, fresh: bool) -> tuple[int, Outcome]:

@@ -39,7 +39,7 @@ def build(*addresses: RouterAddress, options: dict[str, str] | None = None, publ
 
 
 def vector(name: str) -> bytes:
-    """i2pd 2.45.1's, of a private network that is gone."""
+    """Read a RouterInfo of i2pd 2.45.1, from a private network that is gone."""
     return (VECTORS / f"routerInfo-{name}.dat").read_bytes()
 
 

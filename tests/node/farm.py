@@ -133,7 +133,7 @@ class NodeFarm:
         return leader
 
     def lively(self) -> None:
-        """Undo `calm`: have the others elect another one soon when the leader goes."""
+        """Undo `calm`: when the leader goes, the others elect another one soon."""
         self._calm = False
         for node in self.nodes.values():
             core = node.driver.core

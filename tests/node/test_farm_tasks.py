@@ -23,7 +23,7 @@ from tests.node.routers import DEFECT, DOWN, FakeBridge
 
 
 class Farm:
-    """A farm, and the netDb that its routers share."""
+    """A farm, and the netDb that the farm's routers share."""
 
     def __init__(self, directory: Path, servers: int = 3, *, status_seconds: float = 1.0) -> None:
         self.netdb: list[tuple[int, MetaLeaseSet]] = []

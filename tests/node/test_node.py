@@ -172,7 +172,7 @@ async def test_users_may_send_only_what_their_role_allows(tmp_path: Path) -> Non
 
 
 async def turned_away(farm: NodeFarm, data: bytes, *, slowly: bool = False) -> bytes:
-    """Send bytes over TLS; return all that comes back until the server closes."""
+    """Send bytes over TLS; return all bytes until the server closes."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

@@ -500,7 +500,7 @@ def test_who_alone_has_several_configurations_without_itself_still_asks_for_vote
 
 
 def test_a_leader_that_leaves_tells_nothing_to_whom_it_could_only_send_a_snapshot() -> None:
-    """Found by the simulator: the farewell described a part of the log that was dropped, and the node ended."""
+    """Found by the simulator: the farewell described a dropped part of the log, and the node ended."""
     lab = Lab(4, flow=Flow(append_entries=1, in_flight=2))
     lab.elect(1)
     lab.propose(1, "a", "x")

@@ -67,7 +67,7 @@ class Checked:
             self.votes[core.id, disk.hard_state.term] = disk.hard_state.vote
 
     def holds(self, disk: Disk, first: int, last: int) -> bool:
-        """Whether these committed entries are on the disk, or in its snapshot."""
+        """Whether these committed entries are on the disk, or in the disk's snapshot."""
         if disk.base >= last:
             return True
         first = max(first, disk.base + 1)
@@ -75,7 +75,7 @@ class Checked:
 
 
 def first_of_its_connection(lab: Lab, message: Message) -> Message:
-    """Messages of one direction of a connection arrive in order."""
+    """Give the first message of this direction of a connection: such messages arrive in order."""
     kind = isinstance(message.payload, Request)
     same = (message.sender, message.receiver, kind)
     return next(m for m in lab.network if (m.sender, m.receiver, isinstance(m.payload, Request)) == same)

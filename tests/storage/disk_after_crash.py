@@ -119,7 +119,7 @@ def traced(directory: Path, path: Path, *arguments: int, inject: str | None = No
 class File:
     synced: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
-    """Writes since the last sync: offset and bytes; None: the file was cut off there."""
+    """Writes since the last sync: offset and bytes; None: the file was cut off at the offset."""
 
     def sync(self) -> None:
         for offset, data in self.pending:
@@ -138,7 +138,7 @@ class File:
         return content
 
     def after_a_cut(self, rng: random.Random) -> bytearray:
-        """All, none or some of the sectors that were written after the last sync, in any combination."""
+        """Give the bytes with all, none or some of the sectors that were written after the last sync."""
         content = bytearray(self.synced)
         share = rng.choice((0.0, 0.5, 0.9, 1.0))
         for offset, data in self.pending:
@@ -204,7 +204,7 @@ class Disk:
         return _made(directory, {name: file.written() for name, file in self.files.items()})
 
     def cut(self, directory: Path, rng: random.Random) -> Path:
-        """Make `directory` as it may be when the power fails now."""
+        """Make `directory` as a power cut now may leave the files."""
         names = {
             name: file
             for name in sorted(self.files.keys() | self._synced_names.keys())

@@ -16,7 +16,7 @@ _REAL: Final = {name: getattr(os, name) for name in ("open", "pwrite", "fsync", 
 
 
 class CrashError(BaseException):
-    """The process is no more: nobody catches this."""
+    """The process has ended: nobody catches this error."""
 
 
 class Operations:
@@ -49,7 +49,7 @@ class Operations:
         self.before = before
 
     def cut(self, directory: Path, rng: random.Random) -> None:
-        """Make `directory` as it may be when the power fails now."""
+        """Make `directory` as a power cut now may leave the files."""
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
         for name in sorted(self.files.keys() | self._synced_names.keys()):

@@ -26,7 +26,7 @@ class State:
     def __init__(self) -> None:
         self.hard_state = HardState(0, NOBODY)
         self.base = (0, 0)
-        """Index and term of the last entry that was dropped."""
+        """Index and term of the last dropped entry."""
         self.entries: list[Entry] = []
         """Entries after the base."""
         self.snapshot: Snapshot | None = None
@@ -68,7 +68,7 @@ class State:
 
     @property
     def final(self) -> int:
-        """Entries up to here are in the snapshot."""
+        """Index of the last entry in the snapshot."""
         return self.snapshot.index if self.snapshot is not None else 0
 
     def term(self, index: int) -> int:
@@ -199,7 +199,7 @@ def state_of(storage: Storage | Tables | Store) -> State:
 
 
 def state_beside_snapshot(storage: Storage | Tables | Store) -> State:
-    """The same, also when the snapshot is damaged."""
+    """The state, also with a damaged snapshot."""
     state = State()
     loaded = storage.loaded
     state.hard_state, state.base, state.snapshot = loaded.hard_state, loaded.base, loaded.snapshot
@@ -216,7 +216,7 @@ def stored_state(path: Path) -> State:
 
 
 def store(storage: Storage | Tables, *batch: Write) -> None:
-    """All writes in one transaction."""
+    """Store all writes in one transaction."""
     group = storage.group()
     for write in batch:
         group.add(write)

@@ -136,7 +136,7 @@ def test_entries_that_are_not_there_are_an_error(tmp_path: Path, first: int, las
 
 
 def test_who_reads_a_log_in_pieces_has_each_row_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower that catches up gets 128 KiB at a time, and rows have twice as much."""
+    """A follower that catches up gets 128 KiB at a time, and a row holds twice as much."""
     unpacked: list[int] = []
 
     def counting(path: Path, row: Any) -> Any:

@@ -21,7 +21,7 @@ KILLS = 12
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power fails here but in `Operations`, which sees every sync nevertheless."""
+    """No power fails here except in `Operations`, which still sees every sync."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 

@@ -247,7 +247,7 @@ DAMAGES = {
 
 
 DATA_ONLY = {"its data", "a bit of it", "its type", "a block less", "a block more"}
-"""These spare the row that describes the snapshot."""
+"""Faults that spare the row about the snapshot."""
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

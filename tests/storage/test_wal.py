@@ -58,7 +58,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def alone(path: Path, directory: Path) -> Path:
-    """A copy of the main file only."""
+    """Copy the main file only."""
     directory.mkdir()
     copy = directory / path.name
     copy.write_bytes(path.read_bytes())
@@ -289,7 +289,7 @@ def test_a_log_is_there_whenever_its_creation_is_killed_or_can_be_created_then(t
 def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """Opening, writing and closing, killed and cut off from power after each system call."""
+    """Opening, writing and closing, with a kill and a power cut after each system call."""
     monkeypatch.setattr(database, "WAL_BYTES", CHILD_WAL_BYTES)
     count = before + 16
     seed = eventful_seed(before, count)

@@ -81,7 +81,7 @@ def request(
 
 
 def response(to: Request, *, accepted: bool = True, destination: int = 1) -> Response:
-    """Answer a request; the next index is that of the request, so that answers can be told apart."""
+    """Answer a request; the answer's next index is the request's, so that answers can be told apart."""
     return Response(RESPONSE_TYPE[to.type], 2, destination, 7, to.last_log_index, accepted)
 
 
@@ -220,7 +220,7 @@ async def foreign_client(farm: Farm) -> tuple[asyncio.StreamReader, asyncio.Stre
 async def foreign_session(
     farm: Farm, *, user: str = USER, cluster: str = CLUSTER
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A foreign client that has authenticated."""
+    """A foreign client after authentication."""
     credentials = Credentials(user, PASSWORD)
     for _ in range(2):
         reader, writer = await foreign_client(farm)

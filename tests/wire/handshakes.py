@@ -98,7 +98,7 @@ def credentials(user: str = USER, password: str = PASSWORD) -> Credentials:
 
 
 def known(node: Node, user: str = USER, password: str = PASSWORD) -> Credentials:
-    """Credentials that have been challenged by `node`."""
+    """Make credentials that `node` has challenged."""
     mine = credentials(user, password)
     client = handshake(mine, 0.0)
     assert client.receive(node.answer(client.request(), 0.0).data, 0.0) == Retry()

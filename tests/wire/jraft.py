@@ -30,7 +30,7 @@ def parameters(kind: str) -> pytest.MarkDecorator:
 
 
 def messages(kind: str) -> list[bytes]:
-    """All requests, or all responses."""
+    """Give all requests, or all responses."""
     return [bytes.fromhex(vector["hex"]) for vector in _vectors() if vector["kind"] == kind]
 
 

@@ -10,7 +10,7 @@ from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
 
 
 def read(*pieces: bytes) -> Head | str | None:
-    """The head, or the error's text, or None when the blank line has not come; `rest` with all later pieces."""
+    """Give the head, or the error's text, or None before the blank line; `rest` with all later pieces."""
     reader = HeadReader()
     try:
         for number, piece in enumerate(pieces):

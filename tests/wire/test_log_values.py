@@ -166,7 +166,7 @@ def test_any_bytes_are_a_log_pack_or_refused(data: bytes) -> None:
     )
 )
 def test_any_unpacked_bytes_are_a_log_pack_or_refused(data: bytes) -> None:
-    """Mutations behind the check sum, which nearly all of the others do not get past."""
+    """Mutations behind the check sum; nearly all other mutations stop at the check sum."""
     try:
         pack = LogPack.decode(gzip.compress(data))
     except RemoteProtocolError:

@@ -48,7 +48,7 @@ def deadlines_after_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Clock:
-    """Seconds since the epoch, as the test wants them."""
+    """Seconds since the epoch; the test sets the clock."""
 
     def __init__(self) -> None:
         self.now = float(NOW)
@@ -76,7 +76,7 @@ class FakeRouter:
         self.clock = clock or Clock()
         self.port = 0
         self.ready = asyncio.Event()
-        """Tunnels are built: lease sets are asked for."""
+        """Set when tunnels are built and lease sets are asked for."""
         self.ready.set()
         self.patience = 20.0
         """Seconds that a request may go unanswered; i2pd's are 10."""
@@ -94,7 +94,7 @@ class FakeRouter:
         self.sent: list[tuple[bytes, bytes]] = []
         """Packets that services have sent: destination, packed payload."""
         self.heard = asyncio.Event()
-        """Something was stored, or sent; for tests to clear."""
+        """Set when something was stored or sent; tests clear the event."""
         self.log: list[str] = []
         """Events so far: "hello", "create", "refuse", "store", "swallow", "destroy", "garbage"."""
         self._tls = tls
@@ -116,7 +116,7 @@ class FakeRouter:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """End, as a router does that is stopped: without a word."""
+        """Close everything without a word, as a router does at a stop."""
         self._server.close()
         self.hang_up()
         await asyncio.gather(*(connection.task for connection in self._connections), return_exceptions=True)

@@ -38,7 +38,7 @@ class Office:
     def __init__(self) -> None:
         self.announced: list[LeaseSet2] = []
         self.may = asyncio.Event()
-        """The log is written."""
+        """Set while the log can be written."""
         self.may.set()
         self.broken: Exception | None = None
         self._numbers = itertools.count(NOW)

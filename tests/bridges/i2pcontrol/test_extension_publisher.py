@@ -66,7 +66,7 @@ async def choice(control: I2pControl) -> AsyncIterator[PublisherChoice]:
 
 
 async def restart(served: Served, *, as_new: bool = True) -> None:
-    """Have the endpoint away, and back as a new process would be."""
+    """Restart the endpoint; `as_new`: like a new process, without publications and tokens."""
     if as_new:
         served.server.publications._kept.clear()
         served.server._door._tokens.clear()

@@ -290,7 +290,7 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
 
 
 async def test_the_longest_request_arrives_at_once(tls: ssl.SSLContext, identity: Identity) -> None:
-    """i2pd reads one TLS record into 1,024 bytes: a request that is cut has no answer."""
+    """i2pd reads one TLS record into 1,024 bytes: a request in two records has no answer."""
     received: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -31,7 +31,7 @@ def passed(*pieces: bytes) -> tuple[bytes, bool]:
 
 
 def body_of(data: bytes) -> bytes:
-    """Join the chunks behind a head, and see that nothing stands between or behind them."""
+    """Join the chunks behind a head; nothing may stand between or behind the chunks."""
     head, _, rest = data.partition(b"\r\n\r\n")
     body = bytearray()
     while True:
@@ -46,7 +46,7 @@ def body_of(data: bytes) -> bytes:
 
 
 class WebServer(BaseHTTPRequestHandler):
-    """The head as Python's own web server reads it, which has nothing in common with h11."""
+    """Python's own web server as a reader of the head, without any code of h11."""
 
     def __init__(self, data: bytes) -> None:
         self.rfile = io.BytesIO(data)

@@ -281,7 +281,7 @@ def test_a_node_that_cannot_be_asked_afterwards_leaves_it_open(
 
 
 async def test_administration_here_and_from_afar(tmp_path: Path) -> None:
-    """A real farm: three servers, the operator of one that follows, an administrator's and a client's file."""
+    """A real farm: three servers, a follower's operator, an administrator's file and a client's file."""
     with LocalFarm(tmp_path) as farm:
         farm.start_all()
         leader = await farm.leader()

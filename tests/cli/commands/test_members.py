@@ -20,7 +20,7 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 class Node:
-    """Answers as a node does."""
+    """Gives the answers of a node."""
 
     def __init__(self, *statuses: dict[str, Any] | CommandError, leaf_only: tuple[dict[str, Any], ...] = ()) -> None:
         self.statuses = list(statuses)

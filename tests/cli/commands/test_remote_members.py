@@ -180,7 +180,7 @@ def configuration(index: int, *members: int) -> Configuration:
 
 
 class Farm:
-    """Answers as a `FarmClient` does; the last survey and the last response stay."""
+    """Gives the answers of a `FarmClient`; the last survey and the last response stay."""
 
     def __init__(self, surveys: list[Survey], responses: list[Response | Exception]) -> None:
         self._surveys = surveys

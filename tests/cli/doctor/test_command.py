@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("java", [False, True], ids=["i2pd", "java"])
 
 
 def only(verdicts: dict[str, Verdict], name: str, skipped: set[str] | None = None) -> Verdict:
-    """Nothing but this is blamed; nothing but these was passed over."""
+    """Check that this check alone fails, and that only `skipped` were passed over."""
     assert set(having(State.FAIL, verdicts)) == {name}, having(State.FAIL, verdicts)
     assert set(having(State.SKIP, verdicts)) == (skipped or set())
     assert having(State.WARN, verdicts) == {}

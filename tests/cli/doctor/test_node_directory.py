@@ -35,7 +35,7 @@ def chmod(path: Path, mode: int) -> None:
 
 
 def times(directory: Path) -> dict[Path, int]:
-    """When each file was written."""
+    """Give the time of the last change of each file."""
     return {path: path.stat().st_mtime_ns for path in directory.iterdir()}
 
 

@@ -51,7 +51,7 @@ class Server:
         return self.machine.step(self.situation)
 
     def waits(self, seconds: float) -> Effects:
-        """Let time pass with the steps of the driver and our records; return the last step's effects."""
+        """Let time pass with the driver's steps and the server's records; return the last step's effects."""
         end = self.now + seconds
         while True:
             effects = self.step()

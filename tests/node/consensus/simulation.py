@@ -122,7 +122,7 @@ class Farm(Lab):
             self.step(server, event)
 
     def dial(self, one: int, other: int, trips: int = HANDSHAKE_TRIPS) -> None:
-        """Shake hands: several ways there and back, of which the last is measured."""
+        """Shake hands: several ways there and back; the last one is measured."""
         began = self.now
 
         def back() -> None:
@@ -178,7 +178,7 @@ class Farm(Lab):
     # Running ----------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let so much time pass, or less; return whether the condition came to hold."""
+        """Let so much time pass, or less; return whether the condition became true."""
         end = self.now + seconds
         while not until():
             running = [server for server in self.servers.values() if server.up]

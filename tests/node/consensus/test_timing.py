@@ -34,7 +34,7 @@ def request(term: int = 1, *, source: int = 9, kind: MessageType = APPEND, entri
 
 @dataclass
 class Life:
-    """A `Tempo` and its clock."""
+    """A `Tempo` with a clock."""
 
     limits: Range = OUTSIDE
     servers: int = 3
@@ -53,7 +53,7 @@ class Life:
             self.tempo.reachable(peer, seconds, self.now)
 
     def hear(self, gap: float, times: int = 1, *, term: int = 1, source: int = 9) -> None:
-        """A leader's message comes, again and again after such a time."""
+        """Let a leader's message come again and again after `gap` seconds."""
         for _ in range(times):
             self.now += gap
             self.tempo.incoming(request(term, source=source), self.now)

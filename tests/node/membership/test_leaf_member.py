@@ -20,13 +20,13 @@ LEAF = (1).to_bytes(32)
 
 @dataclass
 class Log:
-    """Takes posts as a farm does."""
+    """Takes posts in the way of a farm."""
 
     records: list[StatusRecord] = field(default_factory=list)
     error: Exception | None = None
     refused: int = 0
     leader: asyncio.Event = field(default_factory=asyncio.Event)
-    """Until there is one, posts wait."""
+    """Until a leader is there, posts wait."""
 
     def __post_init__(self) -> None:
         self.leader.set()

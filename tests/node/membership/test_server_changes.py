@@ -27,7 +27,7 @@ def ids(node: Node) -> list[int]:
 
 
 async def sees(node: Node, *members: int) -> None:
-    """Wait until this node knows that these, and no others, are committed members."""
+    """Wait until this node knows exactly these committed members."""
 
     async def committed() -> bool:
         core = node.driver.core

@@ -19,7 +19,7 @@ MADE: Final = PublishingKeys.delegate(KEYS, NOW + 90 * DAY, NOW, server=2)
 
 
 def text(**changes: str | None) -> bytes:
-    """The file of `MADE`; None leaves a line out."""
+    """The file of `MADE` with changes; None leaves a line out."""
     lines = MADE.encode().decode().splitlines()
     head = [line for line in lines if line.startswith("#") or ": " not in line]
     values = dict(line.split(": ", 1) for line in lines if line not in head)

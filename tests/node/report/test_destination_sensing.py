@@ -44,7 +44,7 @@ class Network:
 
 
 class Senses:
-    """Server 1, in a farm in which server 2 has three leaves and publishes."""
+    """Server 1; server 2 of the same farm has three leaves and publishes."""
 
     def __init__(self, *, mode: str = "failover", minutes: int = 60, leaves: int = 3) -> None:
         self.network = Network()

@@ -26,7 +26,7 @@ def gap(index: int, *, term: int = 1) -> Row:
 
 
 def write(path: Path, log: Sequence[Row], *, groups: int = 1 << 20) -> None:
-    """Write a file as ingest does: the value as text, or raw."""
+    """Write a file in the form of ingest: the value as text, or raw."""
     is_text = [each.value is not None and not each.value.startswith(b"\xff") for each in log]
     values = [None if each.value is None else each.value for each in log]
     table = pa.table(

@@ -274,7 +274,7 @@ def test_a_farm_that_began_anew_has_the_servers_of_its_snapshot_and_forgets_what
 
 
 def test_beginning_anew_with_the_servers_that_it_has_is_no_decision() -> None:
-    """Leaf 1 has become busy, which is listed with the next set: the snapshot has not been there yet."""
+    """Leaf 1 has become busy, which counts at the next set: the snapshot has not been there yet."""
     idle, busy = (replace(leaf(1), configured_connections=10, current_connections=each) for each in (0, 10))
     posts = [
         record(server, each, date=NOW + seconds * 1000).encode()

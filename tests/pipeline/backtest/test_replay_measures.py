@@ -16,7 +16,7 @@ STEP = 30_000
 
 
 class Log:
-    """Rounds of records, a step apart: each server that is not silent posts in each."""
+    """Rounds of records, a step apart: in each round every server posts that is not silent."""
 
     def __init__(self, *servers: int) -> None:
         self.servers = servers

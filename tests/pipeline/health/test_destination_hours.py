@@ -30,7 +30,7 @@ def named(told: Mapping[int, Iterable[Leaf]], *, server: int = 1, down: Iterable
 
 
 def speaks(until: int) -> list[Row]:
-    """Make the farm go on until then: another server, without leaves."""
+    """Make the farm go on until this time by another server, without leaves."""
     return named({0: (), until: ()}, server=2)
 
 

@@ -26,7 +26,7 @@ FRESH = 105_000
 
 
 def reports(server: int, times: Iterable[int], *, down: Iterable[int] = (), **router: Any) -> list[Row]:
-    """Make a server's records at these times after `START`; at those in `down` its router is down."""
+    """Make a server's records at these times after `START`; at the times in `down` the router is down."""
     without = frozenset(down)
     return [
         Row(

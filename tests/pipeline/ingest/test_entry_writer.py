@@ -58,7 +58,7 @@ def indexes(path: Path) -> list[int]:
 
 
 def odd() -> pa.RecordBatch:
-    """One of each kind."""
+    """Make a batch with an entry of each kind."""
     return TYPER.rows(
         "farm",
         2,

@@ -142,7 +142,7 @@ def _floodfills(chance: random.Random) -> Floodfills:
 
 
 def report(seed: int = 1) -> Report:
-    """Make one: a farm with everything, and one of which only the entries are there."""
+    """Make a report: a farm with everything, and a farm with the entries only."""
     chance = random.Random(seed)
     led, published = _turns(chance, 4 * DAY_MS, nobody=0.0), _turns(chance, 20 * HOUR_MS, nobody=0.15)
     full = Farm(

@@ -54,7 +54,7 @@ def read(spark: "SparkSession", lake: Lake, name: str) -> "DataFrame":
 
 @pytest.fixture(scope="module")
 def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Thirty hours of a farm "web"; of a farm with a hostile name, two entries."""
+    """Thirty hours of a farm "web", and two entries of a farm with a hostile name."""
     made = Lake(str(tmp_path_factory.mktemp("lake")))
     rows = [
         Row(index=1, received_ms=at(0), kind="servers", servers=[1, 2], leader=1),

@@ -31,7 +31,7 @@ FIGURES = StreamFigures(batches=1, lines=1200, entries=1100, new=1000, quarantin
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lake is a directory that is made."""
+    """Work in `tmp_path`: a job may make the lake there."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -64,7 +64,7 @@ class Runs:
 
 @pytest.fixture
 def runs() -> Any:
-    """In the job's place."""
+    """A stand-in for the job."""
     stand_in = Runs()
     given = nullcontext((object(), lambda doing: None))
     with patch.object(command, "working", lambda options, progress: given), patch.object(job, "stream", stand_in):

@@ -17,7 +17,7 @@ from tests.pipeline.made_up_exports import at, content, lines, packed, plain
 
 
 class Reading:
-    """Reads on, as Spark does, with one checkpoint."""
+    """Reads on in the way of Spark, with one checkpoint."""
 
     def __init__(self, *directories: Path, most: int = 1 << 20) -> None:
         self.options = {
@@ -29,12 +29,12 @@ class Reading:
         self.before = self.offset
 
     def restart(self) -> None:
-        """Another process goes on from the checkpoint."""
+        """Go on from the checkpoint in another process."""
         self.reader = HistoryReader(self.options)
         self.offset = json.loads(json.dumps(self.offset))
 
     def plan(self) -> dict[str, Any]:
-        """Go on by one batch, which is not read yet."""
+        """Go on by one batch, without reading the batch."""
         self.before, self.offset = self.offset, self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit())
         return self.offset
 

@@ -34,7 +34,7 @@ def go(spark: SparkSession, lake: Lake, *exports: Path, options: StreamOptions =
 
 
 def rows(spark: SparkSession, lake: Lake, table: str) -> DataFrame:
-    """A table that is there."""
+    """Read a table of the lake."""
     found = tables.read(spark, lake, table)
     assert found is not None
     return found
@@ -115,7 +115,7 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
 
 
 def said(server: int, times: Iterable[int], *, publishing: bool = False, **changes: Any) -> list[tuple[int, bytes]]:
-    """A server's records, by times in seconds after `NOW`."""
+    """Make a server's records, by times in seconds after `NOW`."""
     skew = changes.pop("skew", 0)
     made = []
     for time in times:

@@ -32,7 +32,7 @@ class Watch:
         self.stop = Flag()
 
     def hear(self, event: Event) -> None:
-        """Keep an event, and end when this one was waited for."""
+        """Keep an alert about a silent farm."""
         if event.alert == ALERT:
             assert event.server is None
             self.told.append((event.farm, event.event))
@@ -48,7 +48,7 @@ class Watch:
 
 @pytest.fixture
 def watch(spark: SparkSession, tmp_path: Path) -> Watch:
-    """One with an empty lake, and no export yet."""
+    """A watch with an empty lake, and without an export."""
     return Watch(spark, tmp_path)
 
 

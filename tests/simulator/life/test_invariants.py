@@ -18,7 +18,7 @@ from gf_i2p.simulator.run import live
 CLEAN = 24
 PARTS = 4
 SEEDS = 60
-"""Within so many each of these canaries is caught."""
+"""Number of seeds within which each canary is caught."""
 QUICK = {
     "lists-excluded": "Excluded",
     "never-moves": "MovedAndDrained",

@@ -71,7 +71,7 @@ class Told:
         self.transport.reload(TlsSettings(fingerprints={each: [self.pins] for each in [*endpoints, *self.given]}))
 
     def client(self, *ids: int, **others: Endpoint) -> FarmClient:
-        """A client that begins with these servers, and with `s9=` endpoints where nobody may be."""
+        """A client that begins with these servers, and with `s9=` endpoints where nobody need listen."""
         endpoints = {number: self.farms[number].endpoint for number in ids}
         endpoints |= {int(name[1:]): endpoint for name, endpoint in others.items()}
         self.given = list(endpoints.values())
@@ -89,7 +89,7 @@ class Told:
 
 @contextlib.asynccontextmanager
 async def telling(node: Identity, *ids: int) -> AsyncIterator[Told]:
-    """Servers that all tell the same, which is nothing at first."""
+    """Servers that all tell the same Configuration, and nothing at first."""
     members = {number: Teller(number) for number in ids}
     async with contextlib.AsyncExitStack() as stack:
         farms = {
@@ -432,7 +432,7 @@ async def test_one_follower_inside_i2p_is_enough(way: Way, monkeypatch: pytest.M
 
 @contextlib.asynccontextmanager
 async def inside(router: Router, place: Endpoint, member: Teller) -> AsyncIterator[None]:
-    """A server there, to which the router brings streams."""
+    """A server at this place, to which the router brings streams."""
     from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings
     from gf_i2p.transport.server import Served, Server
     from tests.transport.i2p.i2p_harness import Inbound

@@ -84,7 +84,7 @@ async def pretended(node: Identity, *ids: int, down: tuple[int, ...] = (), **opt
 
 
 class Pauses(Backoff):
-    """The client's pauses between its tries: short, and counted."""
+    """The client's pauses between the tries: short, and counted."""
 
     taken = 0
 

@@ -35,7 +35,7 @@ from tests.transport.harness import (
 )
 
 PEER = DestinationKeys.generate(lambda count: b"\x07" * count).destination
-"""From which every stream of these routers comes."""
+"""The peer from which every stream of these routers comes."""
 PLACE = Endpoint("ukeu3k5oycgaauneqgtnvselmt4yemvoilkln7jpvamvfx7dnkdq.b32.i2p", 7001)
 """The farm's place inside I2P."""
 
@@ -290,7 +290,7 @@ async def serving_inside(
 
 
 def taken_port() -> socket.socket:
-    """A port on which nobody listens, and on which nobody else can."""
+    """Take a port on which nobody listens, and on which nobody else can."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     return sock

@@ -35,7 +35,7 @@ class Kept:
 
     @property
     def said(self) -> list[str]:
-        """The reasons of complaints, and "reachable"."""
+        """Give the reasons of complaints, and "reachable"."""
         return [
             line.get("reason", "reachable" if line["event"] == "reachable through I2P" else line["event"])
             for line in self._lines
@@ -43,7 +43,7 @@ class Kept:
         ]
 
     async def stream(self) -> None:
-        """One comes, and goes."""
+        """Let a stream come and go."""
         _, writer = await soon(asyncio.open_connection("127.0.0.1", self.port))
         writer.write(PEER.base64.encode() + b"\n")
         await soon(writer.drain())
@@ -72,7 +72,7 @@ async def kept(inbound: Inbound, **pace: float) -> AsyncIterator[Kept]:
 
 
 def watched(inbound: Inbound, count: int) -> bool:
-    """Whether so many sessions were opened, and the last is looked after."""
+    """Whether so many sessions were opened, and the last one is watched."""
     return len(inbound.opened) == count and "ended" in inbound.doing
 
 
@@ -226,7 +226,7 @@ async def test_a_session_that_ends_while_we_look_is_made_again_at_once() -> None
 
 
 class Slow(Inbound):
-    """Answers a look when the test does."""
+    """Answers a question about the lease set when the test says so."""
 
     def __init__(self) -> None:
         super().__init__()

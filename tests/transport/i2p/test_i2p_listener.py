@@ -58,7 +58,7 @@ class Site:
         return int(self.listener.addresses[0].rpartition(":")[2])
 
     async def stream(self, data: bytes = b"") -> asyncio.StreamReader:
-        """As the router opens one."""
+        """Open a stream as the router does."""
         reader, writer = await soon(asyncio.open_connection("127.0.0.1", self.port))
         self._writers.append(writer)
         writer.write(data)

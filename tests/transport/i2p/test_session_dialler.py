@@ -200,5 +200,5 @@ async def test_nobody_is_told_of_a_session_that_is_over() -> None:
 
 
 def known() -> set[asyncio.Task[object]]:
-    """The tasks that are not of an introduction."""
+    """Give the tasks that belong to no introduction."""
     return {task for task in asyncio.all_tasks() if not task.get_name().startswith("introduction")}

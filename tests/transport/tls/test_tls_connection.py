@@ -60,7 +60,7 @@ class End(asyncio.Protocol):
 
     @property
     def socket(self) -> socket.socket:
-        """The same socket once more, to reach past TLS."""
+        """Give the same socket once more, to reach past TLS."""
         return socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno()))
 
 

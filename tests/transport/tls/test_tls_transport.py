@@ -100,7 +100,7 @@ def server_context(identity: Identity) -> ssl.SSLContext:
 
 
 async def dial(endpoint: Endpoint, deadline: float = PATIENCE, **settings: Any) -> Talker:
-    """Dial with these settings and hang up again; return the protocol that was connected."""
+    """Dial with these settings and hang up again; return the connected protocol."""
     talker = Talker()
     transport = await TlsTransport(TlsSettings(**settings)).dial(endpoint, lambda: talker, deadline=deadline)
     transport.close()
@@ -422,7 +422,7 @@ async def test_running_out_of_files_pauses_accepting(node: Identity, monkeypatch
     exhausted = True
 
     class Poor(socket.socket):
-        """Has no file descriptors left until told otherwise."""
+        """A socket without free file descriptors, until the test says otherwise."""
 
         def accept(self) -> tuple[socket.socket, Any]:
             nonlocal accepts
