@@ -30,7 +30,7 @@ async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
     yield seen
     await _closed(asyncio.get_running_loop())
-    gc.collect(1)  # futures and tasks complain when they are collected
+    gc.collect(1)  # futures and tasks complain at their collection
     await asyncio.sleep(0)
     assert seen == []
 
@@ -39,7 +39,8 @@ async def _closed(loop: asyncio.AbstractEventLoop) -> None:
     """Wait until asyncio's connections have ended.
 
     The far ends of those that a test has closed may notice late on a busy machine. A transport that is still open when
-    the loop closes complains at its collection: in another test, which then fails. uvloop closes its own.
+    the loop closes complains at its collection: in another test, which then fails. uvloop closes the transports of its
+    loop.
     """
     transports = getattr(loop, "_transports", {})
     with contextlib.suppress(TimeoutError):

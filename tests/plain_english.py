@@ -36,7 +36,7 @@ _LEAST_WORDS: Final = 4
 
 @dataclass(slots=True)
 class Measure:
-    """The prose of some files."""
+    """Words, pronouns and sentences of some files."""
 
     words: int = 0
     pronouns: int = 0
@@ -54,12 +54,12 @@ class Measure:
 
     @property
     def pronouns_in_100_words(self) -> float:
-        """Their share."""
+        """The share of pronouns."""
         return 100 * self.pronouns / max(self.words, 1)
 
     @property
     def words_in_a_sentence(self) -> float:
-        """The mean."""
+        """The mean number of words."""
         return self.words / max(len(self.sentences), 1)
 
     def riddles(self) -> Iterator[str]:

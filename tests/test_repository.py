@@ -24,7 +24,7 @@ FORBIDDEN = {
 
 @cache
 def texts() -> dict[str, str]:
-    """Every text file under version control, by path. Vectors are not ours and not meant to be read."""
+    """Every text file under version control, by path. Vectors come from elsewhere and are not meant to be read."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"],
         cwd=ROOT,

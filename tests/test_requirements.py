@@ -62,5 +62,5 @@ def test_nothing_is_installed_without_a_hash(path: str) -> None:
     lines = re.findall(r"^.*(?:\bpip (?:install|wheel)|\$\(PIP\)).*$", (ROOT / path).read_text(), flags=re.MULTILINE)
     installs = [line for line in lines if not line.startswith("PIP = ")]
     assert len(installs) > 2
-    # uv has what `make test-lowest` installs, where hashes would be those of the newest versions.
+    # uv has the installs of `make test-lowest`, where hashes would be those of the newest versions.
     assert not [each for each in installs if not re.search(r"--require-hashes|--no-deps|/uv\b", each)]

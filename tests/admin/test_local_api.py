@@ -278,7 +278,7 @@ async def test_a_server_that_was_removed_takes_no_posts_and_is_not_healthy(
             for server in (own, other):
                 assert f"{server} ({farm.endpoints[server]})" in answer["error"]
             assert leader.driver.core.log.last_index == before
-        # One that was restarted has it from the others.
+        # A restarted server learns the farm's members from the others.
         await farm.stop(gone)
         out = await farm.start(gone)
         async with served(out, tmp_path / "s") as ask:
@@ -309,7 +309,7 @@ async def test_a_defect_is_logged_and_gives_a_sentence(ask: Asker, monkeypatch: 
 
 async def test_an_entry_of_unknown_outcome(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     core = ask.node.driver.core
-    # Otherwise the write that fails may be the new leader's own, and the node has ended before it is asked.
+    # Otherwise the failing write may be the new leader's own, and the node has ended before the question.
     await becomes("all is written", lambda: core.commit == core.log.last_index)
     monkeypatch.setattr(ask.node.storage, "store", lambda group: (_ for _ in ()).throw(StorageError("full")).__next__())
     status, answer = await ask.post("x")

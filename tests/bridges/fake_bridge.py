@@ -17,7 +17,7 @@ class FakeBridge:
         self.error: Exception | None = None
         """The exception that every call raises."""
         self.go_on = asyncio.Event()
-        """Unless it is set, publishing and measuring take for ever."""
+        """Publishing and measuring wait for ever until the test sets this event."""
         self.go_on.set()
         self.published: list[Publication] = []
         self.stopped: list[bytes] = []

@@ -19,27 +19,27 @@ class SimulatedNetDb:
 
     def __init__(self) -> None:
         self.taken: list[LeaseSet2] = []
-        """Every set that was newer than all before, the one that is held last."""
+        """Sets that were newer than all before; floodfills hold the last one."""
         self.passed_over: list[LeaseSet2] = []
-        """Every set that was not: two holders were given the same number, or an old one came late."""
+        """Sets that were not newer: two holders got the same number, or an old set came late."""
 
     def store(self, lease_set: LeaseSet2) -> None:
-        """Take a set, or not."""
+        """Take a set if the set is newer."""
         newer = not self.taken or lease_set.published > self.taken[-1].published
         (self.taken if newer else self.passed_over).append(lease_set)
 
 
 class SimulatedHosting:
-    """A router that serves whatever it is offered."""
+    """A router that serves every offered service."""
 
     def __init__(self, net_db: SimulatedNetDb | None = None) -> None:
         self.net_db = net_db or SimulatedNetDb()
         self.services: list[SimulatedService] = []
-        """All that were opened, the last one last."""
+        """All services that were opened, the last one last."""
         self.refusal: str | None = None
-        """Why it opens none now."""
+        """Reason why the router opens no service now."""
         self.ready = asyncio.Event()
-        """Its tunnels are built; set at first."""
+        """The service's tunnels are built; set at first."""
         self.ready.set()
 
     async def open(self, offer: ServiceOffer) -> Service:
@@ -54,13 +54,13 @@ class SimulatedHosting:
 
 
 class SimulatedService:
-    """`Service`, as a test wants it."""
+    """`Service`, under the control of a test."""
 
     def __init__(self, offer: ServiceOffer, net_db: SimulatedNetDb, number: int) -> None:
         self.offer = offer
         self.state = ServiceState.SERVING
         self.trouble: str | None = None
-        """A test may set it."""
+        """Trouble of the service; a test may set the text."""
         self.announced: LeaseSet2 | None = None
         """See `Service.announced`."""
         self._net_db = net_db
@@ -72,7 +72,7 @@ class SimulatedService:
 
     @property
     def streams(self) -> int:
-        """How many are open; a test sets it."""
+        """Number of open streams; a test sets the number."""
         return self._streams
 
     @streams.setter
@@ -98,7 +98,7 @@ class SimulatedService:
         self.offer.given(lease_set)
 
     def lose(self, reason: str) -> None:
-        """Be lost, as when the router hangs up."""
+        """Lose the service, as when the router hangs up."""
         self.state, self.trouble = ServiceState.LOST, reason
         self._ended.set()
 

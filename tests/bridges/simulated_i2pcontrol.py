@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 I2PD: Final = "i2pd-2.45.1"
 JAVA: Final = "java-2.8.0"
 PASSWORD: Final = "recorded"
-"""The one that is right."""
+"""The right password."""
 
 _DIRECTORY: Final = Path(__file__).with_name("recorded")
 _BUFFER_BYTES: Final = 1024
@@ -42,11 +42,11 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Everything that one router was heard to say."""
+    """All recorded answers of one router."""
 
     router: str
     how: str
-    """Where it is from."""
+    """Origin of the recording."""
     exchanges: tuple[Exchange, ...]
 
     @classmethod
@@ -59,7 +59,7 @@ class Recording:
         return cls(stored["router"], stored["how"], exchanges)
 
     def save(self, name: str) -> None:
-        """Write it there."""
+        """Write the recording to a file."""
         exchanges = [
             {"request": each.request.decode("latin-1"), "reply": each.reply.decode("latin-1")}
             for each in self.exchanges
@@ -68,7 +68,7 @@ class Recording:
         (_DIRECTORY / f"{name}.json").write_text(text + "\n", "utf-8")
 
     def find(self, request: bytes) -> Exchange | None:
-        """Find the exchange whose request asks for the same."""
+        """Find the exchange of the same kind of request."""
         kind = Exchange(request, b"").kind
         return next((each for each in self.exchanges if each.kind == kind), None)
 
@@ -113,7 +113,7 @@ class SimulatedRouter:
     def __init__(self, recording: Recording, tls: ssl.SSLContext | None, *, checks_tokens: bool = False) -> None:
         self.recording = recording
         self.requests: list[bytes] = []
-        """Whole requests, in the order in which they came."""
+        """Whole requests, in order of arrival."""
         self.strays = 0
         """Connections that have ended without a request."""
         self.complaints: list[str] = []
@@ -128,7 +128,7 @@ class SimulatedRouter:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The router's URL."""
         return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}/"
 
     @property
@@ -148,7 +148,7 @@ class SimulatedRouter:
         self._orders.clear()
 
     def forget_tokens(self) -> None:
-        """Be as after a restart, or a day later."""
+        """Forget all tokens, as after a restart, or a day later."""
         self._tokens.clear()
 
     async def stop(self) -> None:
@@ -161,7 +161,7 @@ class SimulatedRouter:
         await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def start(self) -> None:
-        """Listen: the first time on a port of the system's choice, then on the same one."""
+        """Listen: the first time on a port of the system's choice, later on the same port."""
         self.forget_tokens()
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port, ssl=self._tls)
         self._port = self._server.sockets[0].getsockname()[1]
@@ -223,7 +223,7 @@ class SimulatedRouter:
 
     @staticmethod
     def _check(request: bytes) -> Any:
-        """Read a request, and find all that i2pd would stumble over."""
+        """Read a request, and find all faults that i2pd would stumble over."""
         head, end, content = request.partition(_END)
         lines = head.decode("ascii").split("\r\n")
         assert end, "the head did not come in one piece"

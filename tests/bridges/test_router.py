@@ -33,7 +33,8 @@ TARGET = DestinationKeys.generate(entropy(3)).destination
 
 
 class FakeSam:
-    """SAM as far as a bridge speaks it. `answers` by the first two words of a request; "hang", "hang up": it does.
+    """The part of SAM that a bridge speaks. `answers` by the first two words of a request; after "hang" SAM hangs,
+    after "hang up" SAM hangs up.
 
     `first`: answers that are given once, before those.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from integration.harness.local_farm import LocalFarm
 
 PATIENCE = 120.0
-"""Seconds for what takes less than one on an idle machine."""
+"""Seconds for a command that takes less than one on an idle machine."""
 
 
 async def gf(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str, str]:

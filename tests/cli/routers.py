@@ -39,7 +39,7 @@ from tests.transport.harness import Identity
 CLUSTER: Final = "farm"
 PATIENCE: Final = 60.0
 _TURNS: Final = 10
-"""Of the event loop: a connection that it has accepted is being served three later."""
+"""Turns of the event loop; an accepted connection is served three turns later."""
 INTERFACES: Final = ("proxy", "sam", "i2cp", "i2pcontrol")
 
 # i2pd 2.45.1 to GET http://gf--doctor.i2p/; the style sheet and the list of jump services are left out.
@@ -49,7 +49,7 @@ I2PD_UNKNOWN: Final = (
     b"<html>\r\n<head>\r\n  <title>I2Pd HTTP proxy</title>\r\n</head>\r\n"
     b"<body><h1>Proxy error: Host not found</h1>\r\n<p>Remote host not found in router's addressbook</p>\r\n"
 )
-# Java's, by the status line and the links of its page dnfh-header.ht.
+# The answer of Java I2P, by the status line and the links of the page dnfh-header.ht.
 JAVA_UNKNOWN: Final = (
     b"HTTP/1.1 500 Domain Not Found\r\nContent-Type: text/html; charset=UTF-8\r\nReferrer-Policy: no-referrer\r\n"
     b"Cache-Control: no-cache\r\nConnection: close\r\nProxy-Connection: close\r\n\r\n<html><head>\n"
@@ -65,7 +65,7 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 class ScriptedRouter:
-    """Use it as an asynchronous context manager. `without`: interfaces that are off."""
+    """The router runs as long as the asynchronous context lasts. `without`: interfaces that are off."""
 
     def __init__(
         self, identity: Identity, *, java: bool = False, without: tuple[str, ...] = (), ahead: float = 0.0
@@ -76,9 +76,9 @@ class ScriptedRouter:
         self.fingerprint = identity.fingerprint
         self.ports = dict(zip(INTERFACES, free_ports(len(INTERFACES)), strict=True))
         self.known: dict[str, DestinationKeys] = {}
-        """Addresses with a lease set."""
+        """Keys of the addresses with a lease set."""
         self.peers: dict[str, Authenticator] = {}
-        """Addresses behind which a farm node answers."""
+        """Authenticators of the farm nodes, by address."""
         self.mute: set[str] = set()
         """Addresses from which nothing comes back."""
         self.asked: list[str] = []
@@ -231,7 +231,7 @@ class Place:
         path.write_bytes(keys.encode())
 
     async def look(self, **seconds: float) -> dict[str, Verdict]:
-        """Make all checks, with so many `seconds` for those of these names, and with patience for all others."""
+        """Make all checks, with a time-out of so many `seconds` for the named ones, and with patience for others."""
         checks = [
             replace(check, seconds=seconds.get(check.name, max(check.seconds, PATIENCE)))
             for group in all_checks(self.directory)
@@ -242,10 +242,13 @@ class Place:
 
 
 class RunningNode:
-    """The visible parts of a running node: the socket and the lock. Use it as an asynchronous context manager."""
+    """The visible parts of a running node: the socket and the lock.
+
+    The node shows the two as long as the asynchronous context lasts.
+    """
 
     def __init__(self, directory: Path, *, tree: str | None = None, **status: Any) -> None:
-        """`tree`: the farm's parameter of this name; None: it does not tell."""
+        """`tree`: the farm's parameter of this name; None: the node does not tell."""
         self._directory = directory
         self._tree = tree
         self.status = {
@@ -285,6 +288,6 @@ def having(state: State, verdicts: dict[str, Verdict]) -> dict[str, str]:
 
 
 def remedy(verdict: Verdict) -> str:
-    """Give both sentences."""
+    """Give both sentences of a remedy."""
     assert verdict.remedy is not None
     return f"{verdict.remedy.i2pd}\n{verdict.remedy.java}"

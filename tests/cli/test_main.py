@@ -1,4 +1,4 @@
-"""Commands that need no running node: `init`, and how all of them fail."""
+"""Commands that need no running node: `init`, and the failures of all commands."""
 
 import errno
 import io
@@ -219,7 +219,7 @@ def test_run_never_begins_with_an_empty_log_where_one_was(tmp_path: Path, capsys
 )
 @pytest.mark.parametrize("closed", [False, True])
 def test_who_reads_no_more_gets_no_traceback(tmp_path: Path, words: list[str], closed: bool) -> None:
-    """Neither where the reader of a pipe has gone, nor where standard output was closed from the start."""
+    """The reader of a pipe has gone, or standard output was closed from the start."""
     main(["init", str(tmp_path / "f"), *SERVERS])
     command = [sys.executable, "-m", "gf_i2p.cli.main"]
     command += [str(tmp_path / "f" / "server-1") if word == "DIR" else word for word in words]

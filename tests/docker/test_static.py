@@ -56,13 +56,13 @@ def services() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def instruction(file: Path, name: str) -> list[list[str]]:
-    """The words of an instruction in JSON form, each time that it is there."""
+    """Give the words of an instruction in JSON form, for each place of the instruction."""
     text = file.read_text().replace("\\\n", " ")
     return [json.loads(found) for found in re.findall(rf"^(?:{name})\s[^\[\n]*(\[.*\])$", text, re.MULTILINE)]
 
 
 def program_commands() -> Iterator[tuple[str, list[str]]]:
-    """Every command line of `gf-i2p` in these files, by where it stands."""
+    """Give every command line of `gf-i2p` in these files, by the place of the line."""
     for file, service, described in services():
         if described.get("image", "").startswith(NODE_IMAGE):
             assert described.get("entrypoint", ["gf-i2p"])[-1] == "gf-i2p", f"{file} {service}"
@@ -155,7 +155,7 @@ def test_no_registry_is_asked_for_what_is_built_here() -> None:
 
 
 def test_a_node_that_is_stopped_has_the_time_that_it_takes() -> None:
-    """Docker kills after ten seconds what has not ended; a node tells the farm first, and lets clients finish."""
+    """Docker kills a process that has not ended after ten seconds; a node tells the farm, and lets clients finish."""
     takes = RESIGN_SECONDS + FINISH_SECONDS + CLOSE_SECONDS + 2 * STOP_SECONDS
     nodes = [described for _, _, described in services() if described["image"] == NODE_IMAGE]
     assert len(nodes) == 4
@@ -203,7 +203,7 @@ def test_what_runs_for_weeks_does_not_fill_the_disk_with_what_it_says() -> None:
 
 
 def test_a_directory_that_is_missing_is_not_made() -> None:
-    """By Docker, which is root: the next thing that is tried could not write there."""
+    """Docker runs as root: a directory made by Docker would not be writable for the next program."""
     for file, service, described in services():
         for volume in described.get("volumes", []):
             if isinstance(volume, dict):

@@ -1,1 +1,1 @@
-"""Tests of what the farm knows and decides."""
+"""Tests of the farm's knowledge and decisions."""

@@ -9,11 +9,11 @@ from gf_i2p.farm.state import FarmState
 from tests.farm.strategies import NOW, leaf, record
 
 INTERVAL = 30_000
-"""Between two records of a server, in ms."""
+"""Milliseconds between two records of a server."""
 
 
 class Farm:
-    """Servers that post in turns; their clocks are right, but for `skew` (ms by server). `now` is the real time."""
+    """Servers that post in turns; the clocks are right, but for `skew` (ms by server). `now` is the real time."""
 
     def __init__(self, *servers: int) -> None:
         self.state = FarmState("farm")
@@ -26,7 +26,7 @@ class Farm:
         self.told: dict[int, dict[str, Any]] = {server: {} for server in self.servers}
         """Each server's own part of the records, `leaves` among others."""
         self.members: list[Leaf] = []
-        """One leaf each, of members that only serve."""
+        """Leaves of members that only serve, one leaf each."""
 
     def apply(self, value: bytes) -> None:
         self.index += 1
@@ -45,7 +45,7 @@ class Farm:
         self.post(record(server, *leaves, date=self.now + self.skew.get(server, 0), **told))
 
     def turn(self, each: Callable[[], None] = lambda: None) -> None:
-        """Every living server and every member posts once, in one interval; `each` is called after servers' records."""
+        """Let every living server and every member post once in one interval; call `each` after the servers."""
         for number, served in enumerate(self.members):
             self.post(record(FIRST_LEAF_MEMBER_ID + number, served, date=self.now, publish=None))
         for server in self.servers:
@@ -55,7 +55,7 @@ class Farm:
             self.now += INTERVAL // len(self.servers)
 
     def lasts(self, ms: int, each: Callable[[], None] = lambda: None) -> None:
-        """So much time passes."""
+        """Let so many ms pass."""
         end = self.now + ms
         while self.now < end:
             self.turn(each)

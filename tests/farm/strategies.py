@@ -1,4 +1,4 @@
-"""Records, as servers and hostile clients write them."""
+"""Records of servers and of hostile clients."""
 
 import json
 from typing import Any

@@ -62,7 +62,7 @@ def test_what_is_chosen_can_be_published(seed: int) -> None:
 
 
 def test_much_happens_in_these_logs() -> None:
-    """Otherwise the tests above would show little."""
+    """Otherwise the tests above would prove little."""
     seen: Counter[str] = Counter()
     for seed in range(20):
         state, publishers = fresh(), set()

@@ -66,7 +66,7 @@ def test_the_greatest_announcement_is_kept_when_its_server_forgets_it() -> None:
 
 @pytest.mark.parametrize("liar", [1, 2, 3])
 def test_an_announcement_from_the_far_future_stops_nobody(liar: int) -> None:
-    """One clock is wrong, or one server lies: routers would take no set that is newer than that one."""
+    """One clock is wrong, or one server lies: routers would refuse any set that is newer than the announced one."""
     honest = [record(server, published=NOW).encode() for server in (1, 2, 3) if server != liar]
     for date in (NOW, NOW + YEAR):
         found = state(*honest, record(liar, date=date, published=NOW + YEAR).encode(), *honest)
@@ -74,7 +74,7 @@ def test_an_announcement_from_the_far_future_stops_nobody(liar: int) -> None:
 
 
 def test_a_publisher_whose_clock_is_ahead_is_followed_by_a_greater_version() -> None:
-    """Its set is in the netDb, which would not take the next publisher's."""
+    """The publisher's set is in the netDb, and the netDb would not take the next publisher's older set."""
     ahead = NOW + 55_000
     found = state(record(2).encode(), record(3).encode(), record(1, date=ahead).encode())
     assert found.publisher == 2
@@ -93,7 +93,7 @@ def test_in_a_new_farm_one_clock_is_not_believed() -> None:
 
 
 def test_wrong_clocks_that_are_the_first_to_post_in_a_new_farm_age_nobody() -> None:
-    """Farm time leaps from one to the next as they come, and no time has passed."""
+    """Farm time leaps from one record to the next, and no time has passed."""
     late = [record(3, leaf(3), date=NOW - 600_000), record(5, leaf(5), date=NOW - 150_000)]
     good = [record(each, leaf(each), date=NOW + each) for each in (4, 2, 1)]
     in_order = [*good[:2], *late, good[2]]
@@ -136,7 +136,7 @@ def test_a_publisher_whose_clock_jumps_ahead_loses_the_office_when_most_have_pos
 
 
 def test_an_announcement_counts_when_its_time_has_come() -> None:
-    """After a pause, the first record is ahead of all that the farm knows."""
+    """After a pause, the first record is newer than all entries that the farm knows."""
     later = NOW + MAX_AHEAD_MS + 1
     found = state(*(record(server).encode() for server in (1, 2, 3)), record(2, date=later, published=later).encode())
     assert found.last_published_ms == 0

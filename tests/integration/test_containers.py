@@ -26,7 +26,7 @@ from integration.testnet.namespace import MissingError, inside
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine with no program at all, and us as root."""
+    """A machine with no program at all, and root as the user."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(shutil, "which", lambda *arguments, **named: None)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -122,7 +122,7 @@ def test_what_failed_runs_once_more_if_it_is_little(
 def test_where_no_test_is_named_it_takes_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], given: list[str]
 ) -> None:
-    """Otherwise pytest would take all that the project has."""
+    """Otherwise pytest would run all tests of the project."""
     seen: list[list[str]] = []
 
     def outcome(_engine: Engine, _cache: Path, group: Sequence[str], *, fresh: bool) -> tuple[int, Outcome]:
@@ -157,7 +157,7 @@ def test_is_stopped(farm):
 def test_with_docker_who_is_stopped_takes_down_what_he_started(
     said: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """The engine is the machine's: what is left there runs for ever."""
+    """The engine is the machine's: a container that stays runs for ever."""
     file = tmp_path / "test_it.py"
     file.write_text(TEST_THAT_STARTS_SOMETHING)
     variables = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(COMPOSE.parents[1])}
@@ -172,7 +172,7 @@ def test_with_docker_who_is_stopped_takes_down_what_he_started(
         try:
             begun = tmp_path / "begun"
             wait_for("the test has begun", 60, lambda: begun.exists() or process.poll() is not None, poll=0.05)
-            os.killpg(process.pid, number)  # the terminal tells all of them
+            os.killpg(process.pid, number)  # the terminal signals all processes
             output, _ = process.communicate(timeout=60)
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -268,7 +268,7 @@ def test_docker_keeps_the_base_that_it_has_fetched_to_its_builder(said: Path, tm
 
 
 def test_a_container_that_docker_cuts_off_stays_in_its_networks(said: Path) -> None:
-    """`docker network connect` knows no MAC: who left a network would come back as somebody else."""
+    """`docker network connect` knows no MAC: a container that left a network would come back with another MAC."""
     with Project(engine.docker(), "any", COMPOSE).cut_off("router-0"):
         cut = said.read_text().splitlines()
         assert cut

@@ -1,4 +1,4 @@
-"""Real JRaft servers and ours in one farm; skipped where JRaft is not (`python -m integration.jraft --help`)."""
+"""Real JRaft servers and ours in one farm; skipped on machines without JRaft (`python -m integration.jraft --help`)."""
 
 from pathlib import Path
 

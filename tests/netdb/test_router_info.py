@@ -39,7 +39,7 @@ def build(*addresses: RouterAddress, options: dict[str, str] | None = None, publ
 
 
 def vector(name: str) -> bytes:
-    """i2pd 2.45.1's, of a private network that is gone."""
+    """Read a RouterInfo of i2pd 2.45.1, from a private network that is gone."""
     return (VECTORS / f"routerInfo-{name}.dat").read_bytes()
 
 
@@ -125,7 +125,7 @@ def test_another_key_s_signature_is_refused() -> None:
 @pytest.mark.parametrize(
     ("certificate", "length", "kind"),
     [
-        (b"\x00\x00\x00", 40, 0),  # DSA, as all routers had it once
+        (b"\x00\x00\x00", 40, 0),  # DSA, as all routers had once
         (b"\x05\x00\x04\x00\x01\x00\x00", 64, 1),
         (b"\x05\x00\x08\x00\x03\x00\x00" + bytes(4), 132, 3),  # four bytes of a key that is too long
         (b"\x05\x00\x04\x00\x63\x00\x04", 77, 99),  # of the future

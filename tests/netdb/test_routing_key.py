@@ -1,4 +1,4 @@
-"""Where the netDb keeps a hash on which day."""
+"""Routing keys: the place of a hash in the netDb on each day."""
 
 from gf_i2p.netdb.routing_key import distance, routing_key
 

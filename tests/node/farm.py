@@ -26,7 +26,7 @@ CALM = Timing(heartbeat=0.1, election_min=60, election_max=120)
 
 
 class NodeFarm:
-    """Servers 1 to n; use it as an asynchronous context manager.
+    """Servers 1 to n, as long as the asynchronous context lasts.
 
     With `keys`, each server in `bridges` publishes for that master when chosen, and posts a record every
     `status_seconds`. A server in `services` has the mode `failover`, with a hosting and the port of the local service.
@@ -121,7 +121,7 @@ class NodeFarm:
     async def calm(self) -> Node:
         """Let the leader stay, however busy the machine is with something else; return it.
 
-        Also who is started from now on has the patience for that, until all are stopped.
+        A server that starts from now on has the same patience, until all servers are stopped.
         """
         leader = await self.leader()
         self._calm = True
@@ -133,7 +133,7 @@ class NodeFarm:
         return leader
 
     def lively(self) -> None:
-        """Undo `calm`: have the others elect another one soon when the leader goes."""
+        """Undo `calm`: when the leader goes, the others elect another one soon."""
         self._calm = False
         for node in self.nodes.values():
             core = node.driver.core

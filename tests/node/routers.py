@@ -20,7 +20,7 @@ class FakeBridge:
 
     server: int = 1
     leaf: int | None = None
-    """Its number; None: this router has none."""
+    """Number of the router's leaf; None: this router has none."""
     netdb: list[tuple[int, MetaLeaseSet]] = field(default_factory=list)
     """Sets that the routers of a farm have got, and the giving server of each; routers may share the list."""
     leaf_up: bool = True

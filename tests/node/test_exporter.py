@@ -200,7 +200,7 @@ async def test_a_history_that_begins_late_begins_with_a_gap(
 
 
 class FullDisk:
-    """Writing to a history fails while it is full."""
+    """While `full` is set, writing to a history fails."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = False

@@ -36,7 +36,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Gate:
-    """No history is opened while it is shut."""
+    """While the gate is shut, no history is opened."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_open = threading.Event()
@@ -52,7 +52,7 @@ class Gate:
 
 @asynccontextmanager
 async def running(directory: Path, node: Node, rotation: Rotation) -> AsyncIterator[Exporter]:
-    """One more exporter of this node; it has to stop soon."""
+    """One more exporter of this node; the exporter has to stop soon."""
     made = Exporter(directory, "farm", 1, node.driver, rotation=rotation)
     task = asyncio.create_task(made.run())
     try:
@@ -63,7 +63,7 @@ async def running(directory: Path, node: Node, rotation: Rotation) -> AsyncItera
 
 
 def until(interrupted: Callable[[], bool]) -> None:
-    """Be at work, in a thread of the exporter's, until it is broken off."""
+    """Work in a thread of the exporter's until an interruption."""
     while not interrupted():
         threading.Event().wait(0.01)
 

@@ -23,7 +23,7 @@ from tests.node.routers import DEFECT, DOWN, FakeBridge
 
 
 class Farm:
-    """A farm, and the netDb that its routers share."""
+    """A farm, and the netDb that the farm's routers share."""
 
     def __init__(self, directory: Path, servers: int = 3, *, status_seconds: float = 1.0) -> None:
         self.netdb: list[tuple[int, MetaLeaseSet]] = []
@@ -46,7 +46,7 @@ class Farm:
         return {server for server, bridge in self.bridges.items() if bridge.holds is not None}
 
     async def publishes(self, *leaves: int) -> int:
-        """Wait until one server alone publishes, a set with these leaves, and all know it; return which."""
+        """Wait until one server alone publishes a set with these leaves, and all know that; return the server."""
 
         def alone() -> bool:
             chosen = {node.farm_tasks.view.choice.publisher for node in self.nodes.values()}
@@ -118,7 +118,7 @@ async def test_a_publisher_that_is_stopped_says_so_and_is_replaced_at_once(
 ) -> None:
     own_times(monkeypatch)
     async with running(tmp_path, status_seconds=30.0) as made:
-        await made.farm.calm()  # who knows no leader has nobody to tell
+        await made.farm.calm()  # without a known leader, a server has nobody to tell
         first = await made.publishes(1, 2, 3)
         stop = made.nodes[first].farm_tasks.stop
         others = [made.nodes[other].farm_tasks.view for other in without(first)]
@@ -244,7 +244,7 @@ async def test_a_node_stops_at_once_in_whatever_its_router_hangs(tmp_path: Path,
             await made.farm.stop(1)
         assert bridge.under_way == []
         assert bridge.calls[-1] == "close"
-        await made.farm.start(1)  # the log was closed, so it can be opened
+        await made.farm.start(1)  # the log was closed, so the log can be opened
 
 
 @pytest.mark.parametrize("error", [DOWN, DEFECT, None])

@@ -139,7 +139,7 @@ async def test_a_client_that_knows_one_follower_posts_to_the_leader(tmp_path: Pa
         await farm.calm()
         follower = (await farm.follower()).driver.core.id
         path = tmp_path / "client-test.toml"
-        # The others have moved: where the file says that they are nobody listens.
+        # The others have moved: nobody listens at the places in the file.
         text = path.read_text()
         for server, port in zip(set(farm.endpoints) - {follower}, free_ports(2), strict=True):
             text = text.replace(str(farm.endpoints[server]), f"tcp://127.0.0.1:{port}")
@@ -149,7 +149,7 @@ async def test_a_client_that_knows_one_follower_posts_to_the_leader(tmp_path: Pa
             found = await client.find()
         assert (await farm.leader()).driver.core.commit >= index
         assert (found.leader, found.trouble) == ((await farm.leader()).driver.core.id, None)
-        # All three are known now, the two others also where they really are.
+        # All three are known now, the two others also at their real places.
         assert [place.current for place in found.places].count(True) == 3
 
 
@@ -172,7 +172,7 @@ async def test_users_may_send_only_what_their_role_allows(tmp_path: Path) -> Non
 
 
 async def turned_away(farm: NodeFarm, data: bytes, *, slowly: bool = False) -> bytes:
-    """Send bytes over TLS; return all that comes back until the server closes."""
+    """Send bytes over TLS; return all bytes until the server closes."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -218,7 +218,7 @@ async def test_strangers_are_turned_away_and_the_farm_does_not_notice(tmp_path: 
             turned_away(farm, get(path, "1.0")),
             turned_away(farm, b"\x00\xff" * 500),
         )
-        farm.nodes[1].gate.handshake_seconds = 1.0  # for those only who are too slow for any
+        farm.nodes[1].gate.handshake_seconds = 1.0  # for connections only that are too slow for any deadline
         slow = await asyncio.gather(turned_away(farm, get(path), slowly=True), turned_away(farm, b""))
         answers = [*quick, *slow]
         assert [answer.split(b"\r\n")[0][9:12] for answer in answers] == [

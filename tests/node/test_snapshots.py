@@ -35,7 +35,7 @@ async def shortened(node: Node, leader: Node, least: int) -> None:
 
 
 async def fills(node: Node, first: int, count: int) -> None:
-    """Post one by one: several in one post count as many entries, and this is about many posts."""
+    """Post one by one: the test is about many posts, and several values in one post are one post."""
     for number in range(first, first + count):
         await node.driver.post([b'{"number":%d}' % number], seconds=20)
 

@@ -1,4 +1,4 @@
-"""Several nodes in one process: what ends one does not end the others; one's farm may be a leaf of another's."""
+"""Several nodes in one process: the end of one ends no other; one's farm may be a leaf of another's."""
 
 import asyncio
 import ssl
@@ -257,7 +257,7 @@ async def test_a_certificate_that_is_replaced_is_shown_to_both_farms_peers(tmp_p
 
 
 async def shown(life: RealLife) -> str:
-    """Return the fingerprint of the certificate that is shown where it listens."""
+    """Return the fingerprint of the certificate at the place where the node listens."""
     place = life.tenant.place
     pem = await asyncio.to_thread(ssl.get_server_certificate, (place.host, place.port))
     return fingerprint(pem.encode())

@@ -103,7 +103,7 @@ async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch
 
 
 async def test_only_a_server_posts_its_record(tmp_path: Path) -> None:
-    """Anybody else could declare servers dead, or make the farm publish what serves nobody."""
+    """Anybody else could declare servers dead, or make the farm publish leaves that serve nobody."""
     async with NodeFarm(tmp_path) as farm:
         leader, follower = await farm.calm(), await farm.follower()
         for server in farm.nodes:

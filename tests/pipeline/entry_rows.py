@@ -1,4 +1,4 @@
-"""Rows of the lake's `entries`, from records, as `ingest` would make them."""
+"""Rows of the lake's `entries`, from records, in the form of `ingest`."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -67,27 +67,27 @@ ENTRIES: Final = StructType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One entry. Times in ms since the epoch."""
+    """An entry of the table. Times in ms since the epoch."""
 
     index: int
     record: StatusRecord | None = None
-    """For kind "status"."""
+    """The record, for kind "status"."""
     received_ms: int | None = None
-    """None: the record's date."""
+    """None: the date of the record."""
     farm: str = "farm"
     term: int = 1
     exporter: int = 1
     kind: str = "status"
     value: str | None = None
-    """The entry's JSON; None: the record's."""
+    """The JSON of the entry; None: the JSON of the record."""
     raw: bytes | None = None
     servers: Sequence[int] | None = None
     leader: int | None = None
     misfit: str | None = None
-    """Then there is no record in the row."""
+    """With a misfit there is no record in the row."""
 
     def columns(self) -> dict[str, Any]:
-        """Give it by the names of the columns."""
+        """Give the row by the names of the columns."""
         received, value, shown = self.received_ms, self.value, None
         if self.record is not None:
             received = self.record.date_ms if received is None else received
@@ -113,7 +113,7 @@ class Row:
 
 
 def entries(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
-    """Make the table of these."""
+    """Make the table of these rows."""
     found = [row.columns() for row in rows]
     return spark.createDataFrame([tuple(row[name] for name in ENTRIES.names) for row in found], ENTRIES)
 

@@ -1,4 +1,4 @@
-"""Histories as nodes export them, with few entries."""
+"""Histories in the form of the nodes' exports, with few entries."""
 
 import gzip
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ BEAT_MS = 5_000
 
 
 def status(index: int, *, cluster: str = "farm", servers: int = 3, **changes: object) -> bytes:
-    """The record that stands at an index: one of the servers speaks after the other."""
+    """Give the record at an index as JSON: the servers take turns."""
     server = index % servers + 1
     made: StatusRecord = record(server, leaf(server), cluster=cluster, **{"date": at(index), **changes})  # type: ignore[arg-type]
     return made.encode()
 
 
 def at(index: int) -> int:
-    """When the entry was made."""
+    """Give the time of the entry, in ms since the epoch."""
     return NOW + index * BEAT_MS
 
 
@@ -46,6 +46,6 @@ def plain(directory: Path, data: bytes, *, first: int = 1) -> Path:
 
 
 def packed(directory: Path, data: bytes, *, first: int = 1) -> Path:
-    """One that is."""
+    """A packed file."""
     path = plain(directory, gzip.compress(data, mtime=0), first=first)
     return path.rename(path.with_name(path.name + ".gz"))

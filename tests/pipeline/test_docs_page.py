@@ -1,4 +1,4 @@
-"""docs/pipeline.md says of the backtest what the code does."""
+"""The backtest in docs/pipeline.md matches the code."""
 
 from pathlib import Path
 

@@ -48,7 +48,7 @@ def closest_rows(hashes: dict[int, str]) -> list[tuple[Any, ...]]:
 
 @pytest.fixture(scope="module")
 def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Of the farm "web" more hashes than a farm keeps; of "archive" none by name, but one of its leaves."""
+    """The farm "web" has more hashes than a farm keeps; the farm "archive" has none by name, but one by a leaf."""
     made = Lake(str(tmp_path_factory.mktemp("lake")))
     leaves = {number: f"web: leaf of server {number:03}" for number in range(MAX_HASHES + 2)}
     rows = closest_rows({**leaves, 900: "web: master", 901: "by hand"})
@@ -94,7 +94,7 @@ def test_what_no_entry_takes_is_no_profile() -> None:
 
 
 class Farm:
-    """Takes what is posted."""
+    """Takes the posted entries."""
 
     def __init__(self) -> None:
         self.posts: list[list[AdminEntry]] = []

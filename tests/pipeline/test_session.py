@@ -1,4 +1,4 @@
-"""How Spark is reached, and how quietly it starts."""
+"""Ways to reach Spark, and a quiet start."""
 
 import json
 import subprocess

@@ -25,7 +25,7 @@ from gf_i2p.wire.messages import (
 
 
 def configuration(ids: Iterable[int]) -> Configuration:
-    """The Configuration that such a farm begins with."""
+    """Give the first Configuration of such a farm."""
     return Configuration(0, 0, tuple(ClusterServer(i, f"tcp://localhost:{9000 + i}") for i in ids))
 
 
@@ -43,7 +43,7 @@ class Disk:
     base_term: int = 0
     snapshot: Snapshot | None = None
     configuration: Configuration | None = None
-    """The snapshot's, which is kept when only the snapshot's data is damaged."""
+    """The snapshot's Configuration, which stays when only the snapshot's data is damaged."""
 
     def damage_snapshot(self, *, also_configuration: bool = False) -> None:
         self.snapshot = None
@@ -95,7 +95,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Message:
-    """A request or a response on the way; `lost` brings the sender of a request its failure instead."""
+    """A request or a response on the way; `lost` gives the sender of a request the failure instead."""
 
     sender: int
     receiver: int
@@ -106,7 +106,7 @@ class Message:
 
 @dataclass
 class Server:
-    """One server: core, disk, and what waits for the disk."""
+    """One server: core, disk, and the effects that wait for the disk."""
 
     id: int
     disk: Disk
@@ -273,7 +273,7 @@ class Lab:
         self.servers[server_id] = self._boot(server_id, Disk())
 
     def change(self, leader: int, token: Token, *, add: int | None = None, remove: int | None = None) -> None:
-        """An administrator asks for a change of the servers."""
+        """Have an administrator ask for a change of the servers."""
         if add is not None:
             kind, value = MessageType.ADD_SERVER_REQUEST, configuration([add]).servers[0].encode()
         else:
@@ -283,7 +283,7 @@ class Lab:
         self.step(leader, inputs.Incoming(token, Request(kind, NOBODY, leader, 0, 0, 0, 0, (entry,))))
 
     def snapshot(self, server_id: int, index: int | None = None, keep: int = 0) -> None:
-        """The state machine has made a snapshot, of everything applied if no index is given."""
+        """Let the state machine make a snapshot, of everything applied if no index is given."""
         core = self.core(server_id)
         index = core.applicable if index is None else index
         self.step(server_id, inputs.Snapshotted(index, f"state at {index}".encode(), max(index - keep, 0)))
@@ -391,7 +391,7 @@ def name(server_id: int) -> str:
 
 
 def describe(message: Request | Response) -> str:
-    """One line for a transcript."""
+    """Give one line for a transcript."""
     kind = message.type.name.title().replace("_", "")
     if isinstance(message, Response):
         verdict = "yes" if message.accepted else "no"

@@ -156,7 +156,7 @@ class Scenario:
 
 
 def replay(path: Path) -> str:
-    """Run the commands of a scenario file and return the file as it should be."""
+    """Run the commands of a scenario file and return the file with the right transcript."""
     scenario = Scenario()
     output: list[str] = []
     in_transcript = False

@@ -1,4 +1,4 @@
-"""Where the core is stricter than the paper, answers to callers, and answers to hostile servers."""
+"""Rules where the core is stricter than the paper, answers to callers, and answers to hostile servers."""
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.core import MAX_TERM_STEP

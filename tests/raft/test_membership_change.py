@@ -66,7 +66,7 @@ def test_the_invitation_has_the_present_servers_and_the_fields_that_jraft_sends(
 
 
 def test_packs_go_on_where_the_newcomer_says_with_the_offsets_of_its_own_log() -> None:
-    """A JRaft server takes over the offsets, and may take less than it was sent (jraft-facts 8, "Join")."""
+    """A JRaft server takes over the offsets, and may take less than the leader sent (jraft-facts 8, "Join")."""
     lab = led(append_entries=6)
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
     reply(lab, 1)
@@ -162,7 +162,7 @@ def test_a_newcomer_is_packed_the_first_entry_at_least() -> None:
 
 @pytest.mark.parametrize("accepted", [True, False])
 def test_a_newcomer_that_takes_nothing_is_invited_again_and_given_up_in_the_end(accepted: bool) -> None:
-    """One that was restarted has forgotten the invitation; it must not keep the leader busy."""
+    """A restarted newcomer has forgotten the invitation; such a newcomer must not keep the leader busy."""
     lab = led(append_entries=6)
     for number in range(MAX_ROUNDS):
         sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
@@ -181,7 +181,7 @@ def test_a_newcomer_that_takes_nothing_is_invited_again_and_given_up_in_the_end(
 
 
 def test_a_newcomer_that_was_a_member_before_may_take_itself_for_one() -> None:
-    """A JRaft server takes no packs after one with a Configuration that has it, even an old one."""
+    """A JRaft server takes no packs after one with a Configuration that names the server, even an old one."""
     lab = led(servers=2, append_entries=6)
     lab.settle()
     assert members(lab) == [1, 2, NEW]
@@ -254,7 +254,7 @@ def test_the_last_server_and_one_that_is_none_cannot_leave(servers: int, remove:
 
 
 def test_a_newcomer_that_was_restarted_begins_anew_with_the_packs_that_come() -> None:
-    """A JRaft leader does not invite a second time: it goes on with packs for ever, from where the answers say."""
+    """A JRaft leader does not invite a second time: the leader sends packs for ever, from where the answers say."""
     lab = Lab(1)
     lab.elect(1)
     lab.newcomer(NEW)
@@ -293,7 +293,7 @@ def test_a_newcomer_that_was_restarted_after_its_snapshot_goes_on_behind_it() ->
     assert lab.core(NEW).log.last_index == lab.core(1).log.last_index
 
 
-# Where the logs agree -----------------------------------------------------------------------------------------------
+# Places where the logs agree ----------------------------------------------------------------------------------------
 
 
 def append(lab: Lab, previous: int, term: int = 1) -> Response:
@@ -315,7 +315,7 @@ def test_a_leader_of_ours_comes_to_the_first_entry_all_the_same() -> None:
     lab.propose(1, "before", *"abcdefgh")
     lab.settle()
     lab.crash(3)
-    lab.servers[3].disk.entries.clear()  # as if it had never been there
+    lab.servers[3].disk.entries.clear()  # as if the log had never been there
     lab.restart(3)
     lab.now += LAN.election_max
     lab.elect(2)
@@ -346,7 +346,7 @@ def test_after_lost_answers_a_leader_asks_from_where_it_was() -> None:
 
 
 def behind(**flow: int) -> Lab:
-    """Server 3 lacks what leader 1 has dropped."""
+    """Server 3 lacks entries that leader 1 has dropped."""
     lab = Lab(3, flow=Flow(**flow))
     lab.elect(1)
     lab.isolate(3)
@@ -370,7 +370,7 @@ def test_a_follower_that_has_begun_again_says_where_the_snapshot_goes_on() -> No
     lab.deliver(lab.network.popleft())
     for _ in range(2):
         lab.deliver(lab.network.popleft())  # a block
-        lab.deliver(lab.network.popleft())  # its answer
+        lab.deliver(lab.network.popleft())  # the answer
     lab.crash(3)
     lab.restart(3)
     lab.network.clear()
@@ -382,7 +382,7 @@ def test_a_follower_that_has_begun_again_says_where_the_snapshot_goes_on() -> No
 
 
 def test_a_newcomer_that_refuses_the_snapshot_is_given_up() -> None:
-    """JRaft refuses with next index 0, whatever block it was sent."""
+    """JRaft refuses every block with next index 0."""
     lab = Lab(1, flow=Flow(snapshot_bytes=3))
     lab.elect(1)
     lab.propose(1, "before", *"abcdefgh")
@@ -402,7 +402,7 @@ def test_a_newcomer_that_refuses_the_snapshot_is_given_up() -> None:
 
 
 def test_heartbeats_go_on_beside_a_snapshot_that_is_on_its_way() -> None:
-    """The core must not ask to be woken at once, again and again, when there is nothing that it may send."""
+    """The core must not ask to be woken at once, again and again, while the core may send nothing."""
     lab = behind()
     lab.step(1, inputs.Reachable(3))
     for _ in range(3):
@@ -437,7 +437,7 @@ def test_a_server_whose_snapshot_is_damaged_gets_another_and_keeps_its_log_and_v
 
 
 def test_a_configuration_in_the_log_counts_up_to_the_next_one_also_before_the_snapshots() -> None:
-    """With a damaged snapshot a server may begin before its end, from another one's."""
+    """A server with a damaged snapshot may begin from another snapshot that ends before the damaged one."""
     first, second, third = (Configuration(index, 0, ()) for index in (3, 5, 8))
     found = Configurations(second, [(3, first), (5, second), (8, third)])
     assert [found.at(index).log_index for index in (2, 3, 4, 5, 7, 8)] == [3, 3, 3, 5, 5, 8]
@@ -500,7 +500,7 @@ def test_who_alone_has_several_configurations_without_itself_still_asks_for_vote
 
 
 def test_a_leader_that_leaves_tells_nothing_to_whom_it_could_only_send_a_snapshot() -> None:
-    """Found by the simulator: the farewell described a part of the log that was dropped, and the node ended."""
+    """Found by the simulator: the farewell described a dropped part of the log, and the node ended."""
     lab = Lab(4, flow=Flow(append_entries=1, in_flight=2))
     lab.elect(1)
     lab.propose(1, "a", "x")

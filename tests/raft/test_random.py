@@ -33,7 +33,7 @@ class Checked:
         self.lab = lab
         self.leaders: dict[int, int] = {}
         self.committed: list[Entry] = []
-        self.committed_in = 0  # the term in which the last of them was
+        self.committed_in = 0  # the term of the last commit
         self.votes: dict[tuple[int, int], int] = {}
         lab.after_step = self.check
 
@@ -54,7 +54,7 @@ class Checked:
             holders = [member for member in members if self.holds(self.lab.servers[member].disk, first, core.commit)]
             assert len(holders) > len(members) // 2, "committed without being durable on a majority"
         disk = server.disk
-        installed = disk.base >= log.base  # else a write that is under way replaces all of it
+        installed = disk.base >= log.base  # otherwise a write that is under way replaces all of the log
         applied = disk.entries[: max(core.applicable - disk.base, 0)] if installed else []
         assert applied == self.committed[disk.base : disk.base + len(applied)], "another entry is applied at an index"
         if disk.snapshot is not None:
@@ -67,7 +67,7 @@ class Checked:
             self.votes[core.id, disk.hard_state.term] = disk.hard_state.vote
 
     def holds(self, disk: Disk, first: int, last: int) -> bool:
-        """Whether these committed entries are on the disk, or in its snapshot."""
+        """Whether these committed entries are on the disk, or in the disk's snapshot."""
         if disk.base >= last:
             return True
         first = max(first, disk.base + 1)
@@ -75,7 +75,7 @@ class Checked:
 
 
 def first_of_its_connection(lab: Lab, message: Message) -> Message:
-    """Messages of one direction of a connection arrive in order."""
+    """Give the first message of this direction of a connection: such messages arrive in order."""
     kind = isinstance(message.payload, Request)
     same = (message.sender, message.receiver, kind)
     return next(m for m in lab.network if (m.sender, m.receiver, isinstance(m.payload, Request)) == same)
@@ -131,7 +131,7 @@ def disturb(lab: Lab, rng: random.Random, proposals: dict[str, list[str]]) -> No
 
 
 def change_servers(lab: Lab, rng: random.Random) -> None:
-    """Have a leader add a server, a new one or one that is or was there, or remove one, itself perhaps."""
+    """Have a leader add a server, a new or an old one, or remove a server, perhaps the leader."""
     leaders = [server for server in lab.servers.values() if server.up and server.core.is_leader]
     if not leaders:
         return

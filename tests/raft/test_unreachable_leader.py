@@ -9,7 +9,7 @@ from tests.raft.lab import Lab
 
 
 def led_by_1(timing: Timing = LAN, *, highest: bool = False) -> Lab:
-    """Three servers, 1 leads and is heard; random waits are the shortest or the longest."""
+    """Three servers, led by server 1; random waits are the shortest or the longest."""
     lab = Lab(3, timing=timing, uniform=(lambda _, high: high) if highest else (lambda low, _: low))
     lab.elect(1)
     lab.advance(timing.heartbeat)
@@ -17,7 +17,7 @@ def led_by_1(timing: Timing = LAN, *, highest: bool = False) -> Lab:
 
 
 def wait(lab: Lab, server: int) -> float:
-    """How long this server waits from now."""
+    """Give the seconds that this server waits from now."""
     return lab.core(server).deadline - lab.now
 
 

@@ -1,4 +1,4 @@
-"""Broken cores are noticed. `make canaries` tries all of them, which takes minutes."""
+"""Broken cores are noticed. `make canaries` tries all of the cores, and takes minutes."""
 
 import pytest
 

@@ -12,7 +12,7 @@ from gf_i2p.simulator.totals import COUNTED
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")
 CLEAN = 100
 PARTS = 4
-"""So many tests share them, and so many workers."""
+"""Number of tests, and of workers, that share the seeds."""
 
 
 def passes(result: Result) -> bool:

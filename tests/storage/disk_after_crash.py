@@ -1,7 +1,7 @@
 """The contents of a disk after a kill or a power cut.
 
-strace notes a process's calls on files, with the bytes. From that, disks are made as they may look after a cut at any
-moment: all that was synced is there, and of the rest some sectors, and some names, are and some are not.
+strace notes a process's calls on files, with the bytes. From the notes, disks are made in every state possible after a
+cut at any moment. All synced data is there. Of the rest some sectors, and some names, are there.
 """
 
 import os
@@ -32,7 +32,7 @@ _NAMING: Final = {
     "renameat": "rename",
     "renameat2": "rename",
 }
-"""Calls that make and remove names, as different processors have them."""
+"""Calls that make and remove names, on several processors."""
 
 
 @cache
@@ -44,9 +44,9 @@ def why_no_strace() -> str | None:
 
 
 class Call(NamedTuple):
-    """One finished system call: its name, the name of the file, the bytes written, the other arguments, the result.
+    """One finished system call: name, file name, written bytes, other arguments, result.
 
-    Of a `rename`, the bytes are the new name. Of `openat`, only those are here that may create the file.
+    In a `rename`, the bytes are the new name. An `openat` is here only if the call may create the file.
     """
 
     name: str
@@ -65,7 +65,7 @@ def _base(text: str) -> str:
 
 
 def calls(trace: Path) -> Iterator[Call]:
-    """System calls in the order in which they ended."""
+    """Give system calls in the order of their ends."""
     begun: dict[str, str] = {}
     for line in trace.read_text().splitlines():
         if unfinished := _UNFINISHED.fullmatch(line):
@@ -119,7 +119,7 @@ def traced(directory: Path, path: Path, *arguments: int, inject: str | None = No
 class File:
     synced: bytearray = field(default_factory=bytearray)
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
-    """Writes since the last sync: offset and bytes; None: the file was cut off there."""
+    """Writes since the last sync: offset and bytes; None: the file was cut off at the offset."""
 
     def sync(self) -> None:
         for offset, data in self.pending:
@@ -138,7 +138,7 @@ class File:
         return content
 
     def after_a_cut(self, rng: random.Random) -> bytearray:
-        """All, none or some of the sectors that were written after the last sync, in any combination."""
+        """Give the bytes with all, none or some of the sectors that were written after the last sync."""
         content = bytearray(self.synced)
         share = rng.choice((0.0, 0.5, 0.9, 1.0))
         for offset, data in self.pending:
@@ -181,7 +181,7 @@ class Disk:
         match call.name:
             case "pwrite64":
                 file.pending.append((call.numbers[1], call.data[: call.result]))
-            case "write":  # the zeros of a WAL, each piece at its end
+            case "write":  # the zeros of a WAL, each piece at the end of the zeros
                 file.pending.append((file.size, call.data[: call.result]))
             case "fsync" | "fdatasync":
                 file.sync()
@@ -200,11 +200,11 @@ class Disk:
         return True
 
     def killed(self, directory: Path) -> Path:
-        """Make `directory` as it is when the process is killed now; return where the database is, or would be."""
+        """Make `directory` as a kill of the process now would leave the files; return the path of the database."""
         return _made(directory, {name: file.written() for name, file in self.files.items()})
 
     def cut(self, directory: Path, rng: random.Random) -> Path:
-        """Make `directory` as it may be when the power fails now."""
+        """Make `directory` as a power cut now may leave the files."""
         names = {
             name: file
             for name in sorted(self.files.keys() | self._synced_names.keys())

@@ -1,6 +1,6 @@
 """A log as truth for the tests of the history, and the entries that a history of the log must hold.
 
-No package is needed for it.
+The module needs no package.
 """
 
 import json
@@ -79,7 +79,7 @@ def plain(lines: Iterable[Record | Servers | Gap]) -> list[tuple[int, int, Any]]
 
 
 class Clock:
-    """ms since the epoch, as the test turns it."""
+    """Milliseconds since the epoch; the test turns the clock."""
 
     def __init__(self) -> None:
         self.now = 1_790_000_000_000
@@ -108,7 +108,7 @@ def open_history(
 
 
 def export(history: History, last: int, sizes: Sequence[int] = (1, 7, 3, 20)) -> None:
-    """Go on with the log up to `last`, in pieces, and rotate and pack when it is due."""
+    """Go on with the log up to `last`, in pieces; rotate and pack when due."""
     number = 0
     while history.durable_index < last:
         first = history.durable_index + 1
@@ -118,7 +118,7 @@ def export(history: History, last: int, sizes: Sequence[int] = (1, 7, 3, 20)) ->
 
 
 def rotate(history: History) -> None:
-    """Rotate and pack what is due."""
+    """Rotate and pack, if due."""
     if history.due():
         history.rotate()
     if history.packable():

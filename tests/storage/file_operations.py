@@ -16,13 +16,13 @@ _REAL: Final = {name: getattr(os, name) for name in ("open", "pwrite", "fsync", 
 
 
 class CrashError(BaseException):
-    """The process is no more: nobody catches this."""
+    """The process has ended: nobody catches this error."""
 
 
 class Operations:
     """Counts the changes below `directory` while installed, and keeps the synced and the unsynced contents.
 
-    `before(number, name)` is called before each operation; it may raise.
+    `before(number, name)` is called before each operation; `before` may raise.
     """
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +30,7 @@ class Operations:
         self.count = 0
         self.before: Callable[[int, str], None] = lambda *_: None
         self.partly: random.Random | None = None
-        """Of a write that does not happen, some bytes may be written nevertheless."""
+        """A write that does not happen may still write some bytes."""
         self.files: dict[str, File] = {}
         self._synced_names: dict[str, File] = {}
         if directory.exists():
@@ -40,7 +40,7 @@ class Operations:
             monkeypatch.setattr(os, name, getattr(self, f"_{name}"))
 
     def crash_at(self, number: int) -> None:
-        """Let this operation and all after it not happen."""
+        """Suppress this operation and all later ones."""
 
         def before(count: int, _: str) -> None:
             if count >= number:
@@ -49,7 +49,7 @@ class Operations:
         self.before = before
 
     def cut(self, directory: Path, rng: random.Random) -> None:
-        """Make `directory` as it may be when the power fails now."""
+        """Make `directory` as a power cut now may leave the files."""
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir()
         for name in sorted(self.files.keys() | self._synced_names.keys()):
@@ -101,7 +101,7 @@ class Operations:
                 self._next("fsync")
             except OSError:
                 if name != ".":
-                    self.files[name].pending.clear()  # Linux takes them for written
+                    self.files[name].pending.clear()  # Linux takes the pages for written
                 raise
             if name == ".":
                 self._synced_names = self.files.copy()

@@ -1,7 +1,7 @@
-"""A process that exports until it is killed.
+"""A process that exports until a kill.
 
-`python -m tests.storage.history_child DIRECTORY SEED`: goes on where the history of the directory ends, with files of a
-few KiB, and says how far it is after each batch that is durable, a line each.
+`python -m tests.storage.history_child DIRECTORY SEED` goes on at the end of the directory's history, with files of a
+few KiB, and prints the last index after each durable batch, a line each.
 """
 
 import os

@@ -26,9 +26,9 @@ class State:
     def __init__(self) -> None:
         self.hard_state = HardState(0, NOBODY)
         self.base = (0, 0)
-        """Index and term of the last entry that was dropped."""
+        """Index and term of the last dropped entry."""
         self.entries: list[Entry] = []
-        """Those after the base."""
+        """Entries after the base."""
         self.snapshot: Snapshot | None = None
 
     def after(self, write: Write) -> "State":
@@ -68,7 +68,7 @@ class State:
 
     @property
     def final(self) -> int:
-        """Entries up to here are in the snapshot."""
+        """Index of the last entry in the snapshot."""
         return self.snapshot.index if self.snapshot is not None else 0
 
     def term(self, index: int) -> int:
@@ -95,7 +95,7 @@ def writes(seed: int, *, max_value: int = 3000) -> Iterator[Write]:
     """Endless: appends of one entry and of many, new terms and votes, truncations shallow and deep, empty writes,
     snapshots, dropped beginnings, and logs that are replaced by a snapshot.
 
-    The last entry of a write is there after it.
+    After each write, the last entry of the write is there.
     """
     rng = random.Random(seed)
     state = State()
@@ -137,7 +137,7 @@ def writes(seed: int, *, max_value: int = 3000) -> Iterator[Write]:
 
 
 def _installed(rng: random.Random, state: State, term: int) -> Snapshot | None:
-    """A snapshot of a log that has gone on without this one, or has gone another way since its last snapshot."""
+    """Give a snapshot of a log that has gone on without this one, or has gone another way since the last snapshot."""
     index = rng.randint(state.final + 1, state.last_index + rng.choice((1, 30)))
     if index > state.last_index:
         return _snapshot(rng, index, rng.randint(state.terms[-1][1] if state.terms else 1, term))
@@ -180,7 +180,7 @@ def create(directory: Path) -> Path:
 
 
 def copied(path: Path, directory: Path) -> Path:
-    """A copy of the log, open or not, as a process that is killed now leaves it."""
+    """Copy the log, open or not, as a kill now would leave the files."""
     directory.mkdir()
     for file in path.parent.glob(path.name + "*"):
         if not file.name.endswith(("-lock", "-shm")):
@@ -199,7 +199,7 @@ def state_of(storage: Storage | Tables | Store) -> State:
 
 
 def state_beside_snapshot(storage: Storage | Tables | Store) -> State:
-    """The same, also when the snapshot is damaged."""
+    """The state, also with a damaged snapshot."""
     state = State()
     loaded = storage.loaded
     state.hard_state, state.base, state.snapshot = loaded.hard_state, loaded.base, loaded.snapshot
@@ -216,7 +216,7 @@ def stored_state(path: Path) -> State:
 
 
 def store(storage: Storage | Tables, *batch: Write) -> None:
-    """All writes in one transaction."""
+    """Store all writes in one transaction."""
     group = storage.group()
     for write in batch:
         group.add(write)

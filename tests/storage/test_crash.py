@@ -1,4 +1,4 @@
-"""Kill -9 at random points: what was acknowledged is there, and nothing is torn."""
+"""Kill -9 at random points: every acknowledged write is there, and nothing is torn."""
 
 import random
 import time

@@ -35,7 +35,7 @@ from tests.storage.random_writes import (
 )
 from tests.storage.refusal import refusal
 
-# What is kept --------------------------------------------------------------------------------------------------------
+# Kept data -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_log_is_empty(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_entries_that_are_not_there_are_an_error(tmp_path: Path, first: int, las
 
 
 def test_who_reads_a_log_in_pieces_has_each_row_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower that catches up gets 128 KiB at a time, and rows have twice as much."""
+    """A follower that catches up gets 128 KiB at a time, and a row holds twice as much."""
     unpacked: list[int] = []
 
     def counting(path: Path, row: Any) -> Any:
@@ -159,7 +159,7 @@ def test_what_replaces_a_row_that_was_read_is_read_afterwards(tmp_path: Path) ->
 
 
 def test_reading_does_not_keep_the_wal_from_starting_over(tmp_path: Path) -> None:
-    """A read that ends early must not leave its transaction open: the WAL would grow for ever."""
+    """A read that ends early must not leave a transaction open: the WAL would grow for ever."""
     path = create(tmp_path)
     value = bytes(64 << 10)
     with closing(open_log(path)) as storage:
@@ -331,7 +331,7 @@ def test_an_idle_checkpoint_is_due_earlier(tmp_path: Path) -> None:
 def test_a_wal_that_breaks_off_anywhere_gives_the_log_after_some_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Zeros from a random byte on, or a random bit flipped: never a torn write, never one without those before it."""
+    """Zeros from a random byte on, or a random bit flipped: never a torn write, never a write without earlier ones."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -346,7 +346,7 @@ def test_a_wal_that_breaks_off_anywhere_gives_the_log_after_some_write(
         wal = path.with_name("log.db-wal").read_bytes()
 
     def recovered(wal: bytes) -> int:
-        """Number of the last write that is there, with all before it."""
+        """Give the number of the last write that is there together with all earlier ones."""
         with TemporaryDirectory(dir=tmp_path) as directory:
             copy = Path(directory, "log.db")
             copy.write_bytes(opened)

@@ -55,7 +55,7 @@ def test_every_acknowledgement_follows_a_sync_of_all_that_was_written(tmp_path: 
 
 
 def test_a_reader_sees_nothing_before_it_is_synced(tmp_path: Path) -> None:
-    """The syncs are slowed down, and a reader looks for each entry all the time."""
+    """The syncs are slow, and a reader looks for each entry all the time."""
     run, _ = traced(tmp_path, create(tmp_path), 3, 0, 25, 0, inject="fdatasync,fsync:delay_enter=3000")
     dirty = False
     seen = 0

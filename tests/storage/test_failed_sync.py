@@ -1,4 +1,4 @@
-"""A sync that failed: what was written stays readable until the power fails, and never reaches the disk.
+"""A failed sync: the written data stays readable until the power fails, and never reaches the disk.
 
 Linux marks the pages of a failed write-back as clean. A restarted node may find frames in the WAL that are not on the
 disk. The node must not build on such frames there.

@@ -21,12 +21,12 @@ KILLS = 12
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No power fails here but in `Operations`, which sees every sync nevertheless."""
+    """No power fails here except in `Operations`, which still sees every sync."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 def run(directory: Path, last: int = LAST) -> int:
-    """Export up to `last` and close; return the index up to which it was durable, whatever happens."""
+    """Export up to `last` and close; return the last durable index, also after an error."""
     durable = 0
     history = None
     try:
@@ -61,7 +61,7 @@ def test_a_process_that_ends_before_any_operation_loses_nothing_and_doubles_noth
         directory = tmp_path / str(number)
         directory.mkdir(mode=0o700)
         durable = 0
-        # Then once more, mostly while it is being opened or a rotation is taken up again.
+        # Then once more, mostly during an opening or during a resumed rotation.
         for crash_at in (number, rng.randrange(1, 12)):
             with pytest.MonkeyPatch.context() as patch:
                 operations = Operations(directory, patch)

@@ -387,7 +387,7 @@ def test_a_present_file_that_was_removed_is_begun_again(directory: Path) -> None
 
 @pytest.mark.parametrize("left", [None, 0, 30])
 def test_a_present_file_that_was_taken_away_is_noticed_and_nothing_counts(directory: Path, left: int | None) -> None:
-    """With `left`, another file was put in its place, which ends with that entry."""
+    """With `left`, another file takes the place, and ends with that entry."""
     with closing(open_history(directory)) as history:
         export(history, 30)
         aside = directory / "aside"

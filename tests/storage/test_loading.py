@@ -82,7 +82,7 @@ COMPACTED = (*SMALL, Write(None, 0, (), snapshot(5, 3), 2), Write(None, 7, (app(
 
 
 def forged(raw: sqlite3.Connection, **values: int) -> None:
-    """Change the row of `server`, with the checksum that belongs to it."""
+    """Change the row of `server`, with a matching checksum."""
     *old, _ = raw.execute(schema.SERVER).fetchone()
     row = schema.ServerRow(*old)._replace(**values)  # type: ignore[arg-type]
     (runs,) = raw.execute("SELECT count(*) FROM term_run").fetchone()
@@ -152,7 +152,7 @@ def test_a_lost_end_is_noticed_also_after_a_kill(tmp_path: Path) -> None:
     with closing(sqlite3.connect(killed)) as raw:
         raw.execute("DELETE FROM chunk WHERE first_index = 6")
         raw.commit()
-    killed.with_name("log.db-wal").write_bytes(wal)  # SQLite has deleted it
+    killed.with_name("log.db-wal").write_bytes(wal)  # SQLite has deleted the WAL
     with pytest.raises(DamagedError, match="entries 6 to 6 are missing"):
         open_log(killed)
 
@@ -178,7 +178,7 @@ def test_a_missing_page_is_damage(tmp_path: Path) -> None:
 
 
 def test_no_flipped_bit_ever_becomes_another_log(tmp_path: Path) -> None:
-    """Random damage to the file: an error when it is opened or read, or nothing that matters was hit.
+    """Random damage to the file: an error at opening or reading, or nothing that matters was hit.
 
     A snapshot alone may be lost, and a new one mends that.
     """
@@ -200,7 +200,7 @@ def test_no_flipped_bit_ever_becomes_another_log(tmp_path: Path) -> None:
             data = bytearray(original)
             for _ in range(rng.choice((1, 1, 30))):
                 position = rng.randrange(100, len(data))
-                if number % 2:  # the structure of the pages, rather than the values in them
+                if number % 2:  # the structure of the pages, rather than the values in the pages
                     position = max(100, position // schema.PAGE_BYTES * schema.PAGE_BYTES + rng.randrange(30))
                 data[position] ^= 1 << rng.randrange(8)
             path.write_bytes(data)

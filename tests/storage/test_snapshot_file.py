@@ -124,7 +124,7 @@ def test_whatever_else_it_is_gets_a_sentence(data: bytes) -> None:
 
 @given(st.data())
 def test_numbers_that_cannot_be_are_refused_with_the_right_checksum_too(data: st.DataObject) -> None:
-    """The checksum is no secret: what stands in the file is checked all the same."""
+    """The checksum is no secret: the contents of the file are checked all the same."""
     head = bytearray(DATA[:-32])
     for _ in range(data.draw(st.integers(1, 3))):
         head[data.draw(st.integers(12, len(head) - 1))] = data.draw(st.integers(0, 255))
@@ -148,7 +148,7 @@ def test_sizes_are_checked_before_anything_is_read_by_them(
     path = tmp_path / "s"
     path.write_bytes(data)
     with path.open("r+b") as file:
-        file.truncate(1 << 40)  # a hole: whoever reads all of it runs out of memory
+        file.truncate(1 << 40)  # a hole: a program that reads all of the file runs out of memory
     with pytest.raises(SnapshotFileError, match="are legal"):
         load(path)
 

@@ -35,14 +35,14 @@ from tests.storage.random_writes import (
 from tests.storage.refusal import refusal
 
 COMPACTED = (*SMALL, Write(None, 0, (), snapshot(5, 3), 2))
-"""Entries 3 to 6 are left, the first one in a row with the two before it."""
+"""Entries 3 to 6 are left, the first one in a row with two earlier ones."""
 
 
 def examined(path: Path) -> object:
     return Storage.examine(path, cluster=CLUSTER, server_id=SERVER)
 
 
-# What is kept --------------------------------------------------------------------------------------------------------
+# Kept data -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_snapshot_and_the_base_are_there_at_the_next_opening(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_the_data_of_a_loaded_snapshot_is_let_go(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drop", range(1, 7))
 def test_what_was_dropped_cannot_be_read(tmp_path: Path, drop: int) -> None:
-    """Rows of one entry, of three and of two: the base is in the middle of each, and at its end."""
+    """Rows of one entry, of three and of two: the base is in the middle of each row, and at the row's end."""
     path = create(tmp_path)
     old = [app(b"1"), app(b"2"), app(b"3"), app(b"4", 2), app(b"5", 3), app(b"6", 3)]
 
@@ -247,7 +247,7 @@ DAMAGES = {
 
 
 DATA_ONLY = {"its data", "a bit of it", "its type", "a block less", "a block more"}
-"""These spare the row that describes the snapshot."""
+"""Faults that spare the row about the snapshot."""
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

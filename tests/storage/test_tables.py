@@ -1,4 +1,4 @@
-"""The tables without a file, as a simulator has them."""
+"""The tables without a file, for a simulator."""
 
 import random
 import sqlite3
@@ -52,7 +52,7 @@ def test_a_database_in_memory_is_a_log() -> None:
 def test_random_writes_and_crashes_leave_what_they_should(
     seed: int, groups: list[int], sweep_rows: int, sweep_bytes: int
 ) -> None:
-    """Stored in groups, one of which may end anywhere in the middle; what was stored whole is there, nothing else."""
+    """Stored in groups, one of which may end anywhere in the middle: every whole group is there, and nothing else."""
     rng = random.Random(seed)
     history = writes(seed, max_value=2000)
     state = State()

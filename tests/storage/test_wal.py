@@ -1,4 +1,4 @@
-"""A lost WAL is noticed after a kill; a log that is as a kill or a power cut left it is never refused."""
+"""A lost WAL is noticed after a kill; a log after a kill or a power cut is never refused."""
 
 import os
 import random
@@ -52,20 +52,20 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[State]]:
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log whose owner was killed right after opening."""
     path = create(tmp_path_factory.mktemp("fresh"))
-    with start(path, SEED, 0, 0, 1) as child:  # ends by itself, without closing
+    with start(path, SEED, 0, 0, 1) as child:  # ends alone, without closing
         assert child.communicate()[0] == "opened\n"
     return path
 
 
 def alone(path: Path, directory: Path) -> Path:
-    """A copy of the main file only."""
+    """Copy the main file only."""
     directory.mkdir()
     copy = directory / path.name
     copy.write_bytes(path.read_bytes())
     return copy
 
 
-# What is refused -----------------------------------------------------------------------------------------------------
+# Refusals ------------------------------------------------------------------------------------------------------------
 
 LOSSES: dict[str, Callable[[Path], object]] = {
     "deleted": Path.unlink,
@@ -120,7 +120,7 @@ def test_a_refusal_for_another_reason_does_not_lose_the_wal(tmp_path: Path, busy
     assert stored_state(path) in busy[1]
 
 
-# What is not ---------------------------------------------------------------------------------------------------------
+# No refusals ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_log_needs_no_wal(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_log_that_was_closed_needs_no_wal(tmp_path: Path, busy: tuple[Path, li
 
 
 def test_a_wal_that_was_begun_anew_and_has_no_frame_is_none_that_was_lost(tmp_path: Path) -> None:
-    """A power cut leaves this right after a checkpoint: see `Disk`, which finds it only now and then."""
+    """A power cut leaves this state right after a checkpoint; `Disk` finds the state only now and then."""
     with closing(open_log(create(tmp_path))) as storage:
         store(storage, *SMALL)
         storage.checkpoint()
@@ -289,7 +289,7 @@ def test_a_log_is_there_whenever_its_creation_is_killed_or_can_be_created_then(t
 def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """Opening, writing and closing, killed and cut off from power after each system call."""
+    """Opening, writing and closing, with a kill and a power cut after each system call."""
     monkeypatch.setattr(database, "WAL_BYTES", CHILD_WAL_BYTES)
     count = before + 16
     seed = eventful_seed(before, count)
@@ -338,7 +338,7 @@ def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whol
 
 
 def test_the_term_and_the_vote_are_not_forgotten_with_the_wal(tmp_path: Path) -> None:
-    """The case for which all this is: the main file alone would vote again in a term in which it has voted."""
+    """The case behind all these rules: the main file alone would vote again in a term with an earlier vote."""
     path = create(tmp_path)
     with closing(open_log(path)) as storage:
         store(storage, Write(HardState(5, 3), 1, ()))

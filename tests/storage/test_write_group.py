@@ -123,7 +123,7 @@ def test_a_group_is_full_by_the_bytes_it_has_taken() -> None:
     half = (Entry(1, ValueType.APPLICATION, bytes(MAX_GROUP_BYTES // 2 - 13)),)
     joined.add(Write(None, 1, half))
     assert not joined.full
-    joined.add(Write(None, 1, half))  # the first half is removed again, but had its share of the memory
+    joined.add(Write(None, 1, half))  # the first half is removed again, but had a share of the memory
     assert joined.full
 
 

@@ -4,7 +4,7 @@
 writes, up to LIMIT writes, with at most DEPTH of them not yet durable. Says "opened", then the number of each durable
 write, a line each, or "failed: ..." when the disk fails; ends without closing anything, or says "closed" when CLOSE is
 1. With DEPTH 0 the process submits one write at a time and says "seen N" as soon as a reader finds the last entry. With
-PATH alone it creates the log and says "created".
+PATH alone the process creates the log and says "created".
 """
 
 import os
@@ -23,7 +23,7 @@ from tests.storage.random_writes import create, open_log, writes
 database.WAL_BYTES = 128 << 10  # type: ignore[misc]
 database.IDLE_CHECKPOINT_BYTES = 128 << 10  # type: ignore[misc]
 database.CHECKPOINT_BYTES = 256 << 10  # type: ignore[misc]
-# So that a snapshot has several rows, and dropped rows outlast the transaction that drops them.
+# Small blocks give a snapshot several rows, and let dropped rows outlast the transaction that drops them.
 stored_snapshot.BLOCK_BYTES = 4 << 10  # type: ignore[misc]
 tables.SWEEP_BYTES = 2 << 10  # type: ignore[misc]
 tables.SWEEP_ROWS = 1  # type: ignore[misc]

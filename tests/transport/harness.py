@@ -53,7 +53,7 @@ class Identity:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    """Return when the condition holds; fail when it does not come to hold."""
+    """Return when the condition holds; fail when the condition never holds."""
     try:
         async with asyncio.timeout(PATIENCE):
             while not condition():  # noqa: ASYNC110 - what is waited for has no event
@@ -81,7 +81,7 @@ def request(
 
 
 def response(to: Request, *, accepted: bool = True, destination: int = 1) -> Response:
-    """Answer a request; the next index is that of the request, so that answers can be told apart."""
+    """Answer a request; the answer's next index is the request's, so that answers can be told apart."""
     return Response(RESPONSE_TYPE[to.type], 2, destination, 7, to.last_log_index, accepted)
 
 
@@ -203,7 +203,7 @@ def ask(link: Link, message: Request, *, seconds: float | None = None) -> asynci
     return future
 
 
-# --- A peer that is not ours: the event loop's own TLS ----------------------------------------------------
+# --- A foreign peer: the event loop's own TLS -------------------------------------------------------------
 
 
 def foreign_client_context() -> ssl.SSLContext:
@@ -220,7 +220,7 @@ async def foreign_client(farm: Farm) -> tuple[asyncio.StreamReader, asyncio.Stre
 async def foreign_session(
     farm: Farm, *, user: str = USER, cluster: str = CLUSTER
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A foreign client that has authenticated."""
+    """A foreign client after authentication."""
     credentials = Credentials(user, PASSWORD)
     for _ in range(2):
         reader, writer = await foreign_client(farm)
@@ -241,7 +241,7 @@ async def foreign_session(
 
 
 async def exchange(farm: Farm, data: bytes) -> bytes:
-    """Send over TLS that is not ours, and return all that comes back until the end."""
+    """Send over the event loop's TLS, and return all received bytes until the end."""
     reader, writer = await foreign_client(farm)
     writer.write(data)
     answer = await ends(reader)
@@ -265,7 +265,7 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
 
 
 async def ends(reader: asyncio.StreamReader) -> bytes:
-    """Read to the end of the stream, however it ends."""
+    """Read to the end of the stream, whatever the end is."""
     received = b""
     try:
         while piece := await soon(reader.read(65_536)):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 
 
 class Visitors:
-    """Admits connections that end as soon as they are told to."""
+    """Admits connections that end as soon as the gate tells them to."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate

@@ -17,7 +17,7 @@ def answer(source: int, leader: int) -> Response:
 
 
 class Servers:
-    """Servers that answer as they are told, and a caller that begins with the first."""
+    """Servers with the test's answers, and a caller that begins with the first server."""
 
     def __init__(self, *answers: Response | None, ways: tuple[int | Refused, ...] = ()) -> None:
         self.answers: Iterator[Response | None] = iter(answers)
@@ -33,7 +33,7 @@ class Servers:
     async def ask(self, server: int) -> Response | None:
         found = next(self.answers, NotImplemented)
         if found is NotImplemented:
-            await asyncio.get_running_loop().create_future()  # it never answers
+            await asyncio.get_running_loop().create_future()  # the server never answers
         assert found is None or isinstance(found, Response)
         return found
 

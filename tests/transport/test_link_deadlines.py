@@ -1,4 +1,4 @@
-"""How long a link waits for answers: on a clock that stands until a test moves it."""
+"""A link's time-outs for answers, on a clock that stands until a test moves the clock."""
 
 import asyncio
 import math
@@ -16,7 +16,7 @@ from tests.transport.harness import Farm, Identity, ask, connected, request, res
 pytestmark = pytest.mark.usefixtures("unhandled")
 
 SECONDS = 10.0
-# One connection: after its end none is made.
+# One connection: after the end of the connection the link makes no other.
 ONCE = {"backoff": Backoff(floor=1000.0, ceiling=1000.0)}
 
 
@@ -31,7 +31,7 @@ class Alarm:
 
 
 class Clock:
-    """In place of a connection's event loop: its time stands still, all else is the loop's."""
+    """In place of a connection's event loop: time stands still, all else is the loop's."""
 
     def __init__(self, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
         self.alarms: list[Alarm] = []
@@ -116,7 +116,7 @@ async def test_the_time_before_a_request_is_not_counted(node: Identity, monkeypa
 
 
 async def given_up_after(clock: Clock, link: Link, seconds: float) -> str:
-    """Check that the link keeps its connection for almost as long, and no longer; return the reason."""
+    """Check that the link keeps the connection for almost as long, and no longer; return the reason."""
     clock.move(0.99 * seconds)
     assert link.connected
     clock.move(0.02 * seconds)

@@ -32,7 +32,7 @@ def fail(*_: object) -> None:
 
 
 def tracebacks(lines: list[Any]) -> list[str]:
-    """The events of the lines that come with a traceback."""
+    """Give the events of the lines with a traceback."""
     return [line["event"] for line in lines if line.get("exc_info") is True]
 
 

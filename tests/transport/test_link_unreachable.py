@@ -88,7 +88,7 @@ class Tunnel(asyncio.Transport):
 
 
 class Router:
-    """In place of a transport: what each attempt meets, in order; the last for ever."""
+    """In place of a transport: the outcomes of the attempts, in order; the last one for ever."""
 
     def __init__(self, *attempts: bytes | DialError | None) -> None:
         self._attempts: Iterator[bytes | DialError | None] = iter(attempts)

@@ -314,7 +314,7 @@ async def test_it_comes_back_when_the_server_does(node: Identity) -> None:
     assert "Connection refused" in await until_down_for(link, "Connection refused")
     await until(lambda: len(delays.calls) >= 5)
     async with serving(node, echo, port=farm.endpoint.port):
-        # The new process knows none of the old one's nonces: it says stale, and all is well.
+        # The new process knows no nonce of the old process: the answer says stale, and all is well.
         await until(lambda: ups == 2)
         assert await soon(ask(link, request(index=6))) == response(request(index=6))
         assert "reset" not in delays.calls

@@ -267,7 +267,7 @@ async def test_no_more_requests_are_handled_than_may_be_in_flight(node: Identity
             _, received, reply = farm.asked[answered]
             handled = len(farm.asked)
             reply(response(received))
-            # Whoever answers is in the middle of something: it is not called from there.
+            # The handler that answers is in the middle of something: the server does not call the handler from there.
             assert len(farm.asked) == handled
             answered += 1
             await until(lambda: len(farm.asked) > answered or answered == 20)  # noqa: B023

@@ -1,4 +1,4 @@
-"""Several farms on one server: each its own users and requests, and one can go while the others stay."""
+"""Several farms on one server: each has separate users and requests, and one can go while the others stay."""
 
 import asyncio
 import re
@@ -85,7 +85,7 @@ async def test_who_belongs_to_one_farm_is_nobody_in_another(node: Identity) -> N
     asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
     async with serving(node, echo) as farm:
         farm.server.serve(OTHER, other(asked))
-        link = farm.link(user="client-b")  # whom only the other one knows
+        link = farm.link(user="client-b")  # a user of the other farm only
         link.start()
         await until(lambda: link.last_error is not None)
         assert "refuses user client-b or its password" in (link.last_error or "")
@@ -105,11 +105,11 @@ async def test_a_farm_goes_and_the_others_stay(node: Identity) -> None:
         idle_reader, idle = await foreign_session(farm, user="client-b", cluster=OTHER)
         theirs, them = await foreign_session(farm, cluster=OTHER)
         stranger_reader, stranger = await foreign_client(farm)
-        stranger.write(GET_OTHER)  # in the middle of its request
+        stranger.write(GET_OTHER)  # in the middle of the request
         them.write(encode_request(request(index=1)) + encode_request(request(index=2)))
         await until(lambda: len(asked) == 2)
         leaving = asyncio.ensure_future(farm.server.withdraw(OTHER, grace=1000.0))
-        assert await ends(idle_reader) == b""  # nothing of it is being handled
+        assert await ends(idle_reader) == b""  # no request of this connection is being handled
         with pytest.raises(ValueError, match="served here already"):
             farm.server.serve(OTHER, other(asked))
         assert not leaving.done()
@@ -128,7 +128,7 @@ async def test_a_farm_goes_and_the_others_stay(node: Identity) -> None:
         _, another = await foreign_session(farm)
         assert farm.server.counters.current == 2
         assert await exchange(farm, GET_OTHER.replace(b"websocket", b"config") + b"\r\n") == unknown
-        # It may come back.
+        # The other farm may come back.
         farm.server.serve(OTHER, other(asked))
         _, back = await foreign_session(farm, cluster=OTHER)
         for each in (writer, another, back):

@@ -72,7 +72,7 @@ async def test_no_credentials_are_an_ordinary_beginning(node: Identity) -> None:
 async def test_wrong_credentials_are_counted(node: Identity) -> None:
     async with serving(node) as farm:
         wrong = b'Digest username="server-1", realm="farm", nonce="x", uri="/", response="0"'
-        # In pieces, too: what counts is the whole head.
+        # In pieces, too: the whole head counts.
         reader, writer = await foreign_client(farm)
         for piece in (GET + b"autho", b"rizaTION: " + wrong + b"\r\n\r\n"):
             writer.write(piece)
@@ -194,7 +194,7 @@ class Holder(asyncio.Protocol):
 
 
 async def hold(farm: Farm, context: ssl.SSLContext | None) -> None:
-    """Hold a connection without a word, and come again when shown out."""
+    """Hold a connection without a word, and come again after each hang-up."""
     loop = asyncio.get_running_loop()
     while True:
         with contextlib.suppress(OSError):
@@ -216,7 +216,7 @@ async def test_a_crowd_from_the_same_address_does_not_keep_a_peer_out(node: Iden
         try:
             await until(lambda: counters.unauthenticated == MAX_UNAUTHENTICATED_PER_SOURCE)
             with capture_logs() as lines:
-                # More than once: it was not luck.
+                # Several rounds, so that luck explains nothing.
                 for round_ in range(5):
                     async with connected(farm) as link:
                         assert await soon(ask(link, request(index=round_))) == response(request(index=round_))

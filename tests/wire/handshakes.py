@@ -1,4 +1,4 @@
-"""A farm node's server half in memory, and a client that dials it as a link would."""
+"""A farm node's server half in memory, and a client that dials in the way of a link."""
 
 import hashlib
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class Node:
         there: Callable[[bytes], bytes] = unchanged,
         back: Callable[[bytes], bytes] = unchanged,
     ) -> int:
-        """Connect until upgraded, through a proxy that changes what passes; return the number of requests."""
+        """Connect until upgraded, through a proxy with changes to each message; return the number of requests."""
         for requests in (1, 2):
             client = handshake(credentials, now, proxied=proxied)
             answer = self.answer(there(client.request()), now)
@@ -98,7 +98,7 @@ def credentials(user: str = USER, password: str = PASSWORD) -> Credentials:
 
 
 def known(node: Node, user: str = USER, password: str = PASSWORD) -> Credentials:
-    """Credentials that have been challenged by `node`."""
+    """Make credentials that `node` has challenged."""
     mine = credentials(user, password)
     client = handshake(mine, 0.0)
     assert client.receive(node.answer(client.request(), 0.0).data, 0.0) == Retry()
@@ -110,7 +110,7 @@ def request_2(node: Node, user: str = USER, password: str = PASSWORD) -> bytes:
 
 
 def i2pd_answer(answer: bytes) -> bytes:
-    """And on the answer's way: a CR too many after Upgrade, Proxy-Connection: close."""
+    """Change an answer as i2pd does on the way: a CR too many after Upgrade, Proxy-Connection: close."""
     if b"Connection: Upgrade" in answer:
         answer = answer.replace(b"Connection: Upgrade\r\n", b"Connection: Upgrade\r\r\n")
     return answer.replace(b"\r\n\r\n", b"\r\nProxy-Connection: close\r\n\r\n", 1)

@@ -30,7 +30,7 @@ def parameters(kind: str) -> pytest.MarkDecorator:
 
 
 def messages(kind: str) -> list[bytes]:
-    """All requests, or all responses."""
+    """Give all requests, or all responses."""
     return [bytes.fromhex(vector["hex"]) for vector in _vectors() if vector["kind"] == kind]
 
 
@@ -47,10 +47,10 @@ def entries(fields: list[dict[str, Any]]) -> tuple[Entry, ...]:
 
 
 def request(fields: dict[str, Any]) -> Request:
-    """The request as a vector's fields describe it."""
+    """The request with a vector's fields."""
     return Request(**{**fields, "type": MessageType(fields["type"]), "entries": entries(fields["entries"])})
 
 
 def response(fields: dict[str, Any]) -> Response:
-    """The response as a vector's fields describe it."""
+    """The response with a vector's fields."""
     return Response(**{**fields, "type": MessageType(fields["type"])})

@@ -72,7 +72,7 @@ class Teller:
         there: Callable[[bytes], bytes] = bytes,
         back: Callable[[bytes], bytes] = bytes,
     ) -> tuple[Configuration, int]:
-        """Ask until told, through a proxy that changes what passes; return also the number of requests."""
+        """Ask until told, through a proxy with changes to each message; return also the number of requests."""
         for requests in (1, 2):
             client = get(mine, now, proxied=proxied)
             outcome = client.receive(back(self.answer(there(client.request()), now).data), now)
@@ -239,7 +239,7 @@ def test_who_is_not_known_gets_the_same_bytes_as_at_the_other_path() -> None:
         get(known(teller, "server-77")).request(),
         get(known(teller, "server-77", "wrong")).request(),
         FIRST[:-2].encode() + b"Authorization: Basic c2VydmVyLTE6eA==\r\n\r\n",
-        # Credentials are for the path that they were made for.
+        # Credentials are for one path only.
         get(known(teller)).request().replace(b"GET " + CONFIG_PATH.encode(), b"GET " + PATH.encode()),
         handshake(known(teller), 0.0).request().replace(b"GET " + PATH.encode(), b"GET " + CONFIG_PATH.encode()),
     ]
@@ -285,7 +285,7 @@ def test_no_answer_tells_software_version_or_time() -> None:
         assert names <= {b"WWW-Authenticate", b"Content-Type", b"Content-Length", b"Connection"}
 
 
-# --- What a client does not take --------------------------------------------------------------------------
+# --- Answers that a client refuses ------------------------------------------------------------------------
 
 VALUE = FARM.encode()
 HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: {len(VALUE)}\r\n\r\n".encode()

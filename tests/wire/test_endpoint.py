@@ -65,7 +65,7 @@ BAD = [
     "tcp://[::g]:9001",
     "tcp://[fe80::1%eth0]:9001",
     "tcp://[::1]9001",
-    # Inside I2P or not? Neither resolver may get to answer that.
+    # Inside I2P or not? No resolver may get to answer that.
     f"tcp://{B32}.:80",
 ]
 

@@ -10,7 +10,7 @@ from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
 
 
 def read(*pieces: bytes) -> Head | str | None:
-    """The head, or the error's text, or None when the blank line has not come; `rest` with all later pieces."""
+    """Give the head, or the error's text, or None before the blank line; `rest` with all later pieces."""
     reader = HeadReader()
     try:
         for number, piece in enumerate(pieces):
@@ -95,7 +95,7 @@ def test_byte_by_byte_costs_linear_time(byte: bytes) -> None:
     pieces = one_by_one((byte * MAX_HTTP_HEAD_BYTES)[:MAX_HTTP_HEAD_BYTES])
     started = time.process_time()
     read(*pieces)
-    assert time.process_time() - started < 0.5  # about 0.02; rescanning what came before takes seconds
+    assert time.process_time() - started < 0.5  # about 0.02; rescanning earlier bytes takes seconds
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ async def serving(offer: str) -> AsyncIterator[Served]:
 
 
 async def curl(*arguments: str) -> list[int]:
-    """The statuses of the last answers, one to a URL."""
+    """Give the statuses of the last answers, one to a URL."""
     assert CURL is not None
     fixed = ("--silent", "--show-error", "--noproxy", "*", "--http1.1", "--max-time", "20", "--digest")
     process = await asyncio.create_subprocess_exec(
@@ -111,7 +111,7 @@ async def curl(*arguments: str) -> list[int]:
         stderr=asyncio.subprocess.PIPE,
     )
     output, errors = await process.communicate()
-    # 52: after a 101 curl waits for an HTTP answer, but we close.
+    # 52: after a 101 curl waits for an HTTP answer, but our server closes.
     assert process.returncode in (0, 52), errors
     return [int(line) for line in output.split()]
 

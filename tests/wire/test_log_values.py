@@ -92,7 +92,7 @@ def test_jraft_snapshot_blocks_round_trip(fields: dict[str, Any], data: bytes) -
 
 @jraft.parameters("log_pack")
 def test_jraft_log_packs_round_trip(fields: dict[str, Any], data: bytes) -> None:
-    """The base is what the entries before the first packed one take in the sender's log."""
+    """The base is the size of the entries before the first packed one in the sender's log."""
     entries = jraft.entries(fields["entries"])
     whole_log = next(LogPack.decode(pack).entries for pack in jraft.messages("log_pack"))
     expected = LogPack(entries, record_bytes(whole_log[: fields["first_index"] - 1]))
@@ -166,7 +166,7 @@ def test_any_bytes_are_a_log_pack_or_refused(data: bytes) -> None:
     )
 )
 def test_any_unpacked_bytes_are_a_log_pack_or_refused(data: bytes) -> None:
-    """Mutations behind the check sum, which nearly all of the others do not get past."""
+    """Mutations behind the check sum; nearly all other mutations stop at the check sum."""
     try:
         pack = LogPack.decode(gzip.compress(data))
     except RemoteProtocolError:
@@ -394,7 +394,7 @@ HEADS = {
 
 @pytest.mark.parametrize("name", HEADS)
 def test_a_bomb_of_10_kib_is_refused_in_little_memory(name: str) -> None:
-    """Deflate packs 1,032 to 1 at best: 10 KiB of it are 10 MiB of zeros."""
+    """Deflate packs 1,032 to 1 at best: 10 KiB hold 10 MiB of zeros."""
     bomb = zeros(HEADS[name], 10)
     assert len(bomb) < 12 * KIB
     with memory_stays_below(128 * KIB), pytest.raises(RemoteProtocolError):

@@ -50,7 +50,7 @@ def test_a_nonce_has_one_spelling() -> None:
 
 
 def test_the_time_of_issue_cannot_be_read_from_nonces() -> None:
-    # Without the mask these bytes would be equal in all of them: the same clock, shown to strangers.
+    # Without the mask these bytes would be equal in all nonces: the same clock, shown to strangers.
     nonces, entropy = book(), Entropy()
     assert len({nonces.issue(1234.5, entropy)[24:30] for _ in range(20)}) == 20
 

@@ -364,7 +364,7 @@ def java_client(request: bytes) -> bytes:
 
 
 def java_server(request: bytes) -> bytes:
-    """Java's HTTP server tunnel: Host spoofed, who calls in three headers."""
+    """Java's HTTP server tunnel: Host spoofed, the caller's name in three headers."""
     text = re.sub(rb"Host: [^\r]*", b"Host: farm.i2p", request)
     caller = b"X-I2P-DestHash: a\r\nX-I2P-DestB64: " + b"A" * 524 + b"\r\nX-I2P-DestB32: b.b32.i2p"
     return text.replace(b"\r\n\r\n", b"\r\n" + caller + b"\r\n\r\n")
@@ -415,7 +415,7 @@ def test_through_whatever_stands_between(
     assert node.sessions == [AuthenticatedUser("farm", USER)] * 2
 
 
-# --- What the client refuses ---------------------------------------------------------------------------------
+# --- Refusals of the client ----------------------------------------------------------------------------------
 
 
 def refusal(answer: bytes, *, mine: Credentials | None = None, proxied: bool = False) -> str:
@@ -472,7 +472,7 @@ def test_a_peer_that_calls_every_nonce_stale_is_not_dialled_for_ever() -> None:
     answer = node.answer(client.request(), 0.0)
     with pytest.raises(HandshakeRefused, match="calls the nonce stale that it has just given: it restarted"):
         client.receive(answer.data, 0.0)
-    assert node.dial(mine, 0.0) == 1  # and the nonce that came with it is good for the next time
+    assert node.dial(mine, 0.0) == 1  # and the nonce of the answer is good for the next time
 
 
 def test_downgrades_are_refused() -> None:

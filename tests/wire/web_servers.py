@@ -23,7 +23,7 @@ START_SECONDS = 20.0
 
 
 def needs(found: object, program: str, package: str) -> pytest.MarkDecorator:
-    """Skip where a program is missing, and say how to get it."""
+    """Skip where a program is missing, and name the package."""
     return pytest.mark.skipif(
         not found, reason=f"{program} is not installed, so it was not tested against: apt-get install {package}"
     )

@@ -1,6 +1,7 @@
 """A router's I2CP for tests: i2pd 2.45.1 and Java 2.8.0 with a publisher or a service, well-behaved or not.
 
-It speaks with struct and Reader alone, none of the codec under test. The behaviour was seen on the real routers.
+The fake router speaks with struct and Reader alone, none of the codec under test. The behaviour was seen on the real
+routers.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from tests.netdb.strategies import NOW
 
 LEASE = bytes(44)
 JAVA_SECONDS = 180
-# No test waits for these: they only end one that has failed. Those that do wait set their own.
+# No test waits for these: they only end one that has failed. A test that does wait sets its own deadlines.
 PATIENT = Deadlines(connect=20, answer=20, tunnels=20, goodbye=20)
 
 
@@ -47,7 +48,7 @@ def deadlines_after_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Clock:
-    """Seconds since the epoch, as the test wants them."""
+    """Seconds since the epoch; the test sets the clock."""
 
     def __init__(self) -> None:
         self.now = float(NOW)
@@ -68,14 +69,14 @@ class FakeSession:
 
 
 class FakeRouter:
-    """Use it as an asynchronous context manager."""
+    """The router runs as long as the asynchronous context lasts."""
 
     def __init__(self, kind: RouterKind, clock: Clock | None = None, *, tls: ssl.SSLContext | None = None) -> None:
         self.kind = kind
         self.clock = clock or Clock()
         self.port = 0
         self.ready = asyncio.Event()
-        """Tunnels are built: lease sets are asked for."""
+        """Set when tunnels are built and lease sets are asked for."""
         self.ready.set()
         self.patience = 20.0
         """Seconds that a request may go unanswered; i2pd's are 10."""
@@ -93,7 +94,7 @@ class FakeRouter:
         self.sent: list[tuple[bytes, bytes]] = []
         """Packets that services have sent: destination, packed payload."""
         self.heard = asyncio.Event()
-        """Something was stored, or sent; for tests to clear."""
+        """Set when something was stored or sent; tests clear the event."""
         self.log: list[str] = []
         """Events so far: "hello", "create", "refuse", "store", "swallow", "destroy", "garbage"."""
         self._tls = tls
@@ -115,13 +116,13 @@ class FakeRouter:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """End, as a router does that is stopped: without a word."""
+        """Close everything without a word, as a router does at a stop."""
         self._server.close()
         self.hang_up()
         await asyncio.gather(*(connection.task for connection in self._connections), return_exceptions=True)
 
     def settings(self, **changes: Any) -> I2cpSettings:
-        """How to reach it."""
+        """Give the settings that reach this router."""
         return I2cpSettings(**{"port": self.port, "deadlines": PATIENT, **changes})
 
     # Messages that routers send on their own ------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class FakeRouter:
             session.overdue = asyncio.get_running_loop().call_later(self.patience, session.connection.close)
 
     def lose_patience(self) -> None:
-        """Close the connections on which a request is unanswered, as if it had been for too long."""
+        """Close the connections with an unanswered request, as if the request were too old."""
         for session in self.sessions.values():
             if session.overdue is not None:
                 session.connection.close()

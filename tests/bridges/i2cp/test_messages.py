@@ -86,7 +86,7 @@ def assert_pieces_do_not_matter(data: bytes, cuts: Iterable[int]) -> Outcome:
 
 
 def whole_frames(data: bytes) -> tuple[int, int]:
-    """How many frames are whole, and how many bytes follow them."""
+    """Count the whole frames, and the bytes behind the last whole frame."""
     count, start = 0, 0
     while start + 5 <= len(data) and (end := start + 5 + int.from_bytes(data[start : start + 4])) <= len(data):
         count, start = count + 1, end

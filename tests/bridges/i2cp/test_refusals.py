@@ -1,4 +1,4 @@
-"""Sessions that routers refuse, and what the operator is told: bridges/i2cp/refusals.py."""
+"""Sessions that routers refuse, and the messages to the operator: bridges/i2cp/refusals.py."""
 
 from dataclasses import replace
 from typing import Final

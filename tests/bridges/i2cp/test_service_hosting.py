@@ -38,7 +38,7 @@ class OfferingNode:
     def __init__(self) -> None:
         self.announced: list[LeaseSet2] = []
         self.may = asyncio.Event()
-        """The log is written."""
+        """Set while the log can be written."""
         self.may.set()
         self.broken: Exception | None = None
         self._numbers = itertools.count(NOW)
@@ -374,7 +374,7 @@ async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set() -
             await until(router, lambda: service.state is ServiceState.DRAINING)
             router.ask()
             await until(router, lambda: len(router.served) == 2)
-            assert router.served[0] == router.served[1]  # it gets an answer, and nothing new
+            assert router.served[0] == router.served[1]  # the router gets an answer, and no new set
             talk = Talk(router, b"hello")
             await until(router, talk.done)
             assert talk.client.received == b"hello"

@@ -1,4 +1,4 @@
-"""Publishing through an endpoint that has the extension, and choosing it: the publishers of bridges/."""
+"""Publishing through an endpoint with the extension, and the choice of that endpoint: the publishers of bridges/."""
 
 import asyncio
 import ssl
@@ -66,7 +66,7 @@ async def choice(control: I2pControl) -> AsyncIterator[PublisherChoice]:
 
 
 async def restart(served: Served, *, as_new: bool = True) -> None:
-    """Have the endpoint away, and back as a new process would be."""
+    """Restart the endpoint; `as_new`: like a new process, without publications and tokens."""
     if as_new:
         served.server.publications._kept.clear()
         served.server._access._tokens.clear()
@@ -225,7 +225,7 @@ async def test_a_router_without_it_gets_i2cp_and_is_asked_once(i2pd: SimulatedRo
         assert i2pd.methods == ["Authenticate", Method.PUBLISH]
         i2cp(choice).troubles[MASTER] = "gone"
         assert choice.publication_trouble(MASTER) == "gone"
-        # After an outage it may be another one.
+        # After an outage another router may answer.
         await i2pd.stop()
         with pytest.raises(RouterUnreachableError):
             await control.call("Echo", {"Echo": "gf"})

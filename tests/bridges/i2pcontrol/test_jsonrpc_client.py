@@ -138,7 +138,7 @@ async def test_a_stranger_is_told_nothing(i2pd: SimulatedRouter, identity: Ident
     async with reaching(Access(i2pd.url, PASSWORD, fingerprint=configured)) as rpc:
         with pytest.raises(CertificateError, match=r"i2pcontrol\.crt\.pem.*i2pcontrol\.ks.*Nothing was sent") as caught:
             await rpc.call("Echo", ECHO)
-        await until(lambda: i2pd.strays)  # it saw the connection come and go
+        await until(lambda: i2pd.strays)  # the router saw the connection come and go
     assert i2pd.requests == []
     assert f"sha256:{caught.value.fingerprint.replace(':', '').lower()}" == identity.fingerprint
     assert caught.value.fingerprint in str(caught.value)
@@ -191,12 +191,12 @@ async def test_a_router_that_says_nothing(i2pd: SimulatedRouter, identity: Ident
         i2pd.order(None, "Echo")
         with pytest.raises(RouterUnreachableError, match=f"did not answer Echo within {SHORT:g} s"):
             await rpc.call("Echo", ECHO, seconds=SHORT)
-        i2pd.speak()  # on a busy machine the call was over before it had come there
+        i2pd.speak()  # on a busy machine the call was over before the request had come there
         assert await rpc.call("Echo", ECHO) == {"Result": "gf"}
 
 
 async def test_a_port_that_takes_connections_and_no_more(identity: Identity) -> None:
-    """The deadline counts from the start, so the TLS handshake is in it."""
+    """The deadline counts from the start, so the deadline includes the TLS handshake."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
         async with reaching(Access(url, PASSWORD, fingerprint=identity.fingerprint)) as rpc:
@@ -290,7 +290,7 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
 
 
 async def test_the_longest_request_arrives_at_once(tls: ssl.SSLContext, identity: Identity) -> None:
-    """i2pd reads one TLS record into 1,024 bytes: a request that is cut has no answer."""
+    """i2pd reads one TLS record into 1,024 bytes: a request in two records has no answer."""
     received: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

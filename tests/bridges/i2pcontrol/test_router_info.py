@@ -9,7 +9,7 @@ from gf_i2p.farm.record.router_facts import Reachability
 
 
 def seen(router: Kind | None, **values: Json) -> tuple[Reachability | None, list[str]]:
-    """The reachability, and the notes. Without the common part of the names."""
+    """Give the reachability, and the notes. The notes come without the common part of their names."""
     notes: list[str] = []
     said: dict[str, Json] = {"i2p.router.version": "2.58.0"}
     said |= {"i2p.router." + name.replace("_", "."): value for name, value in values.items()}

@@ -27,7 +27,7 @@ WEB_TEST = from_b32_address(SERVERS["web"]["test"]["address"])
 
 @pytest_asyncio.fixture
 async def control(i2pd: SimulatedRouter, identity: Identity) -> AsyncIterator[I2pControl]:
-    """To i2pd."""
+    """A client of the simulated i2pd."""
     found = I2pControl(Access(i2pd.url, PASSWORD, fingerprint=identity.fingerprint), ask_for_tunnels=True)
     yield found
     await found.close()
@@ -178,7 +178,7 @@ async def test_without_its_information_there_is_none(control: I2pControl, i2pd: 
         await control.local_router_status()
 
 
-# Its leaves -----------------------------------------------------------------------------------------------------------
+# Leaves of a router ---------------------------------------------------------------------------------------------------
 
 
 async def test_the_leaf_of_a_tunnel(control: I2pControl) -> None:
@@ -248,7 +248,7 @@ async def test_a_list_of_tunnels_that_grows_is_not_asked_for_again(control: I2pC
 
 
 def test_one_more_tunnel_still_fits_into_i2pd() -> None:
-    """Otherwise we would notice too late."""
+    """Otherwise the client would notice too late."""
     around = len('{"id":1,"result":{\n},"jsonrpc":"2.0"}') + 128  # its HTTP head had 120 bytes
     another = len(f'"{"x" * 60}":{{"address":"{to_b32_address(CHECK)}","port":"65535"}},')
     assert SAFE_TUNNELS_BYTES + around + another <= 1024

@@ -22,7 +22,7 @@ REPLIES: Final[dict[str, bytes]] = {name: exchange["reply"].encode() + b"\n" for
 KEYS: Final = DestinationKeys.from_base64(REPLIES["generate"].split(b"PRIV=")[1].decode().strip())
 PEER: Final = "b" * 52 + ".b32.i2p"
 CONNECTED: Final = b"STREAM STATUS RESULT=OK\n"
-"""A router alone connects to nobody: this one was seen in a network."""
+"""A router alone connects to nobody: this answer was seen in a network."""
 
 
 class Instead:
@@ -45,13 +45,13 @@ USUAL: Final[dict[str, Answer]] = {
 
 
 def same(request: str) -> str:
-    """A request without what differs each time: the session's id."""
+    """Give a request without the part that differs each time: the session's id."""
     return re.sub(r"ID=gf[0-9a-f]{16} ", "ID=gf ", request)
 
 
 @dataclass
 class Connection:
-    """One that a client has made."""
+    """One connection that a client has made."""
 
     address: str
     writer: asyncio.StreamWriter
@@ -70,7 +70,7 @@ class ScriptedSam:
 
     def __init__(self, answers: dict[str, Answer]) -> None:
         self.answers = {**USUAL, **answers}
-        """By the first two words of a request."""
+        """Answers by the first two words of a request."""
         self.connections: list[Connection] = []
         self.sam = Sam("127.0.0.1", 1)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,7 +83,7 @@ class ScriptedSam:
         return [line for line in lines if not line.startswith("HELLO")]
 
     def connection(self, verb: str) -> Connection:
-        """The latest that is for this."""
+        """Give the latest connection with this request."""
         return [each for each in self.connections if each.verb == verb][-1]
 
     async def start(self, port: int = 0) -> None:
@@ -91,7 +91,7 @@ class ScriptedSam:
         self.sam = Sam("127.0.0.1", self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """As a router that stops: every connection ends."""
+        """End every connection, as a router does at a stop."""
         assert self._server is not None
         self._server.close()
         for task in list(self._tasks):

@@ -92,7 +92,7 @@ async def failing(verb: str, answer: Answer, call: Call | None = None) -> Router
     return caught.value
 
 
-# --- What works -------------------------------------------------------------------------------------------
+# --- Calls that work --------------------------------------------------------------------------------------
 
 
 async def test_it_says_what_i2pd_was_seen_to_understand() -> None:
@@ -178,7 +178,7 @@ async def test_a_stream_is_what_follows_the_answer() -> None:
         there.connection("STREAM CONNECT").writer.write(b"x" * 100_000)
         assert await soon(reader.readexactly(100_000)) == b"x" * 100_000
         session.close()
-        # The router ends it with the session.
+        # The router ends the stream with the session.
         there.connection("STREAM CONNECT").writer.close()
         assert await soon(reader.read()) == b""
         writer.close()
@@ -195,7 +195,7 @@ async def test_a_streams_socket_has_all_of_the_stream_still_to_be_read() -> None
         session.close()
 
 
-# --- What the router refuses ------------------------------------------------------------------------------
+# --- Refusals of the router -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ async def test_who_asks_for_a_socket_is_told_the_same(verb: str, answer: Answer)
     assert verb in said[1][1]
 
 
-# --- What a router cannot mean ----------------------------------------------------------------------------
+# --- Answers that make no sense ---------------------------------------------------------------------------
 
 
 @every_step
@@ -421,7 +421,7 @@ async def test_a_router_that_does_not_take_the_connection_is_given_up(monkeypatc
             await Sam("127.0.0.1", full.getsockname()[1]).generate()
 
 
-# --- What is not said -------------------------------------------------------------------------------------
+# --- Requests that are never sent -------------------------------------------------------------------------
 
 UNSAYABLE = ["a b", "a\nSESSION CREATE", "", "é.i2p", "a\r", "a\0", "a" * 1025]
 
@@ -461,7 +461,7 @@ SECRET = PRIVATE[len(PRIVATE) - 300 :]
 
 
 def told(error: BaseException) -> str:
-    """All that a log could have of it."""
+    """Give all text of an error that a log could have."""
     texts = traceback.format_exception(error)
     cause: BaseException | None = error
     while cause is not None:

@@ -27,7 +27,7 @@ class Session:
 
     def close(self) -> None:
         try:
-            self.ours.recv(1 << 16)  # what was asked
+            self.ours.recv(1 << 16)  # the request
             self.stream_had_ended = self.ours.recv(1) == b""
         except BlockingIOError:
             self.stream_had_ended = False
@@ -51,7 +51,7 @@ class Router:
     "answer", [b"HTTP/1.0 200 OK\r\n\r\n", b"x" * (100 << 10), b""], ids=["short", "endless", "none"]
 )
 async def test_the_session_ends_after_its_stream(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """i2pd 2.45.1 may crash otherwise: seen after some ten measurements."""
+    """Otherwise i2pd 2.45.1 may crash: seen after some ten measurements."""
     monkeypatch.setattr(destination_sensing, "_END_SECONDS", 0.05)
     session = Session()
     session.ours.send(answer)

@@ -1,4 +1,4 @@
-"""A SAM session as what brings streams to a listener."""
+"""A SAM session as the source of a listener's streams."""
 
 import asyncio
 import contextlib

@@ -25,7 +25,7 @@ MASTER = KEYS.destination.hash
 
 
 def published(time: int = NOW, keys: DestinationKeys = KEYS, **more: Any) -> dict[str, Any]:
-    """Parameters of PublishMetaLS."""
+    """Make the parameters of PublishMetaLS."""
     made = publication(time, keys)
     return {
         "MasterHash": to_base64(keys.destination.hash),
@@ -62,7 +62,7 @@ class Served:
         return await asyncio.open_connection("127.0.0.1", self.port, ssl=self._client_tls())
 
     async def raw(self, data: bytes) -> bytes:
-        """Send bytes; return everything that comes back."""
+        """Send bytes; return all received bytes."""
         reader, writer = await soon(self.connect())
         writer.write(data)
         answer = b""
@@ -86,18 +86,18 @@ class Served:
         return json.loads(body)
 
     async def ask(self, method: str, **params: Any) -> Any:
-        """Call a method without a token of our own."""
+        """Call a method without a token."""
         return await self.send({"id": 1, "jsonrpc": "2.0", "method": method, "params": params})
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Call one with a token."""
+        """Call a method with a token."""
         if self._token is None:
             answer = await self.ask("Authenticate", API=1, Password=PASSWORD)
             self._token = answer["result"]["Token"]
         return await self.ask(method, **params, Token=self._token)
 
     async def code(self, method: str, **params: Any) -> int:
-        """Call one with a token, and return the code of the error that it answers with."""
+        """Call a method with a token, and return the code of the error in the answer."""
         answer = await self.call(method, **params)
         return int(answer["error"]["code"])
 

@@ -25,7 +25,7 @@ from tests.transport.harness import Identity, soon, until
 
 @pytest_asyncio.fixture
 async def plain() -> AsyncIterator[Served]:
-    """Without TLS, and without a router's i2pcontrol."""
+    """An endpoint without TLS, and without a router's i2pcontrol."""
     async with serving() as served:
         yield served
 
@@ -44,7 +44,7 @@ class Clock:
         return self.now
 
 
-# Who may call ---------------------------------------------------------------------------------------------------------
+# Callers --------------------------------------------------------------------------------------------------------------
 
 
 async def test_the_password_buys_a_token(plain: Served) -> None:
@@ -99,7 +99,7 @@ async def test_tokens_have_an_end(plain: Served, monkeypatch: pytest.MonkeyPatch
 
 
 async def test_guessing_is_slow() -> None:
-    """After ten wrong ones not even the right one is taken; that is forgiven by one in six seconds."""
+    """After ten wrong passwords not even the right one is taken; every six seconds one wrong password is forgiven."""
     clock = Clock()
     async with serving(clock=clock) as plain:
         assert "result" in await plain.call(Method.ROUTER_STATUS)
@@ -195,7 +195,7 @@ async def test_lists_of_tunnels_when_the_operator_allows_them(
 async def test_the_routers_opinion_of_our_password_is_not_taken_for_ours(
     served: Served, i2pd: SimulatedRouter, code: int
 ) -> None:
-    """A caller would authenticate anew, for ever."""
+    """Otherwise a caller would authenticate anew, for ever."""
     for _ in range(2):  # the second time with a fresh token
         i2pd.order(error(code), "Echo")
     answer = await served.call("Echo", Echo="gf")
@@ -226,7 +226,7 @@ async def test_without_i2pcontrol_there_are_only_our_methods(plain: Served) -> N
     assert "result" in await plain.call(Method.ROUTER_STATUS)
 
 
-# What is added --------------------------------------------------------------------------------------------------------
+# Additions ------------------------------------------------------------------------------------------------------------
 
 
 async def test_the_status_of_the_router(plain: Served) -> None:

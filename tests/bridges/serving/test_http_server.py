@@ -40,7 +40,7 @@ def code(answer: bytes) -> int:
     return int(json.loads(body)["error"]["code"])
 
 
-# What they learn ------------------------------------------------------------------------------------------------------
+# Answers to strangers -------------------------------------------------------------------------------------------------
 
 
 async def test_an_answer_has_these_headers_and_no_others(served: Served) -> None:
@@ -106,7 +106,7 @@ async def test_plain_http_at_a_tls_port_gets_no_word(tls: ssl.SSLContext) -> Non
         assert "result" in await served.call(Method.ROUTER_STATUS)
 
 
-# What they send -------------------------------------------------------------------------------------------------------
+# Requests of strangers ------------------------------------------------------------------------------------------------
 
 
 async def test_a_huge_body_is_refused_by_its_length_and_by_what_comes(served: Served) -> None:

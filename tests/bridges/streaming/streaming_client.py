@@ -125,7 +125,7 @@ class Client:
 
 
 class Network:
-    """Between a client and a server's stream, with a clock of its own."""
+    """The network between a client and a server's stream, with a separate clock."""
 
     def __init__(
         self, seed: int, *, loss: float = 0.0, doubled: float = 0.0, delay: float = 0.1, mixed: float = 2.0

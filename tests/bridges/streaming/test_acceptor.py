@@ -189,7 +189,7 @@ def test_when_no_more_are_taken_the_open_ones_go_on() -> None:
 @given(st.integers(0, 2**32))
 @settings(max_examples=examples(60))
 def test_whatever_comes_is_taken_or_dropped_and_limits_hold(seed: int) -> None:
-    """Packets of every kind for streams that there are and are not, some signed, some damaged."""
+    """Packets of every kind for known and unknown streams, some signed, some damaged."""
     chance = random.Random(seed)
     accepting = acceptor()
     streams = [opened(accepting, first(number)) for number in (1, 2, 3)]

@@ -31,7 +31,7 @@ def passed(*pieces: bytes) -> tuple[bytes, bool]:
 
 
 def body_of(data: bytes) -> bytes:
-    """Join the chunks behind a head, and see that nothing stands between or behind them."""
+    """Join the chunks behind a head; nothing may stand between or behind the chunks."""
     head, _, rest = data.partition(b"\r\n\r\n")
     body = bytearray()
     while True:
@@ -46,7 +46,7 @@ def body_of(data: bytes) -> bytes:
 
 
 class WebServer(BaseHTTPRequestHandler):
-    """The head as Python's own web server reads it, which has nothing in common with h11."""
+    """Python's own web server as a reader of the head, without any code of h11."""
 
     def __init__(self, data: bytes) -> None:
         self.rfile = io.BytesIO(data)
@@ -55,7 +55,7 @@ class WebServer(BaseHTTPRequestHandler):
 
     @property
     def told(self) -> list[str]:
-        """All that a CGI program would take for a statement of who asks."""
+        """Give all values that a CGI program would take for a statement about the caller."""
         names = [(re.sub(r"[^A-Z0-9]", "_", name.upper()), value) for name, value in self.headers.items()]
         return [value for name, value in names if name.startswith("X_I2P_")]
 

@@ -175,7 +175,7 @@ def test_the_peer_s_largest_payload_is_heeded_within_reason() -> None:
         assert len(taken(stream)[0].payload) == size
 
 
-# What comes ---------------------------------------------------------------------------------------------------------
+# Incoming packets ---------------------------------------------------------------------------------------------------
 
 
 def test_what_is_missing_is_asked_for_and_nothing_is_given_out_of_turn() -> None:
@@ -265,7 +265,7 @@ def test_a_word_about_packets_that_were_never_sent_changes_nothing() -> None:
     assert b"x" in [each.payload for each in taken(stream)]
 
 
-# What goes out ------------------------------------------------------------------------------------------------------
+# Outgoing packets ---------------------------------------------------------------------------------------------------
 
 
 def test_a_packet_that_is_asked_for_twice_is_sent_at_once() -> None:
@@ -330,12 +330,12 @@ def test_the_end_is_said_after_all_data_and_ends_the_stream_when_both_have_said_
     assert sent[1].flags & Flag.CLOSE
     sent[1].verify(KEYS.key.public)
     stream.receive(ack(2), 0.2)
-    assert not ended(stream)  # it may have more to say
+    assert not ended(stream)  # the client may have more to say
     stream.receive(signed(Flag.CLOSE, 1), 0.3)
     assert stream.state is State.CLOSED
     assert taken(stream)[-1].acknowledged == 1
     stream.receive(signed(Flag.CLOSE, 1), 0.4)
-    assert taken(stream)[-1].acknowledged == 1  # it had not heard
+    assert taken(stream)[-1].acknowledged == 1  # the client had not heard
 
 
 def test_a_peer_that_forgets_a_closed_stream_does_not_keep_it_open() -> None:

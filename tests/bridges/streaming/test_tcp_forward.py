@@ -224,7 +224,7 @@ async def test_a_slow_service_holds_the_client_back() -> None:
 
 
 async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer with what was asked, and go on listening, as one that does not heed `Connection: close`."""
+    """Answer with the request, and go on listening, like a server that ignores `Connection: close`."""
     request = await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\n\r\n" + request)
     await writer.drain()

@@ -1,4 +1,4 @@
-"""`gf-i2p leaves`, `publisher` and `farm` as people type them."""
+"""`gf-i2p leaves`, `publisher` and `farm` as people type the commands."""
 
 import json
 from collections.abc import Callable
@@ -217,7 +217,7 @@ def test_a_farm_without_a_leader_is_degraded(node: Node, out: Out) -> None:
 
 
 def test_a_server_that_was_removed_says_so(node: Node, out: Out) -> None:
-    """It may still know a leader, as one that was just removed does."""
+    """The node may still know a leader, like a server that was just removed."""
     node.membership = "removed"
     for words in SHOWN:
         code, text = out(*words, "node")
@@ -281,7 +281,7 @@ def test_a_node_that_cannot_be_asked_afterwards_leaves_it_open(
 
 
 async def test_administration_here_and_from_afar(tmp_path: Path) -> None:
-    """A real farm: three servers, the operator of one that follows, an administrator's and a client's file."""
+    """A real farm: three servers, a follower's operator, an administrator's file and a client's file."""
     with LocalFarm(tmp_path) as farm:
         farm.start_all()
         leader = await farm.leader()

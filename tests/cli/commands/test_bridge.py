@@ -1,4 +1,4 @@
-"""`gf-i2p bridge serve`, as a process of its own."""
+"""`gf-i2p bridge serve` in a separate process."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def port() -> int:
 
 @pytest.fixture
 def node(tmp_path: Path, port: int, capsys: pytest.CaptureFixture[str]) -> Path:
-    """A node's directory whose router is not there."""
+    """A node's directory; the node's router is not there."""
     assert main(["init", str(tmp_path), "--server", "1=i2p"]) == 0
     capsys.readouterr()
     directory = tmp_path / "server-1"

@@ -222,7 +222,7 @@ def test_keys_of_branches_are_written_once_for_all_servers(tmp_path: Path, maste
     assert {mode(path) for path in out.iterdir()} == {0o600}
     code, answer = run(capsys, "delegate", master, "--server", "3", "--out", out / "3", "--branches")
     assert (code, len(answer["branches"])) == (0, BRANCHES)
-    # A server that has only a delegated key goes by them, to the same destinations as one with the master's own.
+    # A server with a delegated key only uses the files, and gets the same destinations as with the master's key.
     delegated, own = PublishingKeys.parse((out / "3").read_bytes()).keys, branch_keys(KEYS, tmp_path / "master.dat")
     found = branch_keys(delegated, out / "master.dat")
     for number in range(BRANCHES):

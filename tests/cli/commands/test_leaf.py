@@ -156,7 +156,7 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
             async def healthy() -> bool:
                 code, answer = await gf_json("leaf", "status", member)
                 told.update(answer)
-                return code == 0 and told["leaves"] != []  # the router may have told of itself first
+                return code == 0 and told["leaves"] != []  # the router's own status may come first
 
             async def known() -> bool:
                 code, answer = await gf_json("members", "list", farm.node(1))

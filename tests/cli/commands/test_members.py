@@ -20,7 +20,7 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 class Node:
-    """Answers as a node does."""
+    """Gives the answers of a node."""
 
     def __init__(self, *statuses: dict[str, Any] | CommandError, leaf_only: tuple[dict[str, Any], ...] = ()) -> None:
         self.statuses = list(statuses)
@@ -127,7 +127,7 @@ def test_a_leader_that_lost_its_office_with_the_change_is_not_waited_for(leader:
     node = Node(
         status(*ids),
         status(*ids, change="server 3 is joining"),
-        status(*ids, leader=None, term=6, committed=False),  # what is in the log may still be committed
+        status(*ids, leader=None, term=6, committed=False),  # an entry in the log may still be committed
         status(*ids, leader=leader, term=7, change="nothing is committed yet" if leader == 1 else None),
         status(*ids, leader=leader, term=7),
     )

@@ -1,4 +1,4 @@
-"""`gf-i2p recover` as people and scripts type it, beside servers that live and servers that do not."""
+"""`gf-i2p recover` as people and scripts type the command, beside living and dead servers."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from gf_i2p.node.recovery.survivors import ask_others
 from tests.node.farm import NodeFarm
 
 PATIENCE = 60.0
-"""For those who answer, instead of the three seconds after which one is taken to be cut off."""
+"""Seconds for servers that answer, instead of the three seconds after which a server counts as cut off."""
 
 
 @pytest.fixture(autouse=True)

@@ -89,7 +89,7 @@ async def test_a_server_is_added_by_a_follower_that_is_all_the_file_knows(
     tmp_path: Path, gf: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AGAIN_SECONDS", "SOON_SECONDS"):
-        monkeypatch.setattr(joining, name, 3600.0)  # the new one asks once, before anybody knows it
+        monkeypatch.setattr(joining, name, 3600.0)  # the new server asks once, before anybody knows the server
     async with NodeFarm(tmp_path) as farm:
         leader = await farm.calm()
         written = invite(farm.path(1), farm.directory, 4, Endpoint("127.0.0.1", free_ports(1)[0]))
@@ -180,7 +180,7 @@ def configuration(index: int, *members: int) -> Configuration:
 
 
 class Farm:
-    """Answers as a `FarmClient` does; the last survey and the last response stay."""
+    """Gives the answers of a `FarmClient`; the last survey and the last response stay."""
 
     def __init__(self, surveys: list[Survey], responses: list[Response | Exception]) -> None:
         self._surveys = surveys
@@ -232,7 +232,7 @@ async def test_one_that_joins_is_waited_for_while_its_leader_is_busy_or_another_
             says(1, 5),
             says(1, 5, accepted=False),
             OutcomeUnknownError("it hung up"),
-            says(2, 6),  # another leads, and takes it
+            says(2, 6),  # another server leads, and takes the change
             says(2, 6, accepted=False),
         ],
     )

@@ -1,4 +1,4 @@
-"""A dead server is replaced by a new one on the same machine, as the README says it, with real processes."""
+"""A dead server is replaced by a new one on the same machine, in the README's steps, with real processes."""
 
 import asyncio
 import signal

@@ -23,7 +23,7 @@ UNKNOWN = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n
 
 
 class TwoFarms(LocalFarm):
-    """The farm "farm", and in the same processes `other`, which only looks at them."""
+    """The farm "farm", and the farm `other` in the same processes."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory / "a")
@@ -63,7 +63,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         leader, _ = await farm.leaders()
         assert len(farm.running) == 3
 
-        # Each has a log of its own.
+        # Each farm has a separate log.
         code, answer = await gf_json("post", farm.node(1), "to farm")
         assert code == 0
         code, other = await gf_json("post", farm.other.node(2), "to other")
@@ -106,7 +106,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         await until("it says why", PATIENCE, lambda: logged(farm, leader, "have different certificates"))
         assert (await ask(farm.ports[leader], "farm"))[:12] == b"HTTP/1.1 401"
 
-        # A process that dies takes a server of each with it; both farms go on.
+        # A dead process takes a server of each farm along; both farms go on.
         assert farm.kill(leader) == -signal.SIGKILL
         await farm.leaders()
         rest = farm.running
@@ -167,7 +167,7 @@ async def test_what_cannot_run_together_is_refused_before_anything_runs(tmp_path
 
 
 async def test_a_farms_master_is_a_leaf_of_the_one_above_as_the_process_itself_knows(tmp_path: Path) -> None:
-    """There is no router, so the farm below publishes nothing: its master is told to be down."""
+    """There is no router, so the farm below publishes nothing: the farm's master counts as down."""
     with TwoFarms(tmp_path) as farm:
         keys = DestinationKeys.generate()
         write_private(farm.other.node(1) / MASTER_FILE, keys.encode())

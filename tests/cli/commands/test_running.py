@@ -61,7 +61,7 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         code, text, _ = await gf("post", farm.node(leader), "--timeout", "20", "last")
         assert (code, text) == (0, f"committed at index {answer['index'] + 3}\n"), "an option may stand before the text"
 
-        # Log lines are one JSON object each after a reload that says so; the level is changed with it.
+        # After a reload to JSON, each log line is a JSON object; the level changes together with the format.
         path = farm.node(leader) / CONFIG_FILE
         text = path.read_text()
         path.write_text(text.replace('format = "text"', 'format = "json"').replace('"lan"', '"fast"'))

@@ -1,4 +1,4 @@
-"""Checks are made side by side, each within its deadline, and one never blames another's fault again."""
+"""Checks run side by side, each within the deadline, and no check blames another's fault again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

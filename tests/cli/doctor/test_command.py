@@ -23,7 +23,7 @@ BOTH = pytest.mark.parametrize("java", [False, True], ids=["i2pd", "java"])
 
 
 def only(verdicts: dict[str, Verdict], name: str, skipped: set[str] | None = None) -> Verdict:
-    """Nothing but this is blamed; nothing but these was passed over."""
+    """Check that this check alone fails, and that only `skipped` were passed over."""
     assert set(having(State.FAIL, verdicts)) == {name}, having(State.FAIL, verdicts)
     assert set(having(State.SKIP, verdicts)) == (skipped or set())
     assert having(State.WARN, verdicts) == {}
@@ -46,7 +46,7 @@ async def test_all_is_well(tmp_path: Path, identity: Identity, java: bool) -> No
     assert verdicts["server 2"].text.startswith(f"{place.peers[0]} lets us in (")
     assert verdicts["own address"].text.startswith(f"{place.own} is found")
     assert [verdict.remedy for verdict in verdicts.values()] == [None] * len(verdicts)
-    # Every peer is asked twice, for a challenge and with the answer to it, and nobody else is asked for anything.
+    # Every peer is asked twice, for a challenge and with the answer; nobody else is asked for anything.
     assert sorted(router.asked) == sorted(["gf--doctor.i2p", *place.peers, *place.peers])
     assert [method for method in router.control.methods if method not in {"Authenticate", "RouterInfo"}] in (
         ["NetworkSetting"],

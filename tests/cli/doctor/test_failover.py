@@ -19,7 +19,7 @@ DAY = 86_400
 
 
 class FailoverPlace(Place):
-    """One in mode `failover`."""
+    """A directory in mode `failover`."""
 
     def __init__(self, directory: Path, router: ScriptedRouter) -> None:
         super().__init__(directory, router)

@@ -35,7 +35,7 @@ def chmod(path: Path, mode: int) -> None:
 
 
 def times(directory: Path) -> dict[Path, int]:
-    """When each file was written."""
+    """Give the time of the last change of each file."""
     return {path: path.stat().st_mtime_ns for path in directory.iterdir()}
 
 
@@ -44,7 +44,7 @@ async def test_a_new_node_outside_i2p(node: Path) -> None:
     assert set(having(State.OK, found)) == {"configuration", "secrets", "directory", "log", "certificate", "history"}
     assert found["certificate"].text == "certificate.pem and its key, as the list of servers has it"
     assert having(State.WARN, found) == {"node": "does not run"}
-    # Without a router nothing is asked of one; but it is said that nothing is published.
+    # Without a router no router is asked, but a finding says that nothing is published.
     assert [len(group) for group in all_checks(node)] == [7, 1, 1]
 
 

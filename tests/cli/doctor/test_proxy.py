@@ -25,7 +25,7 @@ async def answering(*answers: bytes) -> AsyncIterator[int]:
                 writer.write(answer)
                 await writer.drain()
         except ConnectionError:
-            pass  # it has heard enough
+            pass  # the client has heard enough
         finally:
             writer.close()
             served.set()

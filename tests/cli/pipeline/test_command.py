@@ -25,7 +25,7 @@ class FakeSpark:
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lake is a directory that is made."""
+    """Work in `tmp_path`: a job may make the lake there."""
     monkeypatch.chdir(tmp_path)
 
 

@@ -15,7 +15,7 @@ COMMAND = ["pipeline", "floodfills", "lake"]
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lake is a directory that is made."""
+    """Work in `tmp_path`: a job may make the lake there."""
     monkeypatch.chdir(tmp_path)
 
 
@@ -26,7 +26,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--netdb", "x", "--hash", "nonsense!"], "this is not base64"),
         (["--netdb", "x", "--hash", to_base64(b"short")], "is no hash"),
         (["--netdb", "x", "--day", "tomorrow"], "expected YYYY-MM-DD"),
-        (["--netdb", "x", "--day", "0001-01-01"], "from 2000-01-01"),  # there is no day before it
+        (["--netdb", "x", "--day", "0001-01-01"], "from 2000-01-01"),  # there is no day before 2000-01-01
         (["--netdb", "x", "--day", "9999-12-31"], "to 9000-01-01"),
         (["--netdb", "x", "--net-id", "0"], "from 1 to 254"),
     ],

@@ -27,7 +27,7 @@ INSIDE = ["--server", "1=i2p", "--server", "2=i2p", "--server", "3=i2p"]
 
 @pytest.fixture
 def node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """The directory of a server that is all that `init` makes, and has the master's keys too."""
+    """The directory of a server with all files of `init`, and with the master's keys."""
     assert main(["init", str(tmp_path), *INSIDE]) == 0
     capsys.readouterr()
     path = tmp_path / "server-1"

@@ -129,7 +129,7 @@ def test_the_one_in_office_is_judged_by_its_date_and_not_by_what_others_catch_up
 
 
 def test_who_ranks_is_whom_nothing_speaks_against() -> None:
-    """And with the points that its score has, whatever the shorter way to both."""
+    """The standings hold the points of each server's score, although `standings` takes a shorter way."""
     seed = Random().randrange(2**32)
     print(f"seed {seed}")
     ranked = refused = 0

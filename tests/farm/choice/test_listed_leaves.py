@@ -1,4 +1,4 @@
-"""Which leaves are listed, and at what cost."""
+"""The listed leaves, and their cost."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_no_leaf_stands_twice_and_one_server_that_finds_it_up_is_enough() -> Non
 
 
 def test_the_master_is_no_leaf_of_its_own_nor_is_one_that_leads_back_to_it() -> None:
-    """The set could not be built, and so nothing would be published while anybody names it."""
+    """The set could not be built, so nothing would be published while anybody names the leaf."""
     farm = Farm()
     assert MASTER.hash is not None
     farm.told[2] = {"leaves": [Leaf(MASTER.hash, up=True), leaf(2)]}

@@ -112,7 +112,7 @@ def test_a_member_cannot_take_out_the_leaf_of_another() -> None:
 
 @pytest.mark.parametrize("rounds", range(4))
 def test_no_loop_is_listed_in_the_end_whatever_lists_whom_in_whatever_order_they_post(rounds: int) -> None:
-    """Farms that know of each other only what each says: once all have posted often enough, no loop is listed."""
+    """Farms that know only each other's words: once all have posted often enough, no loop is listed."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     choice = random.Random(seed)

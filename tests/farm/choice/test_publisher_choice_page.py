@@ -1,4 +1,4 @@
-"""`docs/publisher-choice.md` says what the code does."""
+"""`docs/publisher-choice.md` describes the behaviour of the code."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "publisher-choice.md").read_text()
 
 
 def table(header: str) -> list[list[str]]:
-    """The rows of the table whose first row begins like this."""
+    """Give the rows of the table whose first row begins with `header`."""
     lines = PAGE[PAGE.index(f"| {header}") :].splitlines()[2:]
     found = []
     for line in lines:

@@ -1,4 +1,4 @@
-"""Whether a set was found in the netDb: a table of what others say."""
+"""Whether a set was found in the netDb: a table of the others' records."""
 
 from dataclasses import replace
 

@@ -31,7 +31,7 @@ class Server:
         self.posts()
 
     def posts(self, published: int = 0) -> None:
-        """One record of ours is committed and applied."""
+        """Commit and apply one record of server 1."""
         index = self.situation.applied + 1
         text = record(1, leaf(1), date=NOW, mode="failover", published=published * 1000)
         self.situation.state.apply(text.encode(), index)
@@ -42,7 +42,7 @@ class Server:
         self.situation = replace(self.situation, choice=Choice(server, {}, mode="failover"))
 
     def step(self, seconds: float = 0.0, **changes: Any) -> Effects:
-        """Step after so much time, in steps as the driver makes them."""
+        """Step after so many seconds, with the driver's steps in between."""
         end = self.situation.now + seconds
         while self.situation.now < end:
             self.situation = replace(self.situation, now=min(self.situation.now + LOOK_SECONDS, end))

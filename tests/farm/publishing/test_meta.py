@@ -51,7 +51,7 @@ class Server:
         return self.machine.step(self.situation)
 
     def waits(self, seconds: float) -> Effects:
-        """Let time pass with the steps of the driver and our records; return the last step's effects."""
+        """Let time pass with the driver's steps and the server's records; return the last step's effects."""
         end = self.now + seconds
         while True:
             effects = self.step()
@@ -71,7 +71,7 @@ class Server:
         self.machine.announced(announcement, self.posts(announcement.published))
 
     def gives(self) -> Announcement:
-        """Go through all of it once."""
+        """Go once through all steps of giving a set."""
         announcement = self.announces()
         self.commits(announcement)
         assert self.step().begin == Give(announcement, new_session=False)

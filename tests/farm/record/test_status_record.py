@@ -1,4 +1,4 @@
-"""Status records: what is written is read, and nothing else is."""
+"""Status records: a written record can be read, and nothing else can."""
 
 import json
 import math
@@ -88,7 +88,7 @@ def test_what_is_written_fits_the_schema(given_: StatusRecord) -> None:
     json_values | st.dictionaries(st.sampled_from(["up", "destination", "hash", "id", "date", "mode"]), json_values),
 )
 def test_what_the_schema_refuses_is_refused(name: str, value: Any) -> None:
-    """The other way round not always: it does not know where base64 ends."""
+    """The reverse does not always hold: the schema does not know where base64 ends."""
     try:
         read = text(**{name: value})
         StatusRecord.parse(read)

@@ -1,4 +1,4 @@
-"""The benchmark's load on clusters that are only objects, its child processes, and etcd's messages."""
+"""The benchmark's load on clusters without processes, the benchmark's child processes, and etcd's messages."""
 
 import asyncio
 import os
@@ -72,7 +72,7 @@ async def test_a_run_counts_what_is_answered_after_the_warm_up(monkeypatch: pyte
     sample = await load.run(fake, batch=100, writers=3, warmup=0.1, seconds=0.1)
     assert fake.clock.now >= 0.2
     assert sample.entries == 100 * len(sample.latencies)
-    # None of the warm-up's answers counts, but each writer may have one on its way when the time begins.
+    # No answer of the warm-up counts, but each writer may have one request on the way when the time begins.
     late = sum(answered >= 0.1 for answered in fake.answered)
     assert 0 < len(sample.latencies) <= late + 3
     assert late + 3 < len(fake.answered)

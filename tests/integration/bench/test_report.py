@@ -79,7 +79,7 @@ def test_goals_compare_the_farm_with_etcd_through_its_python_client(
     workload: Workload, farm: Figures, etcd: Figures, met: bool
 ) -> None:
     rows = [result(workload, "farm", farm), result(workload, "etcd", etcd)]
-    rows.append(result(workload, "etcd (C client)", run(1e9, p50=1e-3)))  # never what a goal is held against
+    rows.append(result(workload, "etcd (C client)", run(1e9, p50=1e-3)))  # never compared with a goal
     report = document(rows, MACHINE, SETTINGS)
     assert [goal["met"] for goal in report["goals"]] == [met]
     assert ("MISSED" in table(report)) is not met

@@ -1,4 +1,4 @@
-"""Waiting for what another process brings about."""
+"""Waiting for the effects of another process."""
 
 import pytest
 

@@ -29,7 +29,7 @@ def test_last(network): pass
 
 
 def run(directory: Path, *chosen: str) -> Outcome:
-    """Run some of these tests in a process of their own."""
+    """Run some of these tests in a separate process."""
     file, told = directory / "test_some.py", directory / "told.json"
     file.write_text(TESTS)
     group = [f"test_some.py::{each}" for each in chosen]

@@ -13,7 +13,7 @@ Log = dict[int, tuple[int, dict[str, int]]]
 
 
 def write(history: History, index: int | None, log: Log | None = None) -> Access:
-    """Write at an index, and put it into the log there; without an index the outcome is unknown."""
+    """Write at an index, and put the value into the log there; without an index the outcome is unknown."""
     access = history.begin(random.Random(0), Kind.WRITE)
     if log is not None and index is not None:
         log[index] = (1, {"key": access.key, "value": access.value})

@@ -1,4 +1,4 @@
-"""`make farm` where it cannot run."""
+"""`make farm` on machines where the command cannot run."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Every kind of request with every role, sent to a real node: what a role does not allow is not even answered."""
+"""Every kind of request with every role, sent to a real node: a forbidden request is not even answered."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -14,8 +14,9 @@ from tests.raft.lab import Disk, Lab, Message, Server
 
 @dataclass(frozen=True)
 class Network:
-    """Seconds: one way takes `delay` plus up to `jitter`; every `every` or so, what goes to one server stops for up to
-    `stall`."""
+    """Seconds: one way takes `delay` plus up to `jitter`; every `every` or so, traffic to one server stops for up to
+    `stall`.
+    """
 
     delay: float
     jitter: float = 0.0
@@ -38,8 +39,8 @@ SLOW_NET = Network(0.9, 0.4, stall=6.0, every=300.0)
 class Farm(Lab):
     """Servers 1 to n in a network, dialling each other from the start on.
 
-    `watchful`: connections of a dead server break, and to dial it again fails, both after a way there and back.
-    `handshakes`: whether the round trip of a handshake is known. `apart`: servers with networks of their own.
+    `watchful`: connections of a dead server break, and a new dial fails, both after a way there and back. `handshakes`:
+    whether the round trip of a handshake is known. `apart`: servers with separate networks.
     """
 
     def __init__(
@@ -89,12 +90,12 @@ class Farm(Lab):
         heapq.heappush(self.events, (when, self.number, what))
 
     def stall(self, server: int) -> None:
-        """Nothing arrives at this server for a while: its tunnels are rebuilt."""
+        """Nothing arrives at this server for a while: the server's tunnels are rebuilt."""
         self.stalled_until[server] = self.now + self.net.stall * self.rng.uniform(0.5, 1.0)
         self.at(self.now + self.rng.expovariate(1 / self.net.every), lambda: self.stall(server))
 
     def way(self, sender: int, receiver: int) -> float:
-        """When something that leaves now arrives, were it alone."""
+        """Give the arrival time of a message that leaves now, without other messages."""
         network = self.apart.get(sender, self.apart.get(receiver, self.net))
         return max(self.now + network.one_way(self.rng), self.stalled_until[receiver])
 
@@ -121,7 +122,7 @@ class Farm(Lab):
             self.step(server, event)
 
     def dial(self, one: int, other: int, trips: int = HANDSHAKE_TRIPS) -> None:
-        """Shake hands: several ways there and back, of which the last is measured."""
+        """Shake hands: several ways there and back; the last one is measured."""
         began = self.now
 
         def back() -> None:
@@ -177,7 +178,7 @@ class Farm(Lab):
     # Running ----------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let so much time pass, or less; return whether the condition came to hold."""
+        """Let so much time pass, or less; return whether the condition became true."""
         end = self.now + seconds
         while not until():
             running = [server for server in self.servers.values() if server.up]

@@ -63,7 +63,7 @@ class Disk:
 
 @dataclass
 class Follower:
-    """Grants every vote and accepts every entry, unless it is told otherwise."""
+    """Grants every vote and accepts every entry, unless a test says otherwise."""
 
     id: int
     requests: list[tuple[Request, Done]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Rig:
     halts: list[BaseException]
 
     def ask(self, request: Request) -> list[Response | None]:
-        """Send a request as a server would; the answer arrives in the list."""
+        """Send a request as a server would; the answer goes to the list."""
         answers: list[Response | None] = []
         self.driver.incoming(request, answers.append)
         return answers
@@ -127,7 +127,7 @@ async def rig(
     drawn: list[float] = []
 
     def soon_and_then_late(_: object, low: float, high: float) -> float:
-        """The first election may come soon, and no other: one that is sooner than the disk has no end."""
+        """The first election may come soon, and no other: an election before the disk's write would never end."""
         drawn.append(low)
         return low if drawn == [low] or low > 1 else high
 
@@ -362,7 +362,7 @@ async def test_posts_to_a_leader_that_hangs_are_given_up_when_another_leads(
 
 
 async def over(r: Rig, reason: str) -> None:
-    """Check that nothing is promised any more."""
+    """Check that no promise is open any more."""
     assert len(r.halts) == 1
     with pytest.raises(NotCommittedError, match=f"stopped by itself.*{reason}"):
         await r.driver.post([b"y"], seconds=30)

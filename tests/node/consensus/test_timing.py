@@ -1,4 +1,4 @@
-"""The time-outs that follow from what was measured."""
+"""The time-outs that follow from the measurements."""
 
 import itertools
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class Life:
             self.timeouts.reachable(peer, seconds, self.now)
 
     def hear(self, gap: float, times: int = 1, *, term: int = 1, source: int = 9) -> None:
-        """A leader's message comes, again and again after such a time."""
+        """Let a leader's message come again and again after `gap` seconds."""
         for _ in range(times):
             self.now += gap
             self.timeouts.incoming(request(term, source=source), self.now)
@@ -433,7 +433,7 @@ def test_one_follower_that_is_slow_is_no_silence_of_the_majority() -> None:
 
 
 def test_a_server_that_has_left_is_not_silent() -> None:
-    """Otherwise a leader's time-outs reach the ceiling soon after a farm has shrunk, and check-quorum waits for it."""
+    """Otherwise a leader's time-outs reach the ceiling soon after a farm has shrunk, and check-quorum waits as long."""
     life = Life(servers=4)
     life.connect()
     life.lead(0.001, 60, peers=(2, 3, 4))

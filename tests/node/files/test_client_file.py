@@ -34,7 +34,7 @@ def load(directory: Path, text: str) -> ClientFile:
     return ClientFile.load(path)
 
 
-# --- What init writes -------------------------------------------------------------------------------------
+# --- Files from init --------------------------------------------------------------------------------------
 
 
 def test_a_farm_inside_i2p_gets_a_file_with_the_way_there(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_farm_on_both_sides_gets_both(tmp_path: Path) -> None:
     assert [server.fingerprint is None for server in file.servers] == [False, True]
 
 
-# --- What is refused --------------------------------------------------------------------------------------
+# --- Refusals ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_ca_file_is_beside_the_clients(tmp_path: Path) -> None:
         file.open()
 
 
-# --- Who is trusted ---------------------------------------------------------------------------------------
+# --- Trusted servers --------------------------------------------------------------------------------------
 
 
 def test_the_transport_is_the_one_that_the_file_needs(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_server_that_has_moved_is_known_by_the_fingerprint_of_its_id_and_by_no
         "server 7 with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for "
         "the server."
     )
-    # An endpoint that the file lists keeps the fingerprint that it has there.
+    # An endpoint in the file keeps the fingerprint from the file.
     assert ways._tls._pins[ELSEWHERE] == {PIN}
     assert ways._tls._pins[THERE] == {PIN}
     # The client forgets a pin that no server tells any more.

@@ -1,4 +1,4 @@
-"""Bad configuration names the file, the key and what was expected."""
+"""The error about bad configuration names the file, the key and the expected value."""
 
 from pathlib import Path
 

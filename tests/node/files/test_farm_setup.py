@@ -1,4 +1,4 @@
-"""What `gf-i2p init` writes."""
+"""Files that `gf-i2p init` writes."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server's files without the other servers: nothing else in them changes."""
+"""A server's files without the other servers: nothing else in the files changes."""
 
 import tomllib
 from collections.abc import Callable

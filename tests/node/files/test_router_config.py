@@ -172,7 +172,7 @@ def test_an_address_as_leaf_needs_nothing_else(tmp_path: Path) -> None:
         assert load(tmp_path, GOOD.replace("[publish]", f'[publish]\nleaf = "{leaf}"')).publish.leaf == leaf
 
 
-# What init writes ---------------------------------------------------------------------------------------------------
+# Configuration from init --------------------------------------------------------------------------------------------
 
 
 def made(directory: Path, other: Endpoint | None = None) -> Path:
@@ -212,7 +212,7 @@ def test_a_farm_half_inside_i2p_knows_each_by_what_it_has(tmp_path: Path) -> Non
 
 
 def test_each_comment_that_shows_a_setting_is_one(tmp_path: Path) -> None:
-    """Whoever takes the # away gets what the comment promises."""
+    """An operator who removes the # gets the setting that the comment promises."""
     node = made(tmp_path, Endpoint("192.0.2.1", 9001))
     for path in (node, tmp_path / "server-2"):
         text = (path / CONFIG_FILE).read_text()

@@ -41,7 +41,7 @@ def _removed(server: Path, member: int) -> bool:
 
 
 def _patient() -> None:
-    """Wait for as long as all the others take: whoever has just let go is often the next to have the lock."""
+    """Wait for as long as all the others take: a process that has just unlocked often locks next."""
     wait = module._wait
     setattr(module, "_wait", lambda descriptor, directory, _: wait(descriptor, directory, 100.0))  # noqa: B010
 

@@ -96,7 +96,7 @@ def test_another_farms_invitation_is_refused(farm: Path, tmp_path: Path) -> None
 
 
 def test_a_file_that_others_can_read_is_not_accepted(farm: Path) -> None:
-    """Whoever has read it can act as the new server."""
+    """Anybody who has read the file can act as the new server."""
     written = invite(farm / "server-1", farm / "new", 7, Endpoint("127.0.0.1", 4007))
     written.accept.chmod(0o640)
     before = files(farm / "server-2")
@@ -126,7 +126,7 @@ def files(directory: Path) -> dict[str, str]:
 
 
 def test_a_members_endpoint_is_not_given_twice(farm: Path) -> None:
-    """Also not where the invitation comes from somebody who knows fewer servers."""
+    """The endpoint is not given twice either when the inviting server knows fewer servers."""
     taken = Endpoint("127.0.0.1", 4002)
     with pytest.raises(ConfigError, match=r"server 2 has the endpoint .* no Configuration yet: start it"):
         invite(farm / "server-1", farm / "new", 7, taken)

@@ -20,13 +20,13 @@ LEAF = (1).to_bytes(32)
 
 @dataclass
 class Log:
-    """Takes posts as a farm does."""
+    """Takes posts in the way of a farm."""
 
     records: list[StatusRecord] = field(default_factory=list)
     error: Exception | None = None
     refused: int = 0
     leader: asyncio.Event = field(default_factory=asyncio.Event)
-    """Until there is one, posts wait."""
+    """Until a leader is there, posts wait."""
 
     def __post_init__(self) -> None:
         self.leader.set()
@@ -159,7 +159,7 @@ async def test_what_a_post_waits_for_is_told_meanwhile_and_how_the_router_does(
 
 
 def test_members_that_lose_their_leader_do_not_all_come_again_at_once() -> None:
-    """And none comes so late that its record is too old by then: 105 s at most, unless a farm says otherwise."""
+    """No member comes so late that its record is too old: 105 s at most, unless a farm says otherwise."""
     backoff = patient()
     delays = [backoff.next() for _ in range(10)]
     assert min(delays) >= 1

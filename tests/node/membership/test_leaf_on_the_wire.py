@@ -31,7 +31,7 @@ def reload(farm: NodeFarm, node: Node, server: int) -> None:
 
 
 def invited(farm: NodeFarm, directory: Path) -> LeafFile:
-    """Have a member invited, and accepted by all servers, which run or not."""
+    """Invite a member; have the servers, running or not, accept the member."""
     made = invite(farm.path(1), directory)
     for server in farm.endpoints:
         accept(farm.path(server), made.accept)

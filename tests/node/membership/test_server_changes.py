@@ -27,7 +27,7 @@ def ids(node: Node) -> list[int]:
 
 
 async def sees(node: Node, *members: int) -> None:
-    """Wait until this node knows that these, and no others, are committed members."""
+    """Wait until this node knows exactly these committed members."""
 
     async def committed() -> bool:
         core = node.driver.core
@@ -96,7 +96,7 @@ async def test_a_farm_grows_and_shrinks_while_it_is_written_to(tmp_path: Path) -
         def values() -> list[bytes]:
             return [e.value for e in log.slice(1, log.last_index, max_entries=1000, max_bytes=1 << 20)]
 
-        # A follower gives the leader's answer on, and may have the entry itself only after that.
+        # A follower passes the leader's answer on, and may have the entry only after that.
         await until("it has what it posted", 20, lambda: _is(b"without it" in values()))
         assert [value for value in values() if value.isdigit()] == [b"%d" % number for number in range(20)]
         assert {b"of 3", b"of 4"} <= set(values())

@@ -1,4 +1,4 @@
-"""One server with a real log, elected at once, and a reporter and a publisher whose clock the test turns."""
+"""One server with a real log, elected at once; the test turns the clock of the reporter and the publisher."""
 
 import asyncio
 import time
@@ -40,11 +40,11 @@ class PublishingServer:
     now: float = 1000.0
     """The clock's seconds."""
     polled: int = 0
-    """How often the publisher's machine was stepped."""
+    """Number of steps of the publisher's machine."""
 
     @property
     def record(self) -> StatusRecord | None:
-        """Our newest in the log."""
+        """The server's newest record in the log."""
         return self.view.state.records.get(1)
 
     @property
@@ -55,13 +55,13 @@ class PublishingServer:
         await self.view.reaches(await self.driver.post([record.encode()], seconds=10))
 
     async def records(self, count: int = 1) -> None:
-        """Wait until so many more of our records are in the log."""
+        """Wait until so many more records of the server are in the log."""
         for _ in range(count):
             before = self.record
             await becomes("another record", lambda before=before: self.record not in (None, before))  # type: ignore[misc]
 
     async def passes(self, seconds: float) -> None:
-        """Turn the clock in steps in which the publisher looks, as a process that runs does."""
+        """Turn the clock in steps; the publisher looks at each step, as in a running process."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + STALL_SECONDS / 2, end)
@@ -69,7 +69,7 @@ class PublishingServer:
             await becomes("looked", lambda looked=looked: self.polled > looked + 1)  # type: ignore[misc]
 
     async def elapses(self, seconds: float) -> None:
-        """Turn the clock, in steps in which the lease is renewed."""
+        """Turn the clock in steps; the lease is renewed at each step."""
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + LEASE_SECONDS / 2, end)
@@ -82,7 +82,7 @@ class PublishingServer:
         return self.record
 
     async def ready(self) -> None:
-        """Wait until the leaf is in the log, and the reporter has heard of that, too: the view is a moment ahead."""
+        """Wait until the leaf is in the log, and the reporter knows the leaf, too: the view is a moment ahead."""
         await self.reported("ready", lambda record: record.router_up and record.leaves != ())
         known = self.view.applied
         await becomes("heard of", lambda: any(index >= known for index, _ in self.reporter.lease._posts))
@@ -99,7 +99,7 @@ class PublishingServer:
             await asyncio.sleep(0.001)  # for the log
 
     async def polls(self, count: int = 5) -> None:
-        """Let the publisher look again several times, and the lease be renewed."""
+        """Let the publisher look several times more, and let the lease be renewed."""
         await self.records(2)
         enough = self.polled + count
         await becomes("looked again", lambda: self.polled >= enough)
@@ -182,7 +182,7 @@ async def sends(made: PublishingServer, count: int) -> None:
 
 
 async def deaf(made: PublishingServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of ours is committed any more."""
+    """From now on no post of this server is committed."""
 
     tries = []
 

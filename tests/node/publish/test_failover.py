@@ -104,7 +104,7 @@ class Desk:
 
     @property
     def service(self) -> SimulatedService:
-        """The one that was opened last."""
+        """The service that was opened last."""
         return self.hosting.services[-1]
 
     @property
@@ -292,7 +292,7 @@ async def test_new_keys_open_a_new_session(tmp_path: Path) -> None:
 async def test_a_server_whose_local_service_is_gone_says_so_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With an interval in which nothing would be posted, and nobody asked, by itself."""
+    """The interval is long: without the fault nothing would be posted, and nobody asked."""
     monkeypatch.setattr(reporter, "ASK_SECONDS", 3600.0)
     async with desk(tmp_path, interval=3600.0) as made:
         service = await made.serves()
@@ -341,7 +341,7 @@ class ServingFarm:
         }
 
     async def one_serves(self, *others_than: int) -> int:
-        """Wait until one server alone serves, and all know it; return which."""
+        """Wait until one server alone serves, and all servers know that server; return the server's number."""
 
         def alone() -> bool:
             chosen = {node.farm_tasks.view.choice.publisher for node in self.farm.nodes.values()}
@@ -388,7 +388,7 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
     monkeypatch.setattr(farm_tasks, "RESIGN_SECONDS", 60.0)
     monkeypatch.setattr(farm_tasks, "FINISH_SECONDS", 60.0)
     async with serving_farm(tmp_path) as made:
-        await made.farm.calm()  # who knows no leader has nobody to tell
+        await made.farm.calm()  # without a known leader, a server has nobody to tell
         first = await made.one_serves()
         service = made.hostings[first].services[-1]
         service.streams = 1

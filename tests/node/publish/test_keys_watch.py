@@ -33,7 +33,7 @@ class Watched:
         self.logs: list[Any] = []
 
     def put(self, data: bytes, mode: int = 0o600) -> None:
-        """Replace the file, as an operator should: by another one that takes its name."""
+        """Replace the file in the right way: a new file takes the name of the old one."""
         new = self.path.with_suffix(".new")
         new.touch(mode=mode)
         new.write_bytes(data)
@@ -75,7 +75,7 @@ def test_a_file_that_was_replaced_is_taken_over(watched: Watched) -> None:
     assert watched.watch.keys.encode() == new.encode()
     assert watched.watch.ended is None
     assert [entry["event"] for entry in watched.logs].count("new keys for publishing") == 1
-    watched.path.write_bytes(before.encode())  # in its place, too
+    watched.path.write_bytes(before.encode())  # a write into the same file, too
     assert watched.look() is not None
     assert watched.watch.keys.encode() == before.encode()
 

@@ -28,7 +28,7 @@ LEAST_SECONDS, OLD_SECONDS = PARAMETERS.republish_min_ms / 1000, PARAMETERS.repu
 OFF = "off"
 
 
-# What is sent -------------------------------------------------------------------------------------------------------
+# Given sets ---------------------------------------------------------------------------------------------------------
 
 
 async def test_nothing_is_sent_before_its_announcement_is_committed(
@@ -174,7 +174,7 @@ async def test_no_leaf_no_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         await becomes("published again", lambda: made.bridge.holds is not None)
 
 
-# Who stops ----------------------------------------------------------------------------------------------------------
+# Servers that stop --------------------------------------------------------------------------------------------------
 
 
 async def stopped(made: PublishingServer) -> None:
@@ -200,7 +200,7 @@ async def test_who_cannot_commit_stops_within_its_lease(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("phase", ["announcing", "waiting for the log", "sending", "opening"])
 async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: str) -> None:
-    """Quorum is lost between announcing and sending: log and router may let us wait for minutes."""
+    """Quorum is lost between announcing and sending: log and router may keep the server waiting for minutes."""
     async with publishing_server(tmp_path, monkeypatch) as made:
         for_ever = asyncio.Event()
 

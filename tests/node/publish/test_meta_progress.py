@@ -1,4 +1,4 @@
-"""How far a set has come, dry runs, who stood still, and keys that are replaced."""
+"""The progress of a set, dry runs, servers that stood still, and replaced keys."""
 
 import asyncio
 import time

@@ -19,7 +19,7 @@ MADE: Final = PublishingKeys.delegate(KEYS, NOW + 90 * DAY, NOW, server=2)
 
 
 def text(**changes: str | None) -> bytes:
-    """The file of `MADE`; None leaves a line out."""
+    """The file of `MADE` with changes; None leaves a line out."""
     lines = MADE.encode().decode().splitlines()
     head = [line for line in lines if line.startswith("#") or ": " not in line]
     values = dict(line.split(": ", 1) for line in lines if line not in head)
@@ -119,7 +119,7 @@ def test_files_that_are_wrong(changes: dict[str, str | None], why: str) -> None:
 
 def test_every_truncated_file_is_refused() -> None:
     data = MADE.encode()
-    for cut in range(len(data) - 1):  # without the last line end it is whole
+    for cut in range(len(data) - 1):  # without the last line end the file is whole
         with pytest.raises(NetDbError):
             PublishingKeys.parse(data[:cut])
 
@@ -148,7 +148,7 @@ def test_files_that_others_can_read_or_that_are_not_there(tmp_path: Path) -> Non
         load(tmp_path / "directory")
 
 
-# Their end ----------------------------------------------------------------------------------------------------------
+# The end of the keys ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_files_that_others_can_read_or_that_are_not_there(tmp_path: Path) -> Non
     [
         (90, 14 * DAY, Stage.GOOD),
         (90, 14 * DAY - 1, Stage.ENDING),
-        (8, 2 * DAY, Stage.GOOD),  # a quarter of it
+        (8, 2 * DAY, Stage.GOOD),  # a quarter of the lifetime
         (8, 2 * DAY - 1, Stage.ENDING),
         (90, HANDOVER_SECONDS + 1, Stage.ENDING),
         (90, HANDOVER_SECONDS, Stage.ENDED),

@@ -1,4 +1,4 @@
-"""A farm of one, made out of what a server has left."""
+"""A farm of one, made from the files of one server."""
 
 import shutil
 from pathlib import Path

@@ -22,7 +22,7 @@ def hash_of(number: int) -> bytes:
 
 
 class Network:
-    """A router that reaches whom the test says; finds sets unless `finds` is None."""
+    """A router with the test's outcomes for connections and searches; sets are found unless `found` is None."""
 
     def __init__(self) -> None:
         self.tried: list[bytes] = []
@@ -44,7 +44,7 @@ class Network:
 
 
 class Senses:
-    """Server 1, in a farm in which server 2 has three leaves and publishes."""
+    """Server 1; server 2 of the same farm has three leaves and publishes."""
 
     def __init__(self, *, mode: str = "failover", minutes: int = 60, leaves: int = 3) -> None:
         self.network = Network()

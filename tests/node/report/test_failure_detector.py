@@ -18,7 +18,7 @@ from tests.node.routers import FakeBridge
 
 
 class Ear:
-    """A leader of servers 2 to 5 that the test makes hear them, or not."""
+    """A leader of servers 2 to 5; the test decides which servers the leader hears."""
 
     def __init__(self, timing: Timing = LAN, servers: int = 5) -> None:
         self.now = 100.0

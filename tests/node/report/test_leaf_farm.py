@@ -1,4 +1,4 @@
-"""A farm's master as a leaf of another farm: whom a configuration names, and whether that one serves."""
+"""A farm's master as a leaf of another farm: the configured master, and whether the farm below serves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ OTHER = DestinationKeys.generate().destination
 THIRD = DestinationKeys.generate().destination
 
 
-# Who it is ----------------------------------------------------------------------------------------------------------
+# The leaf's identity ------------------------------------------------------------------------------------------------
 
 
 def tenant(directory: Path, name: str, leaf_farm: str | None = None) -> Tenant:
@@ -95,7 +95,7 @@ def test_the_configuration_names_one_leaf_and_has_a_router(tmp_path: Path) -> No
         Config.load(where)
 
 
-# Whether it serves --------------------------------------------------------------------------------------------------
+# Whether the farm below serves --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -134,7 +134,7 @@ async def test_a_farm_that_publishes_leaves_is_a_leaf_that_is_up() -> None:
     found, trouble = await told(FakeFarm({1: publishing(leaf(5)), 2: record(2, below)}))
     assert found == replace(expected, below=tuple(sorted((OTHER.hash, THIRD.hash))), depth=3)
     assert trouble is None
-    # Where the farm below is served as an ordinary destination, the entry is an ordinary one.
+    # If the farm below is served as an ordinary destination, the entry is an ordinary one.
     assert await told(FakeFarm({1: publishing(mode="failover")})) == (Leaf(MASTER.hash, up=True), None)
 
 

@@ -160,7 +160,7 @@ async def test_what_the_log_does_not_take_is_posted_anew_later(
 
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask often and post seldom: what comes soon comes because of a change."""
+    """Ask often and post seldom: a record that comes soon comes because of a change."""
     monkeypatch.setattr(reporter_module, "ASK_SECONDS", 0.02)
     monkeypatch.setattr(reporter_module, "LEAST_SECONDS", 0.1)
 
@@ -247,7 +247,7 @@ async def test_the_words_for_a_set_are_in_the_record(tmp_path: Path, monkeypatch
     async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
         await made.ready()
         await made.reporter.announce(lease_set(1_790_000_000))
-        # The announcement's own record, or a later one: here nobody tells the reporter that it publishes.
+        # The announcement's own record, or a later one: here nobody tells the reporter about the publishing.
         record = await made.reported(
             "announced", lambda record: record.meta is not None and record.meta.last_published_ms > 0
         )
@@ -314,7 +314,7 @@ async def test_who_resigns_publishes_no_more_whatever_else_it_is_told(
         made.reporter.publishing = True
         await made.reported("it may publish", lambda record: record.meta is not None)
         monkeypatch.setattr(reporter_module, "LEAST_SECONDS", 3600.0)
-        async with asyncio.timeout(20):  # it is told at once
+        async with asyncio.timeout(20):  # the reporter is told at once
             await made.reporter.resign()
         await made.view.reaches(made.driver.core.commit)
         assert made.record is not None

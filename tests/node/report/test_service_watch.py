@@ -14,7 +14,7 @@ from tests.transport.harness import until
 
 @asynccontextmanager
 async def service(port: int) -> AsyncIterator[list[None]]:
-    """Something that listens; gives a list with an entry for each who has come and gone."""
+    """Run a listener; give a list with an entry for each connection that has come and gone."""
     seen: list[None] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -27,7 +27,7 @@ def of_decision(decision: Decision) -> Said:
 
 
 def as_kept(value: bytes) -> bytes:
-    """Give a value as a history has it: the same JSON, written anew."""
+    """Give a value as a history holds the value: the same JSON, written anew."""
     line = parse_line(record_line(1, 1, 1, value))
     assert isinstance(line, Record)
     return json.dumps(line.value, ensure_ascii=False).encode() if line.raw is None else line.raw

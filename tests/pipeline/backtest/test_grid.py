@@ -1,4 +1,4 @@
-"""Grids: all combinations after the live set, files, and what no farm can have."""
+"""Grids: all combinations after the live set, files, and values that no farm can have."""
 
 from pathlib import Path
 

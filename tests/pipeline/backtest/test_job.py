@@ -34,7 +34,7 @@ SCHEMA = (
 
 
 def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) -> None:
-    """Make the table `entries`, its rows in no order."""
+    """Make the table `entries`, with the rows in no order."""
     found: list[tuple[Any, ...]] = []
     for farm, rows in farms.items():
         for each in rows:

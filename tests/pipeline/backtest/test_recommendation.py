@@ -76,7 +76,7 @@ def test_no_set_is_recommended_that_the_farm_would_refuse() -> None:
 
 
 def test_what_the_farm_has_by_now_is_not_recommended() -> None:
-    """An administrator has changed the margin within the log: the live set is worse, and there is nothing to set."""
+    """An administrator has changed the margin within the log: the live set is worse, and nothing is left to set."""
     live = result({}, in_force=Parameters().all() | {"margin": 150})
     advice = advise([live, result({"margin": 150}, changes=2)])
     assert (advice.best, advice.changes) == (None, {})

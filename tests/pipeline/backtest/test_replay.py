@@ -1,4 +1,4 @@
-"""Replays decide what the farms did, index by index: simulated ones and real nodes; also where a log has gaps."""
+"""Replays repeat the farms' decisions, index by index: of simulated farms and real nodes; also with gaps in a log."""
 
 import asyncio
 import json
@@ -179,7 +179,7 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
         await leader.farm_tasks.view.reaches(index)
         saved = await of_running(leader)
         assert saved is not None
-        for server in (1, 2, 3):  # what is forgotten
+        for server in (1, 2, 3):  # values to be forgotten
             forgotten = record(server, leaf(server, up=False), up=server == 3).encode()
             end = await leader.driver.post([forgotten] * 5, seconds=SECONDS)
         await leader.farm_tasks.view.reaches(end)
@@ -274,7 +274,7 @@ def test_a_farm_that_began_anew_has_the_servers_of_its_snapshot_and_forgets_what
 
 
 def test_beginning_anew_with_the_servers_that_it_has_is_no_decision() -> None:
-    """Leaf 1 has become busy, which is listed with the next set: the snapshot has not been there yet."""
+    """Leaf 1 has become busy, which counts at the next set: the snapshot has not been there yet."""
     idle, busy = (replace(leaf(1), configured_connections=10, current_connections=each) for each in (0, 10))
     posts = [
         record(server, each, date=NOW + seconds * 1000).encode()

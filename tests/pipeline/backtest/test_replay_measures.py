@@ -16,7 +16,7 @@ STEP = 30_000
 
 
 class Log:
-    """Rounds of records, a step apart: each server that is not silent posts in each."""
+    """Rounds of records, a step apart: in each round every server posts that is not silent."""
 
     def __init__(self, *servers: int) -> None:
         self.servers = servers
@@ -96,7 +96,7 @@ def test_what_an_administrator_asks_for_is_needed() -> None:
 
 
 def test_time_without_a_publisher_counts_when_one_could() -> None:
-    """Where records are 50 s apart, a farm that wants them every 35 s holds the only one that may for dead."""
+    """With records 50 s apart, a farm that wants one every 35 s takes the only possible publisher for dead."""
     log = Log(1, 2)
     log.rounds(8, s2={"publish": None})
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""The closest floodfills, against looking at all of them."""
+"""The closest floodfills, compared with a search through all floodfills."""
 
 import random
 

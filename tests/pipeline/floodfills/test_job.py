@@ -46,7 +46,7 @@ def rows_of(spark: "SparkSession", lake: Lake, name: str) -> list[dict[str, Any]
 
 
 def expected(floodfills: list[RouterInfo], targets: list[Target]) -> dict[tuple[str, str, int], tuple[str, str]]:
-    """By hash, day and rank: who, and how far."""
+    """Give floodfill and distance by hash, day and rank."""
     found = {}
     for target in targets:
         for day, digits in DAYS.items():

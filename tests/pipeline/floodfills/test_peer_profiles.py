@@ -82,7 +82,7 @@ def test_of_java() -> None:
         (b"[usage]\nconnected=perhaps\n", "neither true nor false"),
         (b"[participation]\nagreed=many\n", "no number"),
         (b"[participation]\nagreed=" + b"9" * 30, "no number"),
-        (b"lastupdatetimestamp=" + b"9" * 16 + b"\n[usage]\ntaken=1\n", "no number"),  # in ms it would fit no column
+        (b"lastupdatetimestamp=" + b"9" * 16 + b"\n[usage]\ntaken=1\n", "no number"),  # too large in ms for a column
     ],
 )
 def test_what_is_no_profile_of_i2pd(data: bytes, why: str) -> None:

@@ -22,7 +22,7 @@ NOBODY = to_base64(bytes(32))
 
 
 def read(*netdbs: Path, profiles: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
-    """As Spark's workers do it; by the names of the files."""
+    """Read in the way of Spark's workers; give the rows by the names of the files."""
     found = find([str(each) for each in netdbs], [str(each) for each in profiles])
     rows = [row for batch in read_batches(iter(found.table.to_batches(max_chunksize=7))) for row in batch.to_pylist()]
     assert len(rows) <= found.count
@@ -31,7 +31,7 @@ def read(*netdbs: Path, profiles: tuple[Path, ...] = ()) -> dict[str, dict[str, 
 
 @pytest.fixture
 def router(tmp_path: Path) -> Path:
-    """The directory of a router, with its netDb and two profiles."""
+    """A router's directory, with the netDb and two profiles."""
     write(tmp_path / "netDb", NETDB)
     first, second = [to_base64(info.hash) for info in infos(NETDB)][:2]
     for name, data in ((f"{first}.txt", I2PD.encode()), (f"{second}.txt.gz", gzip.compress(JAVA.encode()))):

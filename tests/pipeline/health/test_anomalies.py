@@ -32,7 +32,7 @@ def judged(spark: SparkSession, rows: Sequence[Any]) -> list[Row]:
 
 
 def test_it_says_what_is_unlike_the_past_and_by_how_much(spark: SparkSession) -> None:
-    # Median 1000 and MAD 40 of what came before: 59.304 is the spread, above the floors of 10 and 5 %.
+    # Median 1000 and MAD 40 of the hours before: 59.304 is the spread, above the floors of 10 and 5 %.
     past = [960.0, 1000.0, 1040.0] * 8
     (row,) = judged(spark, hours([*past, 1300.0]))
     assert (row["farm"], row["server"], row["hour_ms"]) == ("farm", 1, START + 24 * HOUR_MS)
@@ -75,7 +75,7 @@ def test_what_was_more_than_seven_days_ago_is_forgotten(spark: SparkSession) -> 
     before, week = [1000.0] * 30, 7 * 24
     rows = judged(spark, hours([*before, *[5000.0] * week, 5000.0]))
     last = max(row["hour_ms"] for row in rows)
-    assert last < START + (30 + week // 2) * HOUR_MS  # when half of the past is new, it is usual
+    assert last < START + (30 + week // 2) * HOUR_MS  # when half of the past is on the new level, that level is usual
     assert {row["usual"] for row in rows} == {1000.0, 3000.0} or {row["usual"] for row in rows} == {1000.0}
     silent = hours([1000.0] * 30) + [
         (*row[:2], row[2] + 30 * HOUR_MS + 7 * DAY_MS, *row[3:]) for row in hours([5000.0])

@@ -21,7 +21,7 @@ FRESH = 105_000
 
 
 def named(told: Mapping[int, Iterable[Leaf]], *, server: int = 1, down: Iterable[int] = ()) -> list[Row]:
-    """Make the records of a server by when after `START` it names which leaves."""
+    """Make a server's records; `told`: the named leaves by the milliseconds after `START`."""
     without = frozenset(down)
     return [
         Row(index=1 + at * 10 + server, record=record(server, *leaves, date=START + at, up=at not in without))
@@ -30,7 +30,7 @@ def named(told: Mapping[int, Iterable[Leaf]], *, server: int = 1, down: Iterable
 
 
 def speaks(until: int) -> list[Row]:
-    """Make the farm go on until then: another server, without leaves."""
+    """Make the farm go on until this time by another server, without leaves."""
     return named({0: (), until: ()}, server=2)
 
 

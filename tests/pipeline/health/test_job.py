@@ -79,7 +79,7 @@ def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_
 
 
 def test_a_lake_of_another_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    """Of records that had no such field yet, one of another type, and one that this version does not know."""
+    """The records lack one field, have another type in a second field, and have an unknown third field."""
     rows = reports(1, 0, 3)
     record = fn.col("record")
     older = record.withField("router", record["router"].dropFields("jobLag").withField("uptime", fn.lit("a day")))

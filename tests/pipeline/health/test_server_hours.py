@@ -26,7 +26,7 @@ FRESH = 105_000
 
 
 def reports(server: int, times: Iterable[int], *, down: Iterable[int] = (), **router: Any) -> list[Row]:
-    """Make a server's records at these times after `START`; at those in `down` its router is down."""
+    """Make a server's records at these times after `START`; at the times in `down` the router is down."""
     without = frozenset(down)
     return [
         Row(
@@ -53,7 +53,7 @@ def test_a_server_that_always_reports_is_there_all_the_time(spark: SparkSession)
         assert row["day"] == "2026-09-21"
         assert (row["records"], row["up_records"], row["watched_ms"]) == (120, 120, HOUR)
         assert (row["availability"], row["gaps"], row["longest_gap_ms"], row["flaps"]) == (1.0, 0, 0, 0)
-    # The farm's last record begins an hour of which nothing is known but it.
+    # The farm's last record begins an hour with nothing known but this record.
     assert (hours[1, 2]["records"], hours[1, 2]["watched_ms"], hours[1, 2]["availability"]) == (1, 0, 1.0)
 
 
@@ -202,7 +202,7 @@ def test_each_day_alone_is_as_all_days_together(spark: SparkSession, tmp_path: P
 
 
 def rambling(seed: int, *, days: int, servers: int) -> list[Row]:
-    """Make the reports of servers that come and go, are silent for minutes or days, and whose routers fall."""
+    """Make the reports of servers that come and go, are silent for minutes or days, and have falling routers."""
     print(f"seed {seed}")
     chance, rows = random.Random(seed), list[Row]()
     for farm in ("one", "2026"):
@@ -282,6 +282,6 @@ def test_sql_that_was_written_apart_finds_the_same(spark: SparkSession, seed: in
 
 
 def rounded(rows: DataFrame) -> DataFrame:
-    """Sums of floats depend on the order in which they are made."""
+    """Sums of floats depend on the order of the addition."""
     real = [name for name, kind in rows.dtypes if kind == "double"]
     return rows.withColumns({name: fn.round(name, 6) for name in real}).orderBy("farm", "server", "hour_ms")

@@ -26,12 +26,12 @@ FIGURES = Figures(
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lake is a directory that is made."""
+    """Work in `tmp_path`: a job may make the lake there."""
     monkeypatch.chdir(tmp_path)
 
 
 def run(capsys: pytest.CaptureFixture[str], *more: str, outcome: Any = FIGURES) -> tuple[int, str]:
-    """Run it with a job that only returns, or raises, something."""
+    """Run the command with a job that only returns, or raises, something."""
 
     def stand_in(spark: object, lake: Lake, exports: list[str], *, step: Any) -> Figures:
         assert (lake, exports) == (Lake("lake"), ["a", "b"])

@@ -29,7 +29,7 @@ TYPER = Typer(schema_text())
 
 
 def batch(*indexes: int, farm: str = "farm", term: int = 1, days: int = 0) -> pa.RecordBatch:
-    """Status records, received so many days later than they say."""
+    """Status records, received so many days later than their dates."""
     found = [Found(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
     return TYPER.rows(farm, 1, found)
 
@@ -52,7 +52,7 @@ def rows(root: Path) -> list[dict[str, Any]]:
 
 
 def odd() -> pa.RecordBatch:
-    """One of each kind."""
+    """Make a batch with an entry of each kind."""
     return TYPER.rows(
         "farm",
         2,

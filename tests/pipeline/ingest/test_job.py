@@ -1,4 +1,4 @@
-"""Histories go into the lake: each entry once, whatever is wrong with a file, and however often it is run."""
+"""Histories go into the lake: each entry once, whatever is wrong with a file, and however often the job runs."""
 
 import gzip
 import json
@@ -27,7 +27,7 @@ ADMIN = b'{"action":"release","by":"admin-joe","cluster":"farm","date":179000000
 
 
 class Farm:
-    """Some exports, and the lake that they go into."""
+    """Some exports, and the lake of these exports."""
 
     def __init__(self, spark: "SparkSession", root: Path) -> None:
         self.spark = spark
@@ -143,7 +143,7 @@ def test_nothing_new_is_nothing(farm: Farm) -> None:
 
 
 def test_what_grows_is_packed_and_comes_late(farm: Farm) -> None:
-    """And a schema that knows more than the one before."""
+    """The schema also has a field more than the schema before."""
     (farm.exports / "one" / "entries-00000000000000000101.jsonl").unlink()
     more = record_line(110, 2, at(110), text(date=at(110), battery=50))
     packed(
@@ -168,7 +168,7 @@ def test_what_grows_is_packed_and_comes_late(farm: Farm) -> None:
 
 
 def test_a_run_that_was_interrupted_is_made_good(farm: Farm) -> None:
-    """As it is when the entries were written, and nothing else."""
+    """The interrupted run had written the entries, and nothing else."""
     keys, quarantine = farm.keys("farm"), farm.quarantine()
     shutil.rmtree(farm.lake.path("files"))
     shutil.rmtree(farm.lake.path("quarantine"))

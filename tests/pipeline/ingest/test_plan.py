@@ -1,4 +1,4 @@
-"""Each entry is taken once, from whoever has it best; a set of indexes says the same."""
+"""Each entry is taken once, from the best file; a set of indexes gives the same result."""
 
 import random
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two jobs that write the same tables: the second is told which one has them, and nothing is half taken."""
+"""Two jobs that write the same tables: the second learns the name of the first, and nothing is half taken."""
 
 import argparse
 import os
@@ -29,7 +29,7 @@ with held(Lake(sys.argv[1]), sys.argv[2]):
 
 
 def refused(lake: Lake, *jobs: str) -> dict[str, str]:
-    """Try jobs; give what those are told that cannot run."""
+    """Try jobs; give the messages of the refused jobs."""
     found = {}
     for job in jobs:
         try:
@@ -69,7 +69,7 @@ def test_all_that_is_locked_is_a_table(tmp_path: Path) -> None:
 
 
 def test_who_gets_one_only_lets_go_of_it(tmp_path: Path) -> None:
-    """`stream` gets alerts and anomalies before it finds entries taken."""
+    """`stream` gets alerts and anomalies before `stream` finds entries taken."""
     lake = Lake(str(tmp_path))
     with held(lake, "ingest"):
         assert "has the table entries" in refused(lake, "stream")["stream"]

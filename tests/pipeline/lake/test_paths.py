@@ -1,4 +1,4 @@
-"""Where the tables are: the same place for the command and for Spark, wherever that runs."""
+"""Paths of the tables: the same place for the command and for Spark, wherever Spark runs."""
 
 import pickle
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Entries as columns: almost all at once, the odd ones one by one, and it makes no difference which way."""
+"""Entries as columns: almost all at once, the odd ones one by one, with the same result."""
 
 import json
 from typing import Any
@@ -103,7 +103,7 @@ def test_an_exporter_without_a_clock() -> None:
 
 
 def test_a_clock_that_is_centuries_ahead_is_not_believed_by_itself() -> None:
-    """The records of that server say the same, and hours up to then would be made of it."""
+    """The records of that server have the same date, and would make hours up to that date."""
     for first in (253_402_300_799_999, 2**53 - 1, LATEST_MS):
         (row,) = rows(entry(compact(text(date=first)), received_ms=first))
         assert (row["misfit"], row["record"]) == ("its date is after 2199", None)

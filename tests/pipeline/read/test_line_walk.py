@@ -69,7 +69,7 @@ def test_gaps_without_servers_are_nothing_and_behind_the_last_entry_they_are_as_
         (b'{"index":3,"received":1,"record":{"a":NaN},"term":1}\n', "not JSON"),
         (b'{"index":3,"received":1,"record":"\xff","term":1}\n', "not JSON"),
         (b'{"index":3,"received":1,"record":"\xed\xa0\x80","term":1}\n', "not JSON"),  # half of a surrogate pair
-        (b'{"index":3,"received":1,"record":"\x00\xff\x00"\x00,"term":1}\n', "not JSON"),  # it would be in UTF-16
+        (b'{"index":3,"received":1,"record":"\x00\xff\x00"\x00,"term":1}\n', "not JSON"),  # the text would be UTF-16
         (b'{"index":3,"received":1,"record":\xef\xbb\xbf1,"term":1}\n', "not JSON"),
         (b'{"index":3,"received":1,"record":%b1%b,"term":1}\n' % (b"[" * 101, b"]" * 101), "more than 100 deep"),
         (b'{"index":3,"record":%b1%b,"received":1,"term":1}\n' % (b"[" * 101, b"]" * 101), "more than 100 deep"),

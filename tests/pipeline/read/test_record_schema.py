@@ -1,4 +1,4 @@
-"""The JSON Schema as columns says of a record what the nodes' own reading says."""
+"""The JSON Schema as columns judges a record as the nodes' own reading does."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def test_what_a_node_writes_fits(given_: StatusRecord) -> None:
     json_values | st.dictionaries(st.sampled_from(["up", "destination", "hash", "id", "date", "mode"]), json_values),
 )
 def test_what_does_not_fit_is_what_the_schema_refuses(name: str, value: Any) -> None:
-    """Only where a float is a whole number they differ: JSON Schema takes 1.0 for an integer, the nodes do not."""
+    """The two differ only where a float is a whole number: JSON Schema takes 1.0 for an integer, the nodes do not."""
     found = json.loads(text()) | {name: value}
     reason = OURS.misfit(found)
     if not fits(found):

@@ -1,4 +1,4 @@
-"""A report as a lake of three weeks gives it, made by hand: for tests of the page, and to look at."""
+"""A report in the form of a lake of three weeks, made by hand: for tests of the page, and to look at."""
 
 import math
 import random
@@ -142,7 +142,7 @@ def _floodfills(chance: random.Random) -> Floodfills:
 
 
 def report(seed: int = 1) -> Report:
-    """Make one: a farm with everything, and one of which only the entries are there."""
+    """Make a report: a farm with everything, and a farm with the entries only."""
     chance = random.Random(seed)
     led, published = _turns(chance, 4 * DAY_MS, nobody=0.0), _turns(chance, 20 * HOUR_MS, nobody=0.15)
     full = Farm(

@@ -54,7 +54,7 @@ def read(spark: "SparkSession", lake: Lake, name: str) -> "DataFrame":
 
 @pytest.fixture(scope="module")
 def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Thirty hours of a farm "web"; of a farm with a hostile name, two entries."""
+    """Thirty hours of a farm "web", and two entries of a farm with a hostile name."""
     made = Lake(str(tmp_path_factory.mktemp("lake")))
     rows = [
         Row(index=1, received_ms=at(0), kind="servers", servers=[1, 2], leader=1),
@@ -189,7 +189,7 @@ def test_availability_and_loads(report: Report) -> None:
 
 
 def test_weights_are_carried_on_and_gaps_stay(report: Report) -> None:
-    """Leaf 1 is listed from hour 1 to 10 and from 25 on; what was decided last in an hour counts."""
+    """Leaf 1 is listed from hour 1 to 10 and from 25 on; the last decision in an hour counts."""
     weights = report.farms[0].weights
     assert weights is not None
     lines = {line.name: line.values for line in weights.lines}
@@ -278,7 +278,7 @@ def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Pa
     assert [*found.farms[0].heat.rows[0].cells] == [0]
     assert "NaN" not in page(found)
     with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
-        gather(spark, made, Asked(("farm",), at(-1), at(0.1)))  # a period's end is no part of it
+        gather(spark, made, Asked(("farm",), at(-1), at(0.1)))  # the end is no part of a period
 
 
 def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkSession", lake: Lake) -> None:

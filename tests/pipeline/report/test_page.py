@@ -45,7 +45,7 @@ HOLLOW = {"meta", "br"}
 
 
 class Reader(HTMLParser):
-    """Reads a page, and checks that what is opened is closed."""
+    """Reads a page, and checks that every opened element is closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Reader(HTMLParser):
 
 
 def hostile() -> Report:
-    """Put what nobody should write wherever the data has a text."""
+    """Put hostile text into every text of the data."""
     made = report()
     web = made.farms[0]
     assert web.heat is not None
@@ -277,7 +277,7 @@ def test_some_minutes_have_an_axis() -> None:
 
 
 def test_what_is_known_by_hours_stands_where_its_hour_is() -> None:
-    """A farm that begins at one minute past: its first hour is the one before that, and not the next."""
+    """A farm that begins at one minute past: the farm's first hour is the hour that holds this minute, not the next."""
     period = Period(PERIOD.since_ms + 60_000, PERIOD.since_ms + 3 * HOUR_MS)
     made = Heat(HOUR_MS, [HeatRow(1, 0.5, 9, 0, 0, {at: Cell(at / 2, 3, 0) for at in range(3)})])
     text = heat(made, period)
@@ -286,7 +286,7 @@ def test_what_is_known_by_hours_stands_where_its_hour_is() -> None:
 
 
 def test_members_that_only_serve_are_no_servers() -> None:
-    """Whether they are drawn or not."""
+    """The members are no servers, drawn or not."""
     text = page(report())
     assert "<dt>servers</dt><dd>6</dd>" in text
     assert "<dt>availability</dt><dd>75 %</dd>" in text
@@ -312,7 +312,7 @@ def test_what_is_recommended_is_possible_and_a_gain() -> None:
         ([other(0.96), other(None)], None),
         ([other(0.94), other(0.9)], 0.9),
         ([other(0.94), trial(0.2, parameters='{"marginal": 1}')], 0.94),
-        ([trial(0.2, parameters='{"margin":50}')], None),  # set in the middle of the log: the farm has it by now
+        ([trial(0.2, parameters='{"margin":50}')], None),  # set in the middle of the log: the farm has the value by now
         ([], None),
     ):
         made = recommended(replace(found, trials=[live, *others]))

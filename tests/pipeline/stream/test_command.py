@@ -31,12 +31,12 @@ FIGURES = StreamFigures(batches=1, lines=1200, entries=1100, new=1000, quarantin
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lake is a directory that is made."""
+    """Work in `tmp_path`: a job may make the lake there."""
     monkeypatch.chdir(tmp_path)
 
 
 class Runs:
-    """Stands in for the job: hears how it is called, and tells of one batch and two events."""
+    """Stands in for the job: notes the call, and tells of one batch and two events."""
 
     def __init__(self) -> None:
         self.options = StreamOptions()
@@ -64,7 +64,7 @@ class Runs:
 
 @pytest.fixture
 def runs() -> Any:
-    """In the job's place."""
+    """A stand-in for the job."""
     stand_in = Runs()
     given = nullcontext((object(), lambda doing: None))
     with patch.object(command, "working", lambda options, progress: given), patch.object(job, "stream", stand_in):
@@ -72,7 +72,7 @@ def runs() -> Any:
 
 
 def run(*more: str) -> int:
-    """Call it."""
+    """Run the command."""
     return main(["pipeline", "stream", "lake", "a", "b", *more])
 
 
@@ -101,7 +101,7 @@ def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_pa
     assert run("--alerts", str(path)) == 0
     assert runs.options.noticed_ms is None
     with path.open("ab") as file:
-        file.write(b'{"farm": "fa')  # it was killed there
+        file.write(b'{"farm": "fa')  # the process was killed there
     assert run("--alerts", str(path)) == 0
     assert runs.options.noticed_ms == 7
     found = [json.loads(line) for line in path.read_text().splitlines()]

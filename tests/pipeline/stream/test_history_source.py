@@ -17,7 +17,7 @@ from tests.pipeline.made_up_exports import at, content, lines, packed, plain
 
 
 class Reading:
-    """Reads on, as Spark does, with one checkpoint."""
+    """Reads on in the way of Spark, with one checkpoint."""
 
     def __init__(self, *directories: Path, most: int = 1 << 20) -> None:
         self.options = {
@@ -29,12 +29,12 @@ class Reading:
         self.before = self.offset
 
     def restart(self) -> None:
-        """Another process goes on from the checkpoint."""
+        """Go on from the checkpoint in another process."""
         self.reader = HistoryReader(self.options)
         self.offset = json.loads(json.dumps(self.offset))
 
     def plan(self) -> dict[str, Any]:
-        """Go on by one batch, which is not read yet."""
+        """Go on by one batch, without reading the batch."""
         self.before, self.offset = self.offset, self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit())
         return self.offset
 
@@ -44,12 +44,12 @@ class Reading:
         return [row for part in parts for batch in self.reader.read(part) for row in batch.to_pylist()]
 
     def batch(self) -> list[dict[str, Any]]:
-        """Go on by one batch; give its rows."""
+        """Go on by one batch; give the batch's rows."""
         self.plan()
         return self.rows()
 
     def indexes(self) -> list[int]:
-        """Go on by one batch; give the entries in it."""
+        """Go on by one batch; give the batch's entries."""
         return indexes(self.batch())
 
     def all(self) -> list[int]:
@@ -63,7 +63,7 @@ class Reading:
 
 
 def indexes(rows: list[dict[str, Any]]) -> list[int]:
-    """The entries in rows, which must have no problem, each at its place."""
+    """Give the indexes of rows; no row may have a problem, and each must be at the right place."""
     assert [row["problem"] for row in rows if row["problem"]] == []
     return [json.loads(row["line"])["index"] for row in rows if b'"index"' in row["line"]]
 
@@ -133,7 +133,7 @@ def test_files_that_have_ended_take_no_room(tmp_path: Path) -> None:
     assert reading.indexes() == [102]
     (found,) = reading.offset.values()
     assert (found["done"], list(found["files"])) == ("1-100", ["101"])
-    packed(tmp_path, content(lines([50]), first=50, last=50), first=50)  # somebody's copy of what is known
+    packed(tmp_path, content(lines([50]), first=50, last=50), first=50)  # somebody's copy of known entries
     assert reading.indexes() == []
 
 
@@ -142,7 +142,7 @@ def test_what_was_cut_and_written_otherwise_is_begun_anew(tmp_path: Path) -> Non
     path = plain(tmp_path, begin + b" " + b"".join(written[:2]))
     reading = Reading(tmp_path)
     assert reading.indexes() == [1, 2, 3, 4, 5]
-    path.write_bytes(begin)  # it was never synced
+    path.write_bytes(begin)  # the end was never synced
     reading.restart()
     assert reading.indexes() == [1, 2, 3]
     path.write_bytes(begin + b" " + b"".join(lines(range(4, 9), delay=123_456)))
@@ -345,7 +345,7 @@ def test_pieces_of_a_file_give_what_the_file_gives(tmp_path: Path) -> None:
     found: list[dict[str, Any]] = []
     while (rows := pieces.batch()) or pieces.offset != pieces.before:
         found += [_shown(row) for row in arrive(rows)]
-    found.sort(key=lambda row: row["what"] is None)  # the order in which they come is not the file's
+    found.sort(key=lambda row: row["what"] is None)  # the order of arrival is not the file's order
     assert found == sorted(expected, key=lambda row: row["what"] is None)
     assert [row["index"] for row in found if row["what"] is None] == [*range(1, 12)]
     assert [row["text"] for row in found if row["what"] == "line"][:2] == ["{}", "\ufffd"]

@@ -29,12 +29,12 @@ ONCE = StreamOptions(once=True)
 
 
 def go(spark: SparkSession, lake: Lake, *exports: Path, options: StreamOptions = ONCE) -> StreamFigures:
-    """Take what is there."""
+    """Take all that is there."""
     return stream(spark, lake, [str(each) for each in exports], options)
 
 
 def rows(spark: SparkSession, lake: Lake, table: str) -> DataFrame:
-    """A table that is there."""
+    """Read a table of the lake."""
     found = tables.read(spark, lake, table)
     assert found is not None
     return found
@@ -104,7 +104,7 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
         with pytest.raises(PipelineError, match="the power went"):
             go(spark, lake, exports)
     assert live.Taking._judge is whole
-    assert indexes(spark, lake) == [*range(1, 11)]  # it had come so far
+    assert indexes(spark, lake) == [*range(1, 11)]  # the stream had come so far
     with path.open("ab") as file:
         file.write(b"".join(lines(range(11, 14))))
     again = go(spark, lake, exports)
@@ -115,7 +115,7 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
 
 
 def said(server: int, times: Iterable[int], *, publishing: bool = False, **changes: Any) -> list[tuple[int, bytes]]:
-    """A server's records, by times in seconds after `NOW`."""
+    """Make a server's records, by times in seconds after `NOW`."""
     skew = changes.pop("skew", 0)
     made = []
     for time in times:
@@ -126,14 +126,14 @@ def said(server: int, times: Iterable[int], *, publishing: bool = False, **chang
 
 
 class Farm:
-    """A farm's history, by what servers say."""
+    """A farm's history, made from the servers' records."""
 
     def __init__(self, directory: Path) -> None:
         self.body: list[bytes] = []
         self.directory = directory
 
     def hears(self, *of_servers: list[tuple[int, bytes]]) -> None:
-        """Write what servers say, in the order of time."""
+        """Write the servers' records, in the order of time."""
         for time, value in sorted(each for server in of_servers for each in server):
             self.body.append(record_line(len(self.body) + 1, 1, NOW + time * 1000, value))
         plain(self.directory, content(self.body))

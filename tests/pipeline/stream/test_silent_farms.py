@@ -19,7 +19,7 @@ BEATS = LIMIT_MS // BEAT_MS
 
 
 class Watch:
-    """Runs a stream by a clock that is set, and keeps what is told of whole farms' silence."""
+    """Runs a stream by the test's clock, and keeps the alerts about silent farms."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark = spark
@@ -32,7 +32,7 @@ class Watch:
         self.stop = Flag()
 
     def hear(self, event: Event) -> None:
-        """Keep an event, and end when this one was waited for."""
+        """Keep an alert about a silent farm."""
         if event.alert == ALERT:
             assert event.server is None
             self.told.append((event.farm, event.event))
@@ -48,12 +48,12 @@ class Watch:
 
 @pytest.fixture
 def watch(spark: SparkSession, tmp_path: Path) -> Watch:
-    """One with an empty lake, and no export yet."""
+    """A watch with an empty lake, and without an export."""
     return Watch(spark, tmp_path)
 
 
 def test_it_is_told_once_and_ends_with_a_current_record(watch: Watch) -> None:
-    """Of two farms one falls silent. Each run is a restart."""
+    """One of two farms falls silent. Each run is a restart."""
     plain(watch.exports / "dies", content(lines(range(1, 11))))
     other = watch.exports / "lives"
     plain(other, content(lines(range(1, 11), cluster="lives"), cluster="lives"))
@@ -63,7 +63,7 @@ def test_it_is_told_once_and_ends_with_a_current_record(watch: Watch) -> None:
     assert watch.texts == ["nothing was heard of the whole farm for 609 s"]
     assert watch.once(at(12 + BEATS)) == []
     plain(watch.exports / "dies", content(lines(range(1, 12))))
-    assert watch.once(at(12 + BEATS)) == []  # it was heard, and that is too long ago
+    assert watch.once(at(12 + BEATS)) == []  # the farm was heard, but too long ago
     plain(watch.exports / "dies", content([*lines(range(1, 12)), *lines(range(100, 102))]))
     assert watch.once(at(102)) == [("farm", "ends")]
     assert watch.once(at(102)) == []
@@ -106,7 +106,7 @@ def test_it_is_noticed_while_no_batch_comes(watch: Watch) -> None:
 
 
 def test_who_is_behind_is_not_silent(watch: Watch) -> None:
-    """A stream that has stood for two hours reads them in several batches: meanwhile the lake is old, not the farm."""
+    """A stream that has stood for two hours reads in several batches: meanwhile the lake is old, not the farm."""
     plain(watch.exports, content(lines(range(1, 11))))
     assert watch.once(at(10)) == []
     plain(watch.exports, content(lines(range(1, 1500))))
@@ -134,7 +134,7 @@ def test_who_is_behind_is_not_silent(watch: Watch) -> None:
 
 
 def test_clocks_that_are_ahead_do_not_hide_it(spark: SparkSession, tmp_path: Path) -> None:
-    """Neither clocks in the lake's records nor clocks in new records: a record is heard when the record comes."""
+    """Wrong clocks change nothing, neither in the lake's records nor in new records: the arrival of a record counts."""
     lake, now = Lake(str(tmp_path)), at(10)
     day = 24 * 3_600_000
     rows = [

@@ -1,4 +1,4 @@
-"""Histories that never were: the same seed the same bytes, readable like any other, and as their manifest says."""
+"""Made-up histories: the same seed gives the same bytes, readable like any other, and true to their manifest."""
 
 import hashlib
 import json
@@ -205,7 +205,7 @@ def test_faults_are_what_the_manifest_says(made: tuple[Path, SynthFigures], mani
 
 
 def _salvage(path: Path) -> tuple[dict[int, Record | Servers], int, bool]:
-    """Read what can be read: entries, lines that are none, and whether the file is whole."""
+    """Read all that is readable: entries, the number of bad lines, and whether the file is whole."""
     data, whole = path.read_bytes(), True
     if path.suffix == ".gz":
         unpacker, packed, data = zlib.decompressobj(31), data, b""

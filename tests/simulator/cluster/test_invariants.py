@@ -207,7 +207,7 @@ def test_persisted_before_sent() -> None:
     fires(check, lambda: check.sends(one, vote(4, 1)), "speaks of term 4")
     fires(check, lambda: check.sends(one, acknowledgement(3, 3)), "acknowledges up to 2, and has 1")
     one.memory.take(Write(None, 1, (application("new", 3), A1)), [])
-    check.sends(one, acknowledgement(3, 2))  # in memory a later term may have replaced it
+    check.sends(one, acknowledgement(3, 2))  # in memory a later term may have replaced the first one
     one.term = 3
     fires(check, lambda: check.sends(one, acknowledgement(3, 2)), "up to 1 of term 3, and has an older entry there")
     fires(check, lambda: check.sends(one, request(MessageType.APPEND_ENTRIES_REQUEST, 4)), "speaks of term 4")

@@ -48,7 +48,7 @@ def test_small_histories(history: Sequence[Operation], *, expected: bool) -> Non
 
 
 def brute_force(history: Sequence[Operation]) -> bool:
-    """Try every order of every choice among those of unknown outcome."""
+    """Try every order, with every choice among the operations of unknown outcome."""
     known = [op for op in history if op.returned is not None]
     unknown = [op for op in history if op.returned is None]
     for count in range(len(unknown) + 1):
@@ -72,7 +72,7 @@ def fits(order: Sequence[Operation]) -> bool:
 
 
 def made_up(rng: random.Random) -> list[Operation]:
-    """A random history of up to six operations on one register, of which most are almost right."""
+    """Give a random history of up to six operations on one register; most histories are almost right."""
     moments = list(range(1, 13))
     rng.shuffle(moments)
     history = []

@@ -1,4 +1,4 @@
-"""Hours of farms' lives: they keep the rules, and farms that are broken on purpose are noticed by the right one."""
+"""Hours of farms' lives: the lives keep the rules, and the right rule notices each farm that is broken on purpose."""
 
 from collections import Counter
 
@@ -18,7 +18,7 @@ from gf_i2p.simulator.run import live
 CLEAN = 24
 PARTS = 4
 SEEDS = 60
-"""Within so many each of these canaries is caught."""
+"""Number of seeds within which each canary is caught."""
 QUICK = {
     "lists-excluded": "Excluded",
     "never-moves": "MovedAndDrained",
@@ -42,7 +42,7 @@ QUICK = {
     "no-lease": "Overlap",
     "gives-anyway": "ChosenGives",
 }
-"""Those that a few seeds catch, and the rule that does, before any other. `make canaries` tries all."""
+"""Canaries that a few seeds catch, each with the first rule that catches the canary. `make canaries` tries all."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))

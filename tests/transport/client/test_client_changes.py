@@ -35,7 +35,7 @@ REMOVE = Request(
 
 @dataclass
 class Changeable(Teller):
-    """A server that takes changes when it leads, unless one is under way."""
+    """A server that takes changes as a leader, unless another change is under way."""
 
     busy: bool = False
     changes: list[Request] = field(default_factory=list)

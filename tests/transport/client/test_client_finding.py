@@ -1,4 +1,4 @@
-"""How a client comes from one server that lives to the leader: by what servers tell of the farm."""
+"""A client's way from one living server to the leader, by the servers' Configurations."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ class Told:
         self.transport.reload(TlsSettings(fingerprints={each: [self.pins] for each in [*endpoints, *self.given]}))
 
     def client(self, *ids: int, **others: Endpoint) -> FarmClient:
-        """A client that begins with these servers, and with `s9=` endpoints where nobody may be."""
+        """A client that begins with these servers, and with `s9=` endpoints where nobody need listen."""
         endpoints = {number: self.farms[number].endpoint for number in ids}
         endpoints |= {int(name[1:]): endpoint for name, endpoint in others.items()}
         self.given = list(endpoints.values())
@@ -89,7 +89,7 @@ class Told:
 
 @contextlib.asynccontextmanager
 async def telling(node: Identity, *ids: int) -> AsyncIterator[Told]:
-    """Servers that all tell the same, which is nothing at first."""
+    """Servers that all tell the same Configuration, and nothing at first."""
     members = {number: Teller(number) for number in ids}
     async with contextlib.AsyncExitStack() as stack:
         farms = {
@@ -110,14 +110,14 @@ _TAKEN: list[socket.socket] = []
 
 
 def nowhere() -> Endpoint:
-    """Where nobody listens, and nobody else can while the test runs."""
+    """Give an endpoint where nobody listens, and where nobody else can listen during the test."""
     _TAKEN.append(taken_port())
     return Endpoint("127.0.0.1", _TAKEN[-1].getsockname()[1])
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Short pauses; and on a busy machine, too, nobody is passed over who is about to be reached."""
+    """Short pauses; also on a busy machine, no server is passed over that is about to be reached."""
     monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(client_module, "_I2P_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(client_module, "_PAUSE_FLOOR", 0.001)
@@ -130,7 +130,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client's time is over where it would pause, however long all else takes."""
+    """A client's time is over at the first pause, however long all else takes."""
 
     class NoTime(Backoff):
         def next(self) -> float:
@@ -254,7 +254,7 @@ async def test_where_the_farm_has_been_is_not_dialled_for_ever(node: Identity) -
             farm.tell(farm.configuration(1, 2, index=8))
             farm.elect(1)
             await soon(posting)
-            # Asked anew when it names a leader that cannot be found.
+            # The client asks anew when a server names a leader that cannot be found.
             farm.elect(5)
             posting = asyncio.ensure_future(client.post([b"c"]))
             await until(lambda: gone not in client._links)
@@ -371,7 +371,7 @@ async def test_a_server_that_hangs_up_is_asked_again(node: Identity) -> None:
         assert (found.leader, found.trouble) == (1, None)
 
 
-# --- What is known ----------------------------------------------------------------------------------------
+# --- Known servers ----------------------------------------------------------------------------------------
 
 HERE, THERE = Endpoint("192.0.2.1", 9001), Endpoint("192.0.2.2", 9001)
 
@@ -432,7 +432,7 @@ async def test_one_follower_inside_i2p_is_enough(way: Way, monkeypatch: pytest.M
 
 @contextlib.asynccontextmanager
 async def inside(router: Router, place: Endpoint, member: Teller) -> AsyncIterator[None]:
-    """A server there, to which the router brings streams."""
+    """A server at this place, to which the router brings streams."""
     from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings
     from gf_i2p.transport.server import Served, Server
     from tests.transport.i2p.i2p_harness import Inbound

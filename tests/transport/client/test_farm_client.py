@@ -84,7 +84,7 @@ async def pretended(node: Identity, *ids: int, down: tuple[int, ...] = (), **opt
 
 
 class Pauses(Backoff):
-    """The client's pauses between its tries: short, and counted."""
+    """The client's pauses between the tries: short, and counted."""
 
     taken = 0
 
@@ -95,7 +95,7 @@ class Pauses(Backoff):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short pauses between tries; and on a busy machine, too, nobody is passed over who is about to be reached."""
+    """Short pauses between tries; also on a busy machine, no server is passed over that is about to be reached."""
     monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(Pauses, "taken", 0)
     monkeypatch.setattr(client_module, "Backoff", Pauses)

@@ -137,7 +137,7 @@ async def test_each_refusal_is_told_in_a_sentence(node: Identity, identities: di
 
 @contextlib.asynccontextmanager
 async def behaving(node: Identity, data: bytes | None) -> AsyncIterator[Farm]:
-    """A peer that takes a request, writes this and hangs up; or is silent."""
+    """A peer that takes a request, writes this data and hangs up; or stays silent."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
@@ -159,7 +159,7 @@ async def behaving(node: Identity, data: bytes | None) -> AsyncIterator[Farm]:
 
 
 class AtLeisure(MixedTransport):
-    """Dials without a deadline, so that time runs out behind the handshake of TLS, which takes some when busy."""
+    """Dials without a deadline: time runs out behind the TLS handshake, which takes long on a busy machine."""
 
     def __init__(self, tls: TlsTransport) -> None:
         super().__init__(tls=tls, i2p=tls, listening=tls)
@@ -198,7 +198,7 @@ async def test_a_user_with_all_its_connections_is_told_nothing_more(node: Identi
         assert farm.server.counters.refused == {Refusal.USER: 1}
         await hang_up(writer)
         await until(lambda: farm.server.counters.current == 0)
-        # Nor do those who are told stay in the count.
+        # Clients that are told do not stay in the count either.
         for _ in range(3):
             assert await fetch(farm) == FIRST
             await until(lambda: farm.server.counters.current == 0)
@@ -309,7 +309,7 @@ async def test_a_peer_that_the_router_does_not_reach_is_named(way: Way) -> None:
 
 
 class TwoWays(TlsTransport):
-    """Fails by the first of two ways."""
+    """Fails on the first of two ways."""
 
     tried: list[int]
     broken: tuple[int, ...] = (0,)

@@ -1,6 +1,6 @@
 """A child that has a link into I2P dial: `python -m tests.transport.i2p.dialler WAY PROXY_PORT LOOP HOST PORT`.
 
-It says "up", or why the link did not come up.
+The child prints "up", or the reason why the link did not come up.
 """
 
 import asyncio

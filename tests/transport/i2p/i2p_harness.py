@@ -35,9 +35,9 @@ from tests.transport.harness import (
 )
 
 PEER = DestinationKeys.generate(lambda count: b"\x07" * count).destination
-"""From which every stream of these routers comes."""
+"""The peer from which every stream of these routers comes."""
 PLACE = Endpoint("ukeu3k5oycgaauneqgtnvselmt4yemvoilkln7jpvamvfx7dnkdq.b32.i2p", 7001)
-"""Of the farm, inside I2P."""
+"""The farm's place inside I2P."""
 
 
 @contextlib.asynccontextmanager
@@ -89,11 +89,11 @@ class Router:
     """Knows some destinations; the proxies repeat the observed answers of i2pd 2.45.1."""
 
     destinations: dict[str, int] = field(default_factory=dict)
-    """Names, and the ports that their streams are brought to."""
+    """Names, and the ports for the streams to each name."""
     asked: list[bytes] = field(default_factory=list)
-    """The heads of HTTP requests, and SOCKS requests, as they came."""
+    """The heads of HTTP requests, and SOCKS requests, unchanged."""
     passed_on: list[bytes] = field(default_factory=list)
-    """Heads of requests as they went on to the peer."""
+    """Heads of requests, as the peer got them."""
     answered: list[bytes] = field(default_factory=list)
     """Heads of answers, as the client got them."""
     names_peers: bool = True
@@ -184,7 +184,7 @@ def socks_request(name: bytes, port: int) -> bytes:
     return bytes([5, 1, 0, _NAME, len(name)]) + name + port.to_bytes(2)
 
 
-# --- What brings streams to a listener --------------------------------------------------------------------
+# --- The source of a listener's streams -------------------------------------------------------------------
 
 
 class OutOfOrderError(Exception):
@@ -199,7 +199,7 @@ class Inbound:
     def __init__(self, *, names_peers: bool = True) -> None:
         self.names_peers = names_peers
         self.opened: list[tuple[str, int]] = []
-        """Where each session was to bring its streams."""
+        """Host and port to which each session was to bring streams."""
         self.looks = 0
         """Number of questions whether we are published."""
         self.is_open = False
@@ -290,7 +290,7 @@ async def serving_inside(
 
 
 def taken_port() -> socket.socket:
-    """A port on which nobody listens, and on which nobody else can."""
+    """Take a port on which nobody listens, and on which nobody else can."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     return sock
@@ -301,7 +301,7 @@ def through(port: int, way: Way) -> I2pTransport:
 
 
 async def attempt(port: int, way: Way, endpoint: Endpoint = PLACE, *, deadline: float = PATIENCE) -> str:
-    """Have a link try once; return why it did not come up."""
+    """Have a link try once; return the reason of the failure."""
     down = asyncio.Event()
     link = Link(
         through(port, way),

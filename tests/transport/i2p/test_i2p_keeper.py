@@ -35,7 +35,7 @@ class Kept:
 
     @property
     def said(self) -> list[str]:
-        """The reasons of complaints, and "reachable"."""
+        """Give the reasons of complaints, and "reachable"."""
         return [
             line.get("reason", "reachable" if line["event"] == "reachable through I2P" else line["event"])
             for line in self._lines
@@ -43,7 +43,7 @@ class Kept:
         ]
 
     async def stream(self) -> None:
-        """One comes, and goes."""
+        """Let a stream come and go."""
         _, writer = await soon(asyncio.open_connection("127.0.0.1", self.port))
         writer.write(PEER.base64.encode() + b"\n")
         await soon(writer.drain())
@@ -72,7 +72,7 @@ async def kept(inbound: Inbound, **pace: float) -> AsyncIterator[Kept]:
 
 
 def watched(inbound: Inbound, count: int) -> bool:
-    """Whether so many sessions were opened, and the last is looked after."""
+    """Whether so many sessions were opened, and the last one is watched."""
     return len(inbound.opened) == count and "ended" in inbound.doing
 
 
@@ -153,7 +153,7 @@ async def test_a_defect_is_shown_and_the_session_made_again() -> None:
     assert it._lines[0]["exc_info"]
 
 
-# --- Sessions whose address nobody finds ------------------------------------------------------------------
+# --- Sessions with an address that nobody finds -----------------------------------------------------------
 
 
 def unpublished(seconds: str) -> str:
@@ -171,7 +171,7 @@ async def test_a_session_that_is_not_published_is_made_again_with_more_patience_
         await until(lambda: watched(inbound, len(inbound.opened)))
         inbound.is_published = False
         await until(lambda: unpublished("0.004") in it.said[4:])
-    # Patience is short again once it was seen.
+    # Patience is short again after the set was seen.
     assert it.said[4:7] == ["reachable", unpublished("0.002"), unpublished("0.004")]
 
 
@@ -198,7 +198,7 @@ async def test_a_stream_that_comes_shows_that_we_are_published() -> None:
         looks = inbound.looks
         inbound.end()
         await until(lambda: watched(inbound, 2))
-        # Of the new one nobody has heard yet.
+        # Nobody has heard of the new session yet.
         await until(lambda: inbound.looks > looks + 3)
         assert it.said == ["reachable", "the router has ended our session: a new one is made"]
 
@@ -226,7 +226,7 @@ async def test_a_session_that_ends_while_we_look_is_made_again_at_once() -> None
 
 
 class Slow(Inbound):
-    """Answers a look when the test does."""
+    """Answers a question about the lease set when the test says so."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -238,7 +238,7 @@ class Slow(Inbound):
 
 
 async def test_a_look_that_takes_longer_than_our_patience_is_not_the_last() -> None:
-    # Asking the floodfills may take a minute; what was published meanwhile is found by the next look.
+    # Asking the floodfills may take a minute; the next look finds a set that was published meanwhile.
     inbound = Slow()
     loop = asyncio.get_running_loop()
     async with kept(inbound, patience=0.005) as it:
@@ -302,7 +302,7 @@ async def test_the_end_leaves_nothing_behind(phase: str) -> None:
 
 
 class Stubborn(Inbound):
-    """Takes its time to be cancelled."""
+    """A session that is slow to cancel."""
 
     def __init__(self) -> None:
         super().__init__()

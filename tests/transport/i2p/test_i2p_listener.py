@@ -58,14 +58,14 @@ class Site:
         return int(self.listener.addresses[0].rpartition(":")[2])
 
     async def stream(self, data: bytes = b"") -> asyncio.StreamReader:
-        """As the router opens one."""
+        """Open a stream as the router does."""
         reader, writer = await soon(asyncio.open_connection("127.0.0.1", self.port))
         self._writers.append(writer)
         writer.write(data)
         return reader
 
     async def named(self, number: int) -> asyncio.StreamReader:
-        """One from the destination of this number, when it has been named."""
+        """Open a stream from the destination of this number; return when the listener has the name."""
         count = len(self.visitors)
         reader = await self.stream(destination(number).encode() + b"\n")
         await until(lambda: len(self.visitors) > count)
@@ -156,7 +156,7 @@ class Arrivals:
 
 
 def begin(gate: Gate) -> tuple[FakeTransport, list[Visitor], Arrivals]:
-    """A stream whose pieces the test chooses."""
+    """Make a stream; the test chooses the stream's pieces."""
     visitors: list[Visitor] = []
     arrivals: Any = Arrivals()
     transport = FakeTransport()
@@ -215,7 +215,7 @@ OTHER_KEYS = {
 
 @pytest.mark.parametrize("data", OTHER_KEYS.values(), ids=OTHER_KEYS)
 async def test_a_peer_may_have_keys_that_we_could_not_use(data: bytes) -> None:
-    # A router's proxy dials under the destination that it was made with, perhaps long ago.
+    # A router's proxy dials from the destination of its creation, perhaps long ago.
     gate = Gate()
     transport, visitors, _ = begin(gate)
     transport.feed(to_base64(data).encode() + b"\nRaft")

@@ -359,7 +359,7 @@ async def test_the_answer_may_come_in_pieces_and_with_the_peers_first_bytes(head
         await soon(guest.lost.wait())
 
 
-# --- What is never dialled, or never that way -------------------------------------------------------------
+# --- Hosts that are never dialled, or never that way ------------------------------------------------------
 
 
 @every_way

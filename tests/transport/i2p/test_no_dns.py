@@ -69,7 +69,7 @@ async def looked_up(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]
     for name in RESOLVERS:
         watch(name)
     for name in ("getaddrinfo", "getnameinfo"):
-        watch_loop(name)  # uvloop has a resolver of its own
+        watch_loop(name)  # uvloop has a separate resolver
     yield found
 
 
@@ -135,7 +135,7 @@ async def test_the_watch_of_these_tests_sees_what_is_looked_up(looked_up: list[s
     assert "getaddrinfo('e.i2p')" in looked_up
 
 
-# --- What the kernel sees ---------------------------------------------------------------------------------
+# --- Calls that the kernel sees ---------------------------------------------------------------------------
 
 CALL = re.compile(
     r"^\d+ +(?:connect|bind|send\w+)\(.*?sa_family=(\w+)(?:.*?htons\((\d+)\).*?\"([^\"]*)\")?", re.MULTILINE
@@ -143,7 +143,7 @@ CALL = re.compile(
 
 
 def places(trace: str) -> list[str]:
-    """All that was connected to, or sent to by address."""
+    """Give all places of connections, and of packets with an address."""
     return [f"{host}:{port}" if port else family for family, port, host in CALL.findall(trace)]
 
 

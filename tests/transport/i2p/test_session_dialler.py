@@ -51,7 +51,7 @@ class Proxy:
 
 
 class Session:
-    """In place of a SAM session: its streams lead to a loopback port, or nowhere."""
+    """In place of a SAM session: the streams lead to a loopback port, or nowhere."""
 
     failure: type[Exception] = NoStreamError
 
@@ -154,7 +154,7 @@ async def test_reasons_that_take_turns_are_told_once_each() -> None:
 
 async def test_with_a_new_session_every_peer_is_told_until_it_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     sleep = asyncio.sleep
-    # An answer has its time on a busy machine, and the pause before the next greeting takes none.
+    # An answer has enough time on a busy machine, and the pause before the next greeting takes none.
     monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, 0.01)))
     told: list[bytes] = []
 
@@ -200,5 +200,5 @@ async def test_nobody_is_told_of_a_session_that_is_over() -> None:
 
 
 def known() -> set[asyncio.Task[object]]:
-    """The tasks that are not of an introduction."""
+    """Give the tasks that belong to no introduction."""
     return {task for task in asyncio.all_tasks() if not task.get_name().startswith("introduction")}

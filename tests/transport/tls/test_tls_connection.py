@@ -60,13 +60,13 @@ class End(asyncio.Protocol):
 
     @property
     def socket(self) -> socket.socket:
-        """The same socket once more, to reach past TLS."""
+        """Give the same socket once more, to reach past TLS."""
         return socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno()))
 
 
 @contextlib.asynccontextmanager
 async def listening(identity: Identity) -> AsyncIterator[tuple[Endpoint, list[End], Gate]]:
-    """A listener, and its ends of the connections that came."""
+    """A listener, and the listener's ends of the connections."""
     gate = Gate()
     ends: list[End] = []
 
@@ -136,7 +136,7 @@ async def test_the_largest_message_passes_and_what_waits_is_told(node: Identity)
     data = random.Random(1).randbytes(16 * MIB)
     async with pair(node) as (client, server):
         server.transport.pause_reading()
-        client.transport.write(data[: 15 * MIB])  # asyncio's TLS counts what waits from the second write on
+        client.transport.write(data[: 15 * MIB])  # asyncio's TLS counts waiting bytes from the second write on
         client.transport.write(data[15 * MIB :])
         await until(lambda: client.events[-1] == "pause")
         server.transport.resume_reading()
@@ -230,7 +230,7 @@ async def test_close_does_not_lose_the_last_words_to_unread_input(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls_transport, "_LINGER_SECONDS", PATIENCE)
-    # A socket closed with unread input answers with a reset, which may overtake what was sent before.
+    # A socket closed with unread input answers with a reset, and the reset may overtake earlier data.
     async with pair(node) as (client, server):
         client.transport.write(bytes(MIB))
         server.transport.write(b"last words")

@@ -38,7 +38,7 @@ class Talker(asyncio.Protocol):
 
 
 class Visited(asyncio.Protocol):
-    """A server that notes what came."""
+    """A server that notes the received bytes."""
 
     def __init__(self, admission: Admission, received: bytearray) -> None:
         self.admission = admission
@@ -100,7 +100,7 @@ def server_context(identity: Identity) -> ssl.SSLContext:
 
 
 async def dial(endpoint: Endpoint, deadline: float = PATIENCE, **settings: Any) -> Talker:
-    """Dial with these settings and hang up again; return the protocol that was connected."""
+    """Dial with these settings and hang up again; return the connected protocol."""
     talker = Talker()
     transport = await TlsTransport(TlsSettings(**settings)).dial(endpoint, lambda: talker, deadline=deadline)
     transport.close()
@@ -218,7 +218,7 @@ async def test_a_pinned_peer_is_not_told_a_name(node: Identity) -> None:
     assert names == [None]
 
 
-# --- What goes wrong --------------------------------------------------------------------------------------
+# --- Failures ---------------------------------------------------------------------------------------------
 
 
 async def test_nobody_listens(node: Identity) -> None:
@@ -303,7 +303,7 @@ async def test_the_next_address_of_a_name_gets_its_share_of_the_time(
 
             def note(delay: float | None) -> asyncio.Timeout:
                 seconds.append(delay)
-                return timeout(0.1 if len(seconds) == 2 else delay)  # the silent address takes no time of ours
+                return timeout(0.1 if len(seconds) == 2 else delay)  # the silent address takes none of our time
 
             with monkeypatch.context() as patch:
                 patch.setattr(asyncio, "timeout", note)
@@ -422,7 +422,7 @@ async def test_running_out_of_files_pauses_accepting(node: Identity, monkeypatch
     exhausted = True
 
     class Poor(socket.socket):
-        """Has no file descriptors left until told otherwise."""
+        """A socket without free file descriptors, until the test says otherwise."""
 
         def accept(self) -> tuple[socket.socket, Any]:
             nonlocal accepts
@@ -448,7 +448,7 @@ async def test_running_out_of_files_pauses_accepting(node: Identity, monkeypatch
         loop.call_soon(turn)
         talking = asyncio.create_task(dial(there.endpoint, fingerprints={there.endpoint: [node.fingerprint]}))
         await until(lambda: accepts >= 4)
-        # It did not spin: the loop turned between the attempts.
+        # The server did not spin: the loop turned between the attempts.
         assert turns >= 4
         assert there.gate.counters.accepted == 0
         exhausted = False
@@ -460,7 +460,7 @@ async def test_a_connection_that_is_shown_out_is_closed(node: Identity) -> None:
     async with site(node, Gate(max_per_source=1)) as there:
         reader, writer = await asyncio.open_connection("127.0.0.1", there.listener.port)
         await until(lambda: there.gate.counters.accepted == 1)
-        # Another source has a share of its own.
+        # Another source has a separate share.
         with socket.create_connection(("127.0.0.1", there.listener.port), source_address=("127.0.0.2", 0)):
             await until(lambda: there.gate.counters.unauthenticated == 2)
             assert there.gate.counters.refused == {}
