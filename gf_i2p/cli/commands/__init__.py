@@ -1,1 +1,1 @@
-"""The commands of `gf-i2p`, but for `doctor` and `pipeline`, which have packages of their own."""
+"""The commands of `gf-i2p` that are one module each. Larger ones have packages of their own beside this one."""
