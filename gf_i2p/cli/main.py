@@ -26,6 +26,7 @@ class CommandEntry(NamedTuple):
 
 
 _COMMANDS: Final = "gf_i2p.cli.commands"
+_ADMINISTRATION: Final = "gf_i2p.cli.administration"
 COMMANDS: Final = {
     "init": CommandEntry("make the directories of a new farm", f"{_COMMANDS}.init"),
     "run": CommandEntry(
@@ -39,16 +40,18 @@ COMMANDS: Final = {
     "keys": CommandEntry(
         "the master's key, kept off the nodes, and the keys that each publishes by", f"{_COMMANDS}.keys"
     ),
-    "members": CommandEntry("who belongs to a farm, and how that changes while it runs", f"{_COMMANDS}.members"),
+    "members": CommandEntry(
+        "who belongs to a farm, and how that changes while it runs", "gf_i2p.cli.membership.members"
+    ),
     "pipeline": CommandEntry("learn from the histories of farms, by Spark", "gf_i2p.cli.pipeline.jobs"),
     "leaf": CommandEntry(
         "a leaf-only member: a router that serves, beside which no server runs", f"{_COMMANDS}.leaf", stays=True
     ),
-    "leaves": CommandEntry("which leaves the farm publishes, and at what cost", f"{_COMMANDS}.leaves"),
+    "leaves": CommandEntry("which leaves the farm publishes, and at what cost", f"{_ADMINISTRATION}.leaves"),
     "publisher": CommandEntry(
-        "who publishes, or serves; drain a server before it is stopped for a while", f"{_COMMANDS}.publisher"
+        "who publishes, or serves; drain a server before it is stopped for a while", f"{_ADMINISTRATION}.publisher"
     ),
-    "farm": CommandEntry("what is set for the whole farm, and who has changed it", f"{_COMMANDS}.farm"),
+    "farm": CommandEntry("what is set for the whole farm, and who has changed it", f"{_ADMINISTRATION}.farm"),
     "post": CommandEntry("append an entry; returns when it is committed", f"{_COMMANDS}.post"),
     "entries": CommandEntry("show committed entries", f"{_COMMANDS}.entries"),
     "find": CommandEntry(

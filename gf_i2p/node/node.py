@@ -20,8 +20,7 @@ from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.consensus.timing import Timeouts
 from gf_i2p.node.exporter import Exporter
-from gf_i2p.node.farm_task_builder import farm_tasks_of
-from gf_i2p.node.farm_tasks import FarmTasks
+from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.trust import lacking, tls_settings

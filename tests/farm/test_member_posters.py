@@ -55,7 +55,7 @@ def test_who_posts_nothing_for_a_day_is_forgotten(monkeypatch: pytest.MonkeyPatc
 
 
 def test_there_is_a_limit_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posters, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(posters, "MAX_LEAF_MEMBERS", 3)
     farm = Farm()
     for member in (7, 1, 4, 2, 1):
         farm.post(record(FIRST + member, leaf(member)))

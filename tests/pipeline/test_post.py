@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gf_i2p.cli.commands import administer
+from gf_i2p.cli.administration import administer
 from gf_i2p.cli.main import main
 from gf_i2p.cli.pipeline import post
 from gf_i2p.cli.shared.errors import CommandError, Exit

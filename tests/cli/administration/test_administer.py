@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.cli.commands import administer
+from gf_i2p.cli.administration import administer
 from gf_i2p.cli.main import main as run
 from gf_i2p.cli.shared.answer_text import NO_LEADER_KNOWN, OUTSIDE
 from gf_i2p.cli.shared.errors import CommandError

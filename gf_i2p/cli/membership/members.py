@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
-from gf_i2p.cli.commands import leaf_members, remote_members
+from gf_i2p.cli.membership import leaf_members, remote_members
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, standing_lines
 from gf_i2p.cli.shared.argument_types import named, whole

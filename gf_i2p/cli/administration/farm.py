@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from gf_i2p.cli.commands.admin_arguments import Action
-from gf_i2p.cli.commands.administer import command
+from gf_i2p.cli.administration.admin_arguments import Action
+from gf_i2p.cli.administration.administer import command
 from gf_i2p.cli.shared.command import Commands
 
 COMMANDS: Final[Commands] = {

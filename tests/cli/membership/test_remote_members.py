@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from gf_i2p.cli.commands import remote_members
 from gf_i2p.cli.main import main
+from gf_i2p.cli.membership import remote_members
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.membership import joining

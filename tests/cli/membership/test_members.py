@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.cli.commands import members
 from gf_i2p.cli.main import main
+from gf_i2p.cli.membership import members
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
