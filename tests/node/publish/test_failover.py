@@ -1,4 +1,4 @@
-"""The office in `failover` mode, by a real log: when the chosen server runs the master's address, and when not."""
+"""The office in `failover` mode, with a real log: the times at which the chosen server runs the master's address."""
 
 import asyncio
 import time
