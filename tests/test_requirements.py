@@ -1,4 +1,4 @@
-"""The files of requirements/ and pyproject.toml agree: the versions are those that `make lock` writes."""
+"""The files of requirements/ and pyproject.toml agree: the versions come from `make lock`."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Logs of farms at which much happens, made from a seed."""
+"""Logs of eventful farms, made from a seed."""
 
 import random
 from typing import Any

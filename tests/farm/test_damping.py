@@ -62,7 +62,7 @@ def started() -> Farm:
 
 
 def changes(farm: Farm, ms: int, *, every: int, up_for: int) -> list[set[int]]:
-    """Let server 3's leaf be down, then up for `up_for` ms, every so many ms; return the sets in their order."""
+    """Every `every` ms let server 3's leaf go down, then up for `up_for` ms; return the sets in order."""
     found = [farm.listed]
     end, began = farm.now + ms, farm.now
     while farm.now < end:

@@ -1,4 +1,4 @@
-"""Options."""
+"""Mappings: the options of I2P's structures."""
 
 import pytest
 from hypothesis import given

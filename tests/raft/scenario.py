@@ -1,4 +1,4 @@
-"""Scenario files: commands, and under each `----` with all that happened, up to an empty line.
+"""Scenario files: commands, and under each command `----` with all events, up to an empty line.
 
 # A line that begins with a hash is a comment.
 farm 3 [NAME=VALUE...]    three servers, all followers; NAME is a field of Flow

@@ -1,4 +1,4 @@
-"""The log in memory against the log as a plain list."""
+"""The log in memory, compared with a plain list."""
 
 import pytest
 from hypothesis import given

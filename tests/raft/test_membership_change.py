@@ -254,7 +254,7 @@ def test_the_last_server_and_one_that_is_none_cannot_leave(servers: int, remove:
 
 
 def test_a_newcomer_that_was_restarted_begins_anew_with_the_packs_that_come() -> None:
-    """A JRaft leader does not invite a second time: the leader sends packs for ever, from where the answers say."""
+    """A JRaft leader does not invite a second time: the leader sends packs for ever, from the index in the answers."""
     lab = Lab(1)
     lab.elect(1)
     lab.newcomer(NEW)

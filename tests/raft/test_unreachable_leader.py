@@ -1,4 +1,4 @@
-"""The design page, section 3: a leader's connection that breaks and cannot be re-made shortens the wait."""
+"""The design page, section 3: a leader's connection that breaks for good shortens the wait."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One seed is one run."""
+"""The same seed gives the same run."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The history is cut off at every moment, and holds every entry once nevertheless."""
+"""The history is cut off at every moment, and still holds every entry once."""
 
 import errno
 import os

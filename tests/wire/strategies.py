@@ -1,4 +1,4 @@
-"""Hypothesis strategies for legal messages and values, and for bytes that are nearly one."""
+"""Hypothesis strategies for legal messages and values, and for bytes with small damage."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Asking for the Configuration: both sides, at every split point, with limits, and fed anything at all."""
+"""Asking for the Configuration: both sides, cut at every point, with limits, and with arbitrary bytes."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Digest and the upgrade against programs that nobody here wrote, over real sockets on loopback.
+"""Digest and the upgrade against programs of other authors, over real sockets on loopback.
 
 Our server against curl, requests and aiohttp; our client against Apache httpd and lighttpd.
 """

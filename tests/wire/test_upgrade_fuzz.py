@@ -1,4 +1,4 @@
-"""The handshake fed whole, byte by byte and at every split point, and fed anything at all."""
+"""The handshake fed whole, byte by byte, cut at every point, and with arbitrary bytes."""
 
 import time
 from dataclasses import replace

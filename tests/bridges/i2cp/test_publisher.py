@@ -1,4 +1,4 @@
-"""Publishing through a fake router: bridges/i2cp/publisher.py, master_publication.py."""
+"""Publishing through a fake router: bridges/i2cp/publisher.py and master_publication.py."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A destination served through I2CP: bridges/i2cp/service_hosting.py, at a router that behaves like the real ones."""
+"""A destination served through I2CP, at a router with the behaviour of real ones: bridges/i2cp/service_hosting.py."""
 
 import asyncio
 import itertools

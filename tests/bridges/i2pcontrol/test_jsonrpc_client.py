@@ -1,4 +1,4 @@
-"""Calls over TLS: tokens, certificates, limits, and everything that can go wrong between."""
+"""Calls over TLS: tokens, certificates, limits, and all faults on the way."""
 
 import asyncio
 import contextlib

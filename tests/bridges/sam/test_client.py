@@ -1,4 +1,4 @@
-"""The client of SAM, against the lines of a real one."""
+"""The client of SAM, against the recorded lines of a real SAM."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Sensing, as far as the router's health depends on it."""
+"""Destination sensing, as far as sensing affects the router's health."""
 
 import asyncio
 import socket

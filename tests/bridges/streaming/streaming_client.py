@@ -1,4 +1,4 @@
-"""The client's side of streaming, as small as tests allow, and a network that loses, doubles and mixes up packets."""
+"""The client's side of streaming, kept small, and a network that loses, doubles and mixes up packets."""
 
 import heapq
 import random

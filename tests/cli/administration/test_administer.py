@@ -338,7 +338,7 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
 
 
 async def test_what_the_pipeline_posts_is_in_the_state_of_a_real_farm(tmp_path: Path) -> None:
-    """Parameters by a command without Spark, and sensed values in the same way."""
+    """Parameters come by a command without Spark, and sensed values in the same way."""
     endpoint = f"1=tcp://127.0.0.1:{free_ports(1)[0]}"
     code, _, error = await gf("init", tmp_path / "farm", "--server", endpoint, "--admin", "ann", "--client", "load")
     assert code == 0, error

@@ -1,4 +1,4 @@
-"""Settings that work and hurt."""
+"""Settings that are allowed and do harm."""
 
 from pathlib import Path
 

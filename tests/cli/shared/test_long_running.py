@@ -1,4 +1,4 @@
-"""How many connections a node may have."""
+"""The number of connections that a node may have."""
 
 import resource
 

@@ -1,4 +1,4 @@
-"""On a terminal a line says how far a command is."""
+"""The progress line of a command on a terminal."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""How good a server is at publishing."""
+"""A server's score as a publisher."""
 
 from typing import Any
 

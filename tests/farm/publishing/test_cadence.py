@@ -1,4 +1,4 @@
-"""When the next set is due: a table."""
+"""The time of the next set: a table."""
 
 import pytest
 

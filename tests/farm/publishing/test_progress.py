@@ -1,4 +1,4 @@
-"""The words for how far a set is: each only when it is true."""
+"""The words for the progress of a set: each word only when true."""
 
 from gf_i2p.farm.publishing.progress import Progress, PublishProgress
 

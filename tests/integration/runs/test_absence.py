@@ -1,4 +1,4 @@
-"""A short run of a server that was away for long. `make absence` is the long one, which measures."""
+"""A short run of a server that was away for a long time. `make absence` is the long run, with measurements."""
 
 from pathlib import Path
 

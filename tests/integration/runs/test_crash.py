@@ -1,4 +1,4 @@
-"""A short run of the crash test: three processes, kill -9 under load. `make soak` is the long one."""
+"""A short run of the crash test: three processes, kill -9 under load. `make soak` is the long run."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A short run of a farm that grows and shrinks. `make growth` is the long one."""
+"""A short run of a farm that grows and shrinks. `make growth` is the long run."""
 
 from pathlib import Path
 

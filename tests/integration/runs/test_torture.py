@@ -1,4 +1,4 @@
-"""A short run of five processes under kill -9, SIGSTOP and cuts. `make torture` is the long one."""
+"""A short run of five processes under kill -9, SIGSTOP and cuts. `make torture` is the long run."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A router of the test network, as far as no i2pd is needed."""
+"""The parts of a test network's router that need no i2pd."""
 
 from pathlib import Path
 

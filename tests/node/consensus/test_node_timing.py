@@ -1,4 +1,4 @@
-"""The time-outs of real nodes."""
+"""The time-outs of real nodes, measured and applied."""
 
 import asyncio
 import json

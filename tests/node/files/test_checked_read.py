@@ -1,4 +1,4 @@
-"""Files that are no files, and files that others can read."""
+"""Paths that are no regular files, and files that others can read."""
 
 import os
 from pathlib import Path

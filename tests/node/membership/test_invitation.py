@@ -126,7 +126,7 @@ def files(directory: Path) -> dict[str, str]:
 
 
 def test_a_members_endpoint_is_not_given_twice(farm: Path) -> None:
-    """The endpoint is not given twice either when the inviting server knows fewer servers."""
+    """No server gives the endpoint twice, not even a server that knows fewer servers."""
     taken = Endpoint("127.0.0.1", 4002)
     with pytest.raises(ConfigError, match=r"server 2 has the endpoint .* no Configuration yet: start it"):
         invite(farm / "server-1", farm / "new", 7, taken)

@@ -1,4 +1,4 @@
-"""Keys of the sets below the first one: the same on every server, from the master's own key or from files."""
+"""Keys of the sets below the first one: the same on every server, from the master's key or from files."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A farm that begins anew from a snapshot, among servers of the old one that run all the same."""
+"""A farm that begins anew from a snapshot, while servers of the old farm still run."""
 
 import asyncio
 import shutil

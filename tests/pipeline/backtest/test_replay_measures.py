@@ -1,4 +1,4 @@
-"""Measures of parameter sets, on logs that a few lines make."""
+"""Measures of parameter sets, on short made-up logs."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Hashes that are given."""
+"""Hashes from the command line or from a file."""
 
 import pytest
 

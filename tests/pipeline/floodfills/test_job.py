@@ -1,4 +1,4 @@
-"""The job `floodfills`, by Spark, against looking at all pairs."""
+"""The job `floodfills` by Spark, compared with a search through all pairs."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Hours unlike a server's own past."""
+"""Hours that differ from a server's own past."""
 
 from collections.abc import Sequence
 from typing import Any, Final

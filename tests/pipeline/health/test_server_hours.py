@@ -1,4 +1,4 @@
-"""Hours of servers: every rule with exact figures, and all of it against SQL that was written apart."""
+"""Hours of servers: every rule with exact figures, and all rules against independent SQL."""
 
 import random
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The report's sums, on tables made by hand: exact figures, limits, tables that are missing."""
+"""The report's sums, on tables made by hand: exact figures, limits, missing tables."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A farm of which nothing comes any more: told once, whether batches come or not, and after a restart, too."""
+"""A farm that falls silent: one alert, whether batches come or not, and after a restart, too."""
 
 from pathlib import Path
 from threading import Event as Flag

@@ -1,4 +1,4 @@
-"""The checker against brute force, and against histories that everybody can judge."""
+"""The checker, compared with brute force and with histories that everybody can judge."""
 
 import itertools
 import random

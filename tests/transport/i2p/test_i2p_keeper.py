@@ -1,4 +1,4 @@
-"""The session that brings streams is kept: made, watched, made again."""
+"""The session that brings streams: made, watched, and made again."""
 
 import asyncio
 import contextlib

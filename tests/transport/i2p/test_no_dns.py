@@ -1,4 +1,4 @@
-"""A name in .i2p is asked of the router's proxy and of nobody else, whatever happens."""
+"""Nobody but the router's proxy is asked for a name in .i2p, whatever happens."""
 
 import asyncio
 import contextlib
