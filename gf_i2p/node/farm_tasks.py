@@ -1,4 +1,4 @@
-"""What a node does for its farm, as the configuration says: follow the log, export it, report, and publish."""
+"""The tasks of a node for its farm, as the configuration says: follow the log, export it, report, and publish."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
