@@ -245,7 +245,7 @@ def invited(node: Node, directory: Path, server: int, endpoint: Endpoint) -> Non
 async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(ask: Asker, tmp_path: Path) -> None:
     core = ask.node.driver.core
     await becomes("a change can begin", lambda: core.change_obstacle is None)
-    core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)  # the patience with one that joins
+    core.timing = Timing(heartbeat=0.1, election_min=60, election_max=120)  # the patience with a joining server
     invited(ask.node, tmp_path, 2, Endpoint("127.0.0.1", 1))
     add = {"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}
     assert await ask("POST", "/v1/servers", json=add) == (200, {"begun": True, "leader": 1, "term": core.term})

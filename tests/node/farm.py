@@ -88,7 +88,7 @@ class NodeFarm:
             core.timing = CALM
             core._await_election()
         elif self._alone and server == 1:
-            core.timing = CALM  # the first election is soon; a disk that is slower than that calls for no other
+            core.timing = CALM  # the first election is soon; a slower disk causes no second one
         await node.start()
         self.nodes[server] = node
         return node

@@ -173,7 +173,7 @@ class RealLife:
             leaf_farm=self.leaf_farm,
             on_halt=self.on_halt,
         )
-        self.node.driver.core.timing = CALM  # an election that is sooner than the disk has no end
+        self.node.driver.core.timing = CALM  # an election before the disk's write would never end
         await self.node.start()
 
     async def stop(self) -> None:

@@ -81,7 +81,7 @@ async def test_an_entry_that_brings_a_defect_out_stops_nothing(tmp_path: Path, m
 
 async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gf_i2p.node.farm_tasks._AGAIN_SECONDS", 0.01)
-    ours = 77  # entries: by this the history's export, which reads the same log, is told from the view
+    ours = 77  # entries: the size tells the view from the history's export, which reads the same log
     monkeypatch.setattr("gf_i2p.node.view._PAGE_ENTRIES", ours)
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()

@@ -68,7 +68,7 @@ async def test_the_path_selects_the_farm(node: Identity) -> None:
         farm.asked[0][2](response(farm.asked[0][1]))
         assert await read_responses(reader, 1) == [1]
         assert await read_responses(theirs, 1) == [2]
-        # A farm that is there asks for a password, in the same words as any; one that is not is never found.
+        # A served farm asks for a password, in the same words as any farm; an unknown farm is never found.
         there = await exchange(farm, GET_OTHER + b"\r\n")
         assert b" 401 " in there
         assert without_nonces(there).replace(b'realm="other"', b"") == without_nonces(

@@ -426,7 +426,7 @@ def test_nested_gzip_of_10_gib_in_10_kib_is_unpacked_once() -> None:
 
 
 def test_several_gzip_members_are_refused() -> None:
-    """Bytes after the first member would be bytes that no one announced."""
+    """Nobody has announced the size of the bytes after the first member."""
     good = LogPack(ENTRIES).encode()
     for more in (good, gzip.compress(b""), gzip.compress(bytes(10 * MIB)) * 10):
         with memory_stays_below(MIB), pytest.raises(RemoteProtocolError, match="does not unpack to"):

@@ -131,7 +131,7 @@ async def test_the_router_gets_one_whenever_it_asks_with_the_tunnels_of_that_mom
         router.ask()
         await until(router, lambda: len(router.served) == 2)
         assert len(router.served[1].leases) == 3
-        router.leases = leases(NOW - 1)  # all have ended: nothing can be said
+        router.leases = leases(NOW - 1)  # all leases have ended: no set can be announced
         router.ask()
         await until(router, lambda: service.trouble is not None and "check the clocks" in service.trouble)
         router.leases = leases(NOW + 50)

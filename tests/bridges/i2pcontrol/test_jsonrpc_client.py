@@ -215,7 +215,7 @@ async def test_a_call_can_be_cancelled(i2pd: SimulatedRouter, identity: Identity
         assert await rpc.call("Echo", ECHO) == {"Result": "gf"}
 
 
-# Answers that are none ------------------------------------------------------------------------------------------------
+# Answers without a result ---------------------------------------------------------------------------------------------
 
 
 async def test_error_objects(i2pd: SimulatedRouter, identity: Identity) -> None:

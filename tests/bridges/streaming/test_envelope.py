@@ -48,7 +48,7 @@ def test_every_truncation_addition_and_damage_is_refused() -> None:
             unpack(good[:end])
     with pytest.raises(PacketError, match="too early, or too late"):
         unpack(good + b"\0")
-    for at in [0, 1, 2, 3, *range(10, len(good))]:  # the others are ports, protocol and one that nobody reads
+    for at in [0, 1, 2, 3, *range(10, len(good))]:  # the others: ports, protocol, an unread byte
         with pytest.raises(PacketError):
             unpack(good[:at] + bytes([good[at] ^ 0xFF]) + good[at + 1 :])
 

@@ -32,7 +32,7 @@ async def answering(*answers: bytes) -> AsyncIterator[int]:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         yield server.sockets[0].getsockname()[1]
-        await soon(served.wait())  # the one connection that each test makes: none is left to the garbage collector
+        await soon(served.wait())  # each test makes one connection: the garbage collector must find none
 
 
 @pytest.mark.parametrize(

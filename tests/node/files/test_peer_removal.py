@@ -111,7 +111,7 @@ def test_a_term_that_cannot_have_been_reached() -> None:
     later = [term_beyond(7, since=hour + TERM_SCATTER) for _ in range(20)]
     assert min(later) > first + TERM_SCATTER, "a farm that began anew in between and has held elections since"
     assert len(set(later)) > 1, "not twice the same"
-    for wrong in (-1e9, 1e12):  # clocks that are wrong cost terms, and no more than that
+    for wrong in (-1e9, 1e12):  # wrong clocks cost terms, and nothing else
         assert 7 + TERM_LEAP <= term_beyond(7, since=wrong) < 7 + 2 * TERM_LEAP + TERM_SCATTER
     known = 0
     for _ in range(6):

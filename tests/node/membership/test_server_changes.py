@@ -67,7 +67,7 @@ async def test_a_new_server_asks_as_soon_as_it_has_found_the_leader(
     monkeypatch.setattr(joining, "AGAIN_SECONDS", 3600.0)
     async with NodeFarm(tmp_path, servers=2) as farm:
         await farm.calm()
-        new = await joins(farm, 3)  # which has no connection yet
+        new = await joins(farm, 3)  # the new server has no connection yet
         await sees(new, 1, 2, 3)
 
 

@@ -132,7 +132,7 @@ def test_who_is_out_of_the_farm_is_missed_by_nobody() -> None:
 
 @pytest.mark.parametrize("victim", ["a follower", "the leader"])
 async def test_a_server_that_dies_is_in_the_log_within_seconds(tmp_path: Path, victim: str) -> None:
-    """Long before the dead server's newest record is old; when the leader dies, the next leader says so."""
+    """The entry comes long before the dead server's newest record is old; the next leader reports a dead leader."""
     bridges = {server: FakeBridge(server, leaf=server) for server in (1, 2, 3)}
     async with NodeFarm(tmp_path, 3, bridges=bridges, keys=KEYS) as farm:
         leader = await farm.leader()

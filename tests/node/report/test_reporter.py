@@ -145,7 +145,7 @@ async def test_what_the_log_does_not_take_is_posted_anew_later(
             raise error
 
         monkeypatch.setattr(made.driver, "post", failing)
-        await becomes("tried", lambda: tries != [])  # so none that was under way before is committed from now on
+        await becomes("tried", lambda: tries != [])  # so no post under way is committed from now on
         made.now += 7
         tries.clear()
         await becomes("tried several times", lambda: len(tries) > 2)

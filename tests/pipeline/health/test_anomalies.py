@@ -67,7 +67,7 @@ def test_the_spread_has_a_floor(spark: SparkSession, measure: Any) -> None:
 
 def test_with_less_than_a_day_of_past_nothing_is_said(spark: SparkSession) -> None:
     assert judged(spark, hours([1000.0] * (LEAST_HOURS - 1) + [5000.0])) == []
-    # Hours that tell nothing are no past.
+    # Hours without values do not count as a past.
     assert judged(spark, hours([*[1000.0] * (LEAST_HOURS - 1), None, 5000.0])) == []
 
 

@@ -114,7 +114,7 @@ def test_a_router_that_is_down_is_not_available_and_no_gap(spark: SparkSession) 
 
 def test_flaps_between_hours_count_in_the_later_one_for_a_day(spark: SparkSession) -> None:
     hours = found(spark, reports(1, [0, HOUR, 26 * HOUR], down=[HOUR]))
-    assert [hours[1, hour]["flaps"] for hour in (0, 1, 26)] == [0, 1, 0]  # 25 hours later nothing is compared
+    assert [hours[1, hour]["flaps"] for hour in (0, 1, 26)] == [0, 1, 0]  # after 25 hours no two records are compared
     hours = found(spark, reports(1, [0, HOUR, 25 * HOUR], down=[HOUR]))
     assert hours[1, 25]["flaps"] == 1
 

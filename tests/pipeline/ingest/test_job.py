@@ -175,7 +175,7 @@ def test_a_run_that_was_interrupted_is_made_good(farm: Farm) -> None:
     figures = farm.ingest()
     assert (figures.unchanged, figures.new) == (0, 0)
     assert farm.keys("farm") == keys
-    del quarantine["line", "it is not JSON in UTF-8"]  # these were in a file that is not there any more
+    del quarantine["line", "it is not JSON in UTF-8"]  # these lines were in a file that is gone
     quarantine["line", "it has no end"] -= 1
     assert farm.quarantine() == quarantine
 

@@ -412,7 +412,7 @@ async def test_one_follower_inside_i2p_is_enough(way: Way, monkeypatch: pytest.M
     router = Router()
     members = {number: Teller(number, leader=3) for number in places}
     servers = [ClusterServer(number, str(place)) for number, place in places.items()]
-    # Somebody says that a server is outside: a client that is inside does not follow there.
+    # One server names a place outside I2P: a client inside does not follow there.
     servers.append(ClusterServer(4, "tcp://farm.example.org:9001"))
     async with contextlib.AsyncExitStack() as stack:
         port = await stack.enter_async_context(listening(router.proxy(way)))

@@ -377,7 +377,7 @@ async def test_an_address_outside_i2p_is_refused_before_anything_is_sent(way: Wa
         endpoint = Endpoint(host, 7001)
         with pytest.raises(DialError, match=f"{re.escape(str(endpoint))} is no address inside I2P"):
             await through(port, way).dial(endpoint, Guest, deadline=PATIENCE)
-        await attempt(port, way)  # to be sure that one that came would have been counted
+        await attempt(port, way)  # after this attempt, an earlier connection would have been counted
     assert connections == (2 if way is Way.SOCKS5 else 1)  # a greeting first
     assert all(PLACE.host.encode() in asked for asked in router.asked)
 
