@@ -111,5 +111,5 @@ async def test_the_explanation_is_the_farms_and_ours(tmp_path: Path) -> None:
         await becomes("chosen", lambda: node.farm_tasks.view.choice.publisher == 1)
         found = explanation(node)
         assert (found["id"], found["farm"]["publisher"], found["this"]["mode"]) == (1, 1, "dry-run")
-        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only one that can")
+        assert found["lines"][0].startswith("server 1 would publish (dry-run): it is the only server that can")
         assert found["applied"] == node.farm_tasks.view.applied

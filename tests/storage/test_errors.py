@@ -22,8 +22,8 @@ def error(code: int) -> sqlite3.Error:
         (sqlite3.SQLITE_READONLY, "must belong to the user"),
         (sqlite3.SQLITE_BUSY, "end it"),
         (sqlite3.SQLITE_BUSY_SNAPSHOT, "end it"),
-        (sqlite3.SQLITE_CORRUPT, "remove it from the farm"),
-        (sqlite3.SQLITE_NOTADB, "remove it from the farm"),
+        (sqlite3.SQLITE_CORRUPT, "remove the server from the farm"),
+        (sqlite3.SQLITE_NOTADB, "remove the server from the farm"),
         (sqlite3.SQLITE_MISUSE, "what SQLite says"),
     ],
 )
@@ -31,7 +31,7 @@ def test_each_error_of_sqlite_says_what_to_do(code: int, advice: str) -> None:
     found = explained(Path("/farm/log.db"), error(code))
     assert advice in str(found)
     assert str(found).count("/farm/log.db") == 1
-    assert isinstance(found, DamagedError) == ("remove it from" in advice)
+    assert isinstance(found, DamagedError) == ("remove the server" in advice)
 
 
 def test_an_error_without_a_code_is_told_as_it_is() -> None:

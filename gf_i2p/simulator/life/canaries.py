@@ -250,7 +250,10 @@ def farm_canaries() -> Iterator[Canary]:
         "own-versions", "makes versions by its own clock, by the minute", (announcement, "next_version", _by_the_minute)
     )
     yield life(
-        "before-the-log", "gives sets before they are announced", (MetaMachine, "_go_on", _does_not_wait_for_the_log)
+        "before-the-log",
+        "gives sets before they are announced",
+        (MetaMachine, "_go_on", _does_not_wait_for_the_log),
+        (MetaMachine, "may_give", _gives_whoever_is_chosen),
     )
     yield life(
         "old-announcement", "gives what was announced before its lease", (PublisherLease, "covers", _never_expires)
@@ -260,6 +263,7 @@ def farm_canaries() -> Iterator[Canary]:
         "gives the same set again when its time is over",
         (MetaMachine, "step", _gives_again),
         (MetaMachine, "taken", _remembers),
+        (MetaMachine, "may_give", _gives_whoever_is_chosen),
     )
     yield life(
         "wakes-and-gives",

@@ -443,7 +443,7 @@ async def test_a_router_that_does_not_hang_up_is_hung_up_on(router: FakeRouter, 
 async def test_tunnels_that_are_never_built_end_the_call_and_the_session(router: FakeRouter, clock: Clock) -> None:
     router.ready.clear()
     publisher = I2cpPublisher(router.settings(deadlines=replace(PATIENT, tunnels=0.1)), clock=clock)
-    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: its tunnels are not built"):
+    with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: the tunnels are not built"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log[-1] == "destroy"
     assert phase(publisher) is Phase.LOST

@@ -247,7 +247,7 @@ async def test_a_router_without_tunnels_is_given_up_and_freed() -> None:
     node = OfferingNode()
     async with routing() as router:
         router.ready.clear()
-        with pytest.raises(RouterUnreachableError, match="its tunnels are not built"):
+        with pytest.raises(RouterUnreachableError, match="the tunnels are not built"):
             await hosting(router, deadlines=replace(PATIENT, tunnels=0.05)).open(node.offer())
         await until(router, lambda: not router.sessions)
         assert "destroy" in router.log
