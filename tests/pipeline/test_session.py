@@ -33,7 +33,7 @@ def test_the_executors_of_a_cluster_can_call_the_driver(master: str) -> None:
 
 def test_under_spark_submit_a_master_of_ours_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
-    with pytest.raises(PipelineError, match="leave ours out"):
+    with pytest.raises(PipelineError, match="not to gf-i2p"):
         start(SessionOptions("local[2]"))
 
 
