@@ -239,8 +239,11 @@ class MetaPublisher:
                 await self._branches.publish(
                     announcement.wanted.branches, lease_set.published, now_ms=now_ms, wanted=wanted
                 )
-                if not wanted():  # the process may have stood still meanwhile
-                    raise NotCommittedError("the set was not given: the lease of this server is in doubt")
+                if not wanted():  # the process may have stood still, or the log may have moved on
+                    raise NotCommittedError(
+                        "the set was not given: since its announcement the log has moved on, or this server's lease "
+                        "has come into doubt; the next set follows by itself"
+                    )
                 await self._bridge.publish_meta_lease_set(
                     Publication(
                         lease_set,
