@@ -129,6 +129,7 @@ async def test_a_wrong_password(network: Network) -> None:
         assert (await control.local_router_status()).uptime_ms
 
 
+@pytest.mark.slow  # restarts a router
 async def test_a_router_that_is_stopped_and_started_again(network: Network) -> None:
     """The same client serves before and after the restart."""
     router = network.routers[-2]

@@ -141,6 +141,7 @@ async def test_refusals_of_a_real_router(network: Network) -> None:
     session.close()
 
 
+@pytest.mark.slow  # restarts a router
 async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(network: Network) -> None:
     here, there, elsewhere = network.routers[4:7]
     async with serving(here) as inside:

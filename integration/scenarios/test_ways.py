@@ -60,6 +60,7 @@ def _value(text: str, key: str) -> str:
     return line.split('"')[1]
 
 
+@pytest.mark.slow  # restarts a router
 async def test_every_way_leads_to_a_server_tunnel(network: Network, farm: I2pFarm) -> None:
     ways = {Way.GET: PROXY_PORT, Way.CONNECT: PROXY_PORT, Way.SOCKS5: SOCKS_PORT}
     proxies = [ProxySettings(network.routers[-2].address, port, way) for way, port in ways.items()]
