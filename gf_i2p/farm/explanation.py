@@ -93,14 +93,14 @@ def why(state: FarmState) -> str:
         parameters = state.parameters
         more = score - own.score
         if more <= parameters.margin:
-            return f"it is in office, and server {best} is better by {more} points: more than {parameters.margin} count"
+            return f"it publishes already, and server {best} is better by {more} points: more than {parameters.margin} count"
         return (
-            f"it is in office; server {best}, better by {more} points, takes over when that has lasted for "
-            f"{parameters.fresh_ms / 1000:.0f} s, and the office for {parameters.hold_ms / 1000:.0f} s"
+            f"it publishes already; server {best}, better by {more} points, takes over when that has lasted for "
+            f"{parameters.fresh_ms / 1000:.0f} s, and this server has published for {parameters.hold_ms / 1000:.0f} s"
         )
     if publisher < best:
         return f"server {best} is as good, and its id is higher"
-    return f"it is in office, and server {best} is only as good"
+    return f"it publishes already, and server {best} is only as good"
 
 
 def _why_nobody(state: FarmState) -> str:

@@ -31,7 +31,7 @@ _SENSED_MS: Final = 900_000
 """Greatest age of a set that other servers find, in ms: twice the most time between two sets."""
 
 _NOTHING: Final = Setting()
-_OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
+_MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
 """Actions of administrators that may change the publisher."""
 
 
@@ -239,7 +239,7 @@ class FarmState:
             self.administration.apply(found, index)
             if found.sensed is not None:  # older nodes ignore the entry: so it must not even cause a look at the leaves
                 return
-            self._servers_changed(told=found.action in _OF_OFFICE)
+            self._servers_changed(told=found.action in _MAY_MOVE_PUBLISHER)
             self.listing.look(self.field())
 
     def _hear(self, record: StatusRecord, value: bytes, index: int) -> None:

@@ -127,7 +127,7 @@ def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
     if seconds >= timing.election_min:
         return fail(f"{text}: no leader could stay", longer)
     if seconds * ROUND_TRIPS > timing.election_min:
-        return warn(f"{text}: leaders may lose their office for nothing", longer)
+        return warn(f"{text}: leaders may lose their leadership for nothing", longer)
     return ok(text)
 
 

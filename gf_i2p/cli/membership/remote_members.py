@@ -332,7 +332,7 @@ class _Remote:
         return CommandError(
             f"server {begun.source} had begun the removal, and {self._leaving_seconds:g} s later every log that can "
             f"be seen "
-            f"from here still has server {server_id}: the leader has lost its office, or is cut off. See gf-i2p "
+            f"from here still has server {server_id}: the leader has lost its leadership, or is cut off. See gf-i2p "
             f"members list "
             f"{self._file}, and ask again",
             outcome="unknown",

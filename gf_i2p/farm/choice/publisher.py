@@ -176,11 +176,11 @@ def why_not(server: int, standing: Standing, publisher: int, present: Standing) 
     if standing.not_on and not present.not_on:
         return f"server {publisher} is to publish (on), and this server only may (auto)"
     if standing.rank < present.rank:
-        return f"it can publish only for a short time yet; server {publisher} keeps the office until that has shown"
+        return f"it can publish only for a short time yet; server {publisher} stays the publisher until that has shown"
     if standing.score > present.score:
-        return f"its score is {standing.score}; server {publisher} with {present.score} is in office"
+        return f"its score is {standing.score}; server {publisher} with {present.score} publishes already"
     if standing.score < present.score:
         return f"its score is {standing.score}, and that of server {publisher} is {present.score}"
     if server > publisher:
         return f"server {publisher} is as good, and its id is lower"
-    return f"server {publisher} is as good, and in office"
+    return f"server {publisher} is as good, and publishes already"

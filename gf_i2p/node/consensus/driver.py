@@ -228,7 +228,7 @@ class Driver:
                 seconds=seconds,
             )
         except UnansweredError:
-            why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
+            why = self._over or "the connection to the leader broke, or it leads no longer, or the time was over"
             raise OutcomeUnknownError(
                 f"{why}: the entry may be in the log, or get there. Look for the entry before you post again, or post "
                 "only entries that do no harm twice."

@@ -98,7 +98,7 @@ def timeline(made: Timeline, period: Period) -> Markup:
     if max(made.led_changes, made.published_changes) > MAX_TURNS:
         notes.append(f" The newest {words.count(MAX_TURNS)} of each are drawn.")
     if len(most) > len(shown):
-        notes.append(f" {words.plural(len(most) - len(shown), 'more server')} had an office for shorter.")
+        notes.append(f" {words.plural(len(most) - len(shown), 'more server')} led or published for shorter.")
     if made.published is None:
         notes.append(
             " The publishers are not known: the last gf-i2p pipeline backtest was of other farms, or there was none."

@@ -85,7 +85,7 @@ def _votes_for_the_longer_log(log: Log, last_term: int, last_index: int) -> bool
 
 
 def _wins_with_half(candidate: Any) -> bool:
-    members = candidate._state.configurations.members
+    members = candidate._state.configurations.voters
     return len(candidate._granted.intersection(members)) >= max(len(members) // 2, 1)
 
 

@@ -214,7 +214,7 @@ def farm_canaries() -> Iterator[Canary]:
         return Canary(name, mistake, patches, lives=True)
 
     yield life("lists-excluded", "does not hear of exclusions", (Administration, "apply", _deaf_to("exclude")))
-    yield life("never-moves", "does not hear where the office is to go", (Administration, "apply", _deaf_to("move")))
+    yield life("never-moves", "does not hear where publishing is to move", (Administration, "apply", _deaf_to("move")))
     yield life("never-drains", "does not hear of drained servers", (Administration, "apply", _deaf_to("drain")))
     yield life(
         "any-router", "chooses servers whose routers are down", (candidates, "objection", _forgives("router is"))
@@ -226,8 +226,8 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("accusations", "does not hear accusations", (FarmState, "_accuse", _hears_nothing))
     yield life("newest-clock", "believes the newest clock", (farm_time, "farm_time_ms", _believes_the_newest_clock))
     yield life("oldest-clock", "believes the oldest clock", (farm_time, "farm_time_ms", _believes_the_oldest_clock))
-    yield life("no-hysteresis", "gives the office to the best each time", (Election, "hold", _takes_the_best))
-    yield life("stays-empty", "leaves the office empty when it is lost", (Election, "hold", _stays_empty))
+    yield life("no-hysteresis", "has the best publish each time", (Election, "hold", _takes_the_best))
+    yield life("stays-empty", "chooses nobody when the publisher fails", (Election, "hold", _stays_empty))
     yield life("one-too-many", "has room for one leaf too many", (tree, "room", _has_room_for_one_more))
     yield life("room-for-one", "lists one leaf only", (tree, "room", _has_room_for_one))
     yield life(
@@ -239,7 +239,7 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
     yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
     yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
-    yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
+    yield life("no-publisher", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
     yield life(
         "other-scores",
         "restores the scores of routers that say nothing",

@@ -121,7 +121,7 @@ def test_settings_and_round_trips() -> None:
     slow = timing_verdict(LAN, {2: 0.2, 3: 0.01})
     assert slow.state is State.WARN
     assert slow.text == (
-        "heartbeat 0.1 s, election 0.5 to 1 s; longest round trip 200 ms (server 2): leaders may lose their office for "
+        "heartbeat 0.1 s, election 0.5 to 1 s; longest round trip 200 ms (server 2): leaders may lose their leadership for "
         "nothing"
     )
     assert 'profile = "i2p"' in remedy(slow)

@@ -358,7 +358,7 @@ def test_what_traffic_has_hidden_for_long_is_shown_anew() -> None:
     assert life.timing.heartbeat == OUTSIDE.floor.heartbeat
 
 
-def test_a_new_office_begins_with_the_shortest_heartbeat() -> None:
+def test_a_new_term_as_leader_begins_with_the_shortest_heartbeat() -> None:
     life = Life(INSIDE)
     life.connect(2.0)
     life.lead(2.0, 300)
@@ -369,7 +369,7 @@ def test_a_new_office_begins_with_the_shortest_heartbeat() -> None:
     assert life.timing.heartbeat == INSIDE.floor.heartbeat, "it leads no more"
 
 
-def test_an_older_leader_ends_no_office() -> None:
+def test_an_older_leader_ends_no_leadership() -> None:
     life = Life(INSIDE)
     life.connect(2.0)
     life.send(2, term=1)
