@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gf_i2p.farm.farm_time import Clock, farm_time_ms
+from gf_i2p.farm.farm_time import FarmClock, farm_time_ms
 from tests.farm.fed_farm import INTERVAL, Farm
 from tests.farm.strategies import NOW
 from tests.tier import examples
@@ -16,8 +16,8 @@ STEP = 105_000 // 2
 TEN_MINUTES = 600_000
 
 
-def looked(*times: int) -> Clock:
-    clock = Clock()
+def looked(*times: int) -> FarmClock:
+    clock = FarmClock()
     for time in times:
         clock.look([time], fresh_ms=105_000, ahead_ms=60_000)
     return clock

@@ -16,7 +16,7 @@ from gf_i2p.farm.choice.listed_leaves import Field
 from gf_i2p.farm.choice.publisher import Election, Standing
 from gf_i2p.farm.choice.score import own_score
 from gf_i2p.farm.damping import Health
-from gf_i2p.farm.farm_time import Clock
+from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import announcement
 from gf_i2p.farm.publishing.announcement import Announcement
@@ -32,7 +32,7 @@ from gf_i2p.simulator.canary import Canary
 # The sound functions, for canaries that add a mistake before or after.
 _administer = Administration.apply
 _objection = candidates.objection
-_parse_clock = Clock.parse.__func__  # type: ignore[attr-defined]
+_parse_clock = FarmClock.parse.__func__  # type: ignore[attr-defined]
 _parse_election = Election.parse.__func__  # type: ignore[attr-defined]
 _farm_time = farm_time.farm_time_ms
 _room = tree.room
@@ -122,8 +122,8 @@ def _leaves_nothing_out(state: FarmState) -> dict[bytes, str]:
 # Snapshots ------------------------------------------------------------------------------------------------------------
 
 
-def _forgets_how_far_it_was(cls: type[Clock], *args: Any) -> Clock:
-    made: Clock = _parse_clock(cls, *args)
+def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
+    made: FarmClock = _parse_clock(cls, *args)
     made._high_ms = None
     return made
 
@@ -238,7 +238,7 @@ def farm_canaries() -> Iterator[Canary]:
     )
     yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
     yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
-    yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
+    yield life("half-a-clock", "restores half of a clock", (FarmClock, "parse", classmethod(_forgets_how_far_it_was)))
     yield life("no-publisher", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
     yield life(
         "other-scores",
