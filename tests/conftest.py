@@ -6,7 +6,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.tier import examples
+from tests.tier import examples, is_everything
 
 # A slow example is no defect on a machine that does other things too. A failing example is printed so
 # that somebody can run the example again.
@@ -26,6 +26,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write what happens now into the scenario files; review the result as a diff",
     )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the slow tests to `make test-all`. A test that the command line names (`FILE::TEST`) always runs."""
+    if is_everything() or any("::" in each for each in config.args):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if item not in slow]
+    config.hook.pytest_deselected(items=slow)
 
 
 @pytest.fixture(autouse=True)
