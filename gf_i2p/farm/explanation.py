@@ -96,8 +96,9 @@ def why(state: FarmState) -> str:
             count = f"more than {parameters.margin} count"
             return f"it publishes already, and server {best} is better by {more} points: {count}"
         return (
-            f"it publishes already; server {best}, better by {more} points, takes over when that has lasted "
-            f"for {parameters.fresh_ms / 1000:.0f} s, and this server has published for {parameters.hold_ms / 1000:.0f} s"
+            f"it publishes already; server {best}, better by {more} points, takes over when that has lasted for "
+            f"{parameters.fresh_ms / 1000:.0f} s, and this server has published for "
+            f"{parameters.hold_ms / 1000:.0f} s"
         )
     if publisher < best:
         return f"server {best} is as good, and its id is higher"

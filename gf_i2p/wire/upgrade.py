@@ -141,7 +141,7 @@ class ServerHandshake:
             return HandshakeAnswer(HandshakeOutcome.NOT_FOUND, _NOT_FOUND)
         outcome = self._authenticate(request, authenticator, now)
         if isinstance(outcome, HandshakeAnswer):
-            return checked
+            return outcome
         session = AuthenticatedUser(cluster, outcome.user)
         return self._tell(session) if resource is Resource.CONFIG else _upgrade(request, session, head.rest)
 

@@ -1,8 +1,8 @@
 """Histories as a stream for Spark: a source that reads on where files have grown, and finds new files and directories.
 
 Spark keeps in the stream's checkpoint how far the source has read: for each directory, and in it for each file by its
-first entry (the file's name, packed or not), a `ReadPosition`. A file that has ended, behind which the next file goes on, is
-kept as part of a range of entries. So memory grows with the directories, not with the files.
+first entry (the file's name, packed or not), a `ReadPosition`. A file that has ended, behind which the next file goes
+on, is kept as part of a range of entries. So memory grows with the directories, not with the files.
 
 A row is a line. Rows come by pieces of files. A piece begins with a row without `at`: a first line that tells the next
 entry, as if the piece were a file. Rows with a `problem` tell an error of a file.

@@ -21,7 +21,7 @@ from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, 
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import record_line
 
-__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Entry", "Incident", "Shape", "SynthLife", "live"]
+__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Incident", "Shape", "SynthEntry", "SynthLife", "live"]
 
 DAY_SECONDS: Final = 86_400.0
 FAULT_GAP: Final = 1_800.0

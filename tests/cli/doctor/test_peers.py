@@ -122,7 +122,7 @@ def test_settings_and_round_trips() -> None:
     assert slow.state is CheckState.WARN
     assert slow.text == (
         "heartbeat 0.1 s, election 0.5 to 1 s; longest round trip 200 ms (server 2): leaders may lose their leadership "
-        "nothing"
+        "for nothing"
     )
     assert 'profile = "i2p"' in remedy(slow)
     assert "election_min of at least 0.80" in remedy(slow)
