@@ -17,7 +17,7 @@ from gf_i2p import __version__
 from gf_i2p.farm.publishing.lease import PublisherLease
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
-from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord, router_numbers
+from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.lease_set import LeaseSet2
@@ -105,7 +105,7 @@ class Reporter:
         self._driver = driver
         self._bridge = bridge
         self._master = master
-        self._config = Config(mode, int(interval * 1000), __version__)
+        self._config = ReportedConfig(mode, int(interval * 1000), __version__)
         self._interval = interval
         self._resigned = False
         self._resignation = asyncio.Event()

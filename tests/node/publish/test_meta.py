@@ -279,7 +279,7 @@ async def test_a_set_is_not_sent_when_another_one_was_announced_after_it(
         assert made.bridge.calls.count("publish") == 1
 
 
-async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
+async def test_a_set_is_not_sent_when_the_farm_chose_another_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:

@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p import __version__
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import Config, Leaf
+from gf_i2p.farm.record.status_record import Leaf, ReportedConfig
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.node.report import reporter as reporter_module
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
@@ -168,7 +168,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_record_says_how_this_server_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=0.05, dry_run=True) as made:
         record = await made.reported("a record", lambda _: True)
-        assert record.config == Config("dry-run", 50, __version__)
+        assert record.config == ReportedConfig("dry-run", 50, __version__)
 
 
 async def test_what_others_decide_by_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
