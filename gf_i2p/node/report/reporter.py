@@ -95,8 +95,6 @@ class Reporter:
         """Whether the keys for publishing are good now; see `able`."""
         self.has_service = True
         """Whether the service to which clients are led answers; see `able`."""
-        self.committed_at = float("-inf")
-        """Time of the last committed record of this server (by `clock`)."""
         self.trouble: str | None = None
         """Why the router gives no status; None while it does."""
         self.server_id = server_id
@@ -186,7 +184,6 @@ class Reporter:
         resigned = self._resigned
         self._posted_at = began
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
-        self.committed_at = self._clock()
         self.lease.committed(index, at)
         if began >= self._posted_at:  # a record begun later would be newer
             self._told = mark

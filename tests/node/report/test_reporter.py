@@ -125,7 +125,7 @@ async def test_an_announcement_is_in_the_log_when_it_returns(tmp_path: Path, mon
         assert made.record.meta is not None
         assert made.record.meta.publishing
         assert made.record.meta.last_published_ms == 1_790_000_000_000
-        assert made.reporter.lease.seen_at(index) == made.reporter.committed_at == made.now
+        assert made.reporter.lease.seen_at(index) == made.committed_at == made.now
         assert made.reporter.lease.seen_at(index - 1) == float("-inf")
         made.now += 5
         later = await made.reporter.announce(lease_set(1_790_000_001))
@@ -149,11 +149,11 @@ async def test_what_the_log_does_not_take_is_posted_anew_later(
         made.now += 7
         tries.clear()
         await becomes("tried several times", lambda: len(tries) > 2)
-        assert made.reporter.committed_at == made.now - 7, "nothing was committed"
+        assert made.committed_at == made.now - 7, "nothing was committed"
         with pytest.raises(type(error)):
             await made.reporter.announce(lease_set(1_790_000_000))
         monkeypatch.setattr(made.driver, "post", real)
-        await becomes("committed again", lambda: made.reporter.committed_at == made.now)
+        await becomes("committed again", lambda: made.committed_at == made.now)
 
 
 # At once, or with the next one -------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ async def test_what_is_posted_renews_from_when_it_was_posted(tmp_path: Path, mon
         monkeypatch.setattr(made.driver, "post", slow)
         index = await made.reporter.announce(lease_set(1_790_000_000))
         assert made.reporter.lease.seen_at(index) == posted_at
-        assert made.reporter.committed_at == posted_at + 1000
+        assert made.committed_at == posted_at + 1000
 
 
 async def test_who_has_no_master_reports_its_leaf_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
