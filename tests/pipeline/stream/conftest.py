@@ -1,4 +1,4 @@
-"""What several tests of the stream need."""
+"""A switch that several tests of the stream use."""
 
 import pytest
 
