@@ -12,9 +12,9 @@ from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress, print_json
+from gf_i2p.cli.shared.terminal import ProgressLine, print_json
 from gf_i2p.pipeline.backtest import grid
-from gf_i2p.pipeline.backtest.recommendation import Advice, Result, advise, command, compared, fragment
+from gf_i2p.pipeline.backtest.recommendation import Advice, BacktestRow, advise, command, compared, fragment
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
 
@@ -54,8 +54,8 @@ def run(options: argparse.Namespace) -> Exit:
     sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
     if options.out is not None:
         check_out(options.out)
-    farms: list[tuple[Advice, Sequence[Result]]] = []
-    with Progress() as progress, working(options, progress) as (spark, steps):
+    farms: list[tuple[Advice, Sequence[BacktestRow]]] = []
+    with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.backtest import job  # noqa: PLC0415 -- needs Spark
 
         window = job.Window(options.farm, span.since_ms, span.until_ms)
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def show(
-    figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[Result]]], written: Path | None = None
+    figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[BacktestRow]]], written: Path | None = None
 ) -> str:
     """Describe the results for people: a table and a recommendation for each farm."""
     lines: list[str] = []
@@ -106,7 +106,7 @@ def _of_farm(advice: Advice) -> str:
     return f"Farm {printable(advice.farm)}: {live.measures.entries:,} entries, {hours:,.1f} h of farm time{doubt}"
 
 
-def _table(advice: Advice, found: Sequence[Result]) -> list[str]:
+def _table(advice: Advice, found: Sequence[BacktestRow]) -> list[str]:
     shown = sorted(found, key=lambda each: each.cost)
     cut = [each for place, each in enumerate(shown) if place < _SHOWN_SETS or each.live]
     rows = [_HEAD, *(_row(each, advice) for each in cut)]
@@ -122,7 +122,7 @@ def _table(advice: Advice, found: Sequence[Result]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _row(result: Result, advice: Advice) -> tuple[str, ...]:
+def _row(result: BacktestRow, advice: Advice) -> tuple[str, ...]:
     of = result.measures
     mark = "* " if result in advice.front else "  "
     return (
@@ -147,7 +147,7 @@ def _advice(advice: Advice) -> list[str]:
     ]
 
 
-def _as_json(advice: Advice, found: Sequence[Result]) -> dict[str, Any]:
+def _as_json(advice: Advice, found: Sequence[BacktestRow]) -> dict[str, Any]:
     best = advice.best
     return {
         "farm": advice.farm,

@@ -16,7 +16,7 @@ from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress, print_json
+from gf_i2p.cli.shared.terminal import ProgressLine, print_json
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> Exit:
     """Run the job until a stop is asked for. Raises `PipelineError` and `OSError`."""
     with (
         _alerts(options.alerts) as (file, told_ms),
-        Progress() as progress,
+        ProgressLine() as progress,
         working(options, progress) as (spark, steps),
         _signals() as stop,
     ):
