@@ -47,6 +47,7 @@ def table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
     return found.select(*sorted(found.columns)).orderBy(*sorted(set(found.columns) & {"farm", "server", "hour_ms"}))
 
 
+@pytest.mark.slow  # each job's test of hours makes days one by one, too
 def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_path: Path) -> None:
     rows = reports(1, 0, 30) + reports(1, 30, 31, lag=900) + reports(1, 31, 32)
     rows += reports(2, 3, 14) + reports(1, 20, 28, farm="2026")
