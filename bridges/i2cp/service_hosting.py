@@ -30,7 +30,7 @@ from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.streaming.limits import MAX_BACKLOG
-from bridges.streaming.stream import Peer
+from bridges.streaming.stream import StreamPeer
 from bridges.streaming.tcp_forward import Forwarder
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.lease_set import (
@@ -304,7 +304,7 @@ class I2cpService:
         await self._connection.send(create_service_lease_set(self._number, lease_set.data, keys))
         self.given += 1
 
-    def _send(self, peer: Peer, payload: bytes) -> None:
+    def _send(self, peer: StreamPeer, payload: bytes) -> None:
         expires_ms = int(self._clock() * 1000) + self._connection.ahead_ms + _MESSAGE_MS
         message = send_message(self._number, peer.destination.data, payload, expires_ms)
         if not self._connection.post(message, MAX_BACKLOG):

@@ -76,7 +76,7 @@ class ParameterError(ValueError):
     """A parameter is missing, unknown or wrong; `str()` names it and says why."""
 
 
-class State(StrEnum):
+class PublicationPhase(StrEnum):
     """Progress of a master's publication."""
 
     IDLE = "idle"
@@ -93,7 +93,7 @@ class State(StrEnum):
 class PublicationState:
     """One master's publication at the endpoint."""
 
-    state: State = State.IDLE
+    state: PublicationPhase = PublicationPhase.IDLE
     reason: str | None = None
     """Why the publication is lost, for people."""
     published: int | None = None
@@ -120,7 +120,7 @@ def encode_leaf(leaf: bytes | None) -> dict[str, Json]:
 def decode_publication_state(result: Mapping[str, Json]) -> PublicationState:
     """Read the endpoint's answer; unknown members are ignored. Raises `RouterError`."""
     try:
-        state = State(str(result.get("State")))
+        state = PublicationPhase(str(result.get("State")))
     except ValueError as error:
         raise RouterError(
             f"the endpoint says that the publication is {clip(str(result.get('State')), 20)}, which is an unknown state"
@@ -157,7 +157,7 @@ def encode_publication(publication: Publication, timeout: float) -> dict[str, Js
     }
 
 
-class Parameters:
+class CallParameters:
     """The parameters of one call. Take them one by one, then call `finish`. Raises `ParameterError`."""
 
     def __init__(self, params: Mapping[str, Json]) -> None:

@@ -10,8 +10,8 @@ from bridges.i2pcontrol.extension import (
     MAX_REQUEST_BYTES,
     Code,
     Method,
+    PublicationPhase,
     PublicationState,
-    State,
     decode_publication_state,
     encode_publication,
 )
@@ -96,14 +96,14 @@ class ExtensionPublisher:
         state = decode_publication_state(await self._control.call(Method.PUBLISH, params, most=MAX_REQUEST_BYTES))
         try:
             async with asyncio.timeout(OPENING_SECONDS):
-                while state.state is State.OPENING:
+                while state.state is PublicationPhase.OPENING:
                     await asyncio.sleep(POLL_SECONDS)
                     state = await self._state(master)
         except TimeoutError as error:
             raise RouterUnreachableError(
                 f"{self._control} has not given the set to the router within {OPENING_SECONDS:g} s: see its log"
             ) from error
-        if state.state is not State.SENT:
+        if state.state is not PublicationPhase.SENT:
             raise RouterError(_why(self._control, state))
 
     async def _state(self, master: bytes) -> PublicationState:
@@ -131,7 +131,7 @@ class ExtensionPublisher:
             self._note(master, str(error))
         else:
             self._misses = 0
-            well = state.state in {State.SENT, State.OPENING}
+            well = state.state in {PublicationPhase.SENT, PublicationPhase.OPENING}
             self._note(master, None if well else _why(self._control, state))
 
     def _note(self, master: bytes, trouble: str | None) -> None:
@@ -144,6 +144,6 @@ def _about(master: bytes) -> dict[str, Json]:
 
 
 def _why(control: I2pControl, state: PublicationState) -> str:
-    if state.state is State.IDLE:
+    if state.state is PublicationPhase.IDLE:
         return f"{control} publishes nothing for this master: the endpoint stopped meanwhile, or restarted"
     return f"{control} has lost the publication: {state.reason or 'no reason is given'}"

@@ -50,22 +50,22 @@ _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})")
 _MAX_TEXT: Final = 64
 
 
-class Kind(StrEnum):
+class RouterProgram(StrEnum):
     """The kind of router."""
 
     I2PD = "i2pd"
     JAVA = "Java I2P"
 
 
-def kind(info: Mapping[str, Json]) -> Kind | None:
+def kind(info: Mapping[str, Json]) -> RouterProgram | None:
     """Recognise the router by the names in an answer about all of `KEYS`; None when the names do not show it."""
     i2pd, java = ONLY_I2PD in info, ONLY_JAVA in info
     if i2pd == java:
         return None
-    return Kind.I2PD if i2pd else Kind.JAVA
+    return RouterProgram.I2PD if i2pd else RouterProgram.JAVA
 
 
-class Answer:
+class CheckedAnswer:
     """The values of one answer, checked. A missing or odd value is None, and `note` is told."""
 
     def __init__(self, values: Mapping[str, Json], note: Callable[[str], None]) -> None:
@@ -141,14 +141,16 @@ _HARMLESS_ERRORS: Final = frozenset({3, 4})
 """The kinds of NAT: the status shows their effect."""
 
 
-def reachability(router: Kind | None, answer: Answer, note: Callable[[str], None]) -> Reachability | None:
+def reachability(
+    router: RouterProgram | None, answer: CheckedAnswer, note: Callable[[str], None]
+) -> Reachability | None:
     """Return the router's opinion of its place in the network; None when the meaning of its numbers is unknown."""
     number = answer.count(NET_STATUS)
     if number is None:
         return None
     if number == 0:  # the one number with the same meaning everywhere
         return _with_error(_OK, answer, note)
-    if router is Kind.JAVA:
+    if router is RouterProgram.JAVA:
         return _look_up(_JAVA, number, router, note)
     version = _VERSION.match(answer.text(VERSION) or "")
     if router is None or version is None:
@@ -168,7 +170,7 @@ def reachability(router: Kind | None, answer: Answer, note: Callable[[str], None
 
 
 def _look_up(
-    table: tuple[Reachability, ...], number: int, router: Kind, note: Callable[[str], None]
+    table: tuple[Reachability, ...], number: int, router: RouterProgram, note: Callable[[str], None]
 ) -> Reachability | None:
     if number < len(table):
         return table[number]
@@ -176,7 +178,7 @@ def _look_up(
     return None
 
 
-def _with_error(status: Reachability, answer: Answer, note: Callable[[str], None]) -> Reachability:
+def _with_error(status: Reachability, answer: CheckedAnswer, note: Callable[[str], None]) -> Reachability:
     if not answer.has(NET_ERROR):
         return status
     error = answer.count(NET_ERROR)
@@ -187,7 +189,7 @@ def _with_error(status: Reachability, answer: Answer, note: Callable[[str], None
 
 
 @dataclass(frozen=True, slots=True)
-class ServerTunnel:
+class I2pdTunnel:
     """One server tunnel of i2pd's tunnels.conf."""
 
     name: str
@@ -202,19 +204,19 @@ class ServerTunnel:
             return None
 
 
-def server_tunnels(services: Mapping[str, Json]) -> list[ServerTunnel]:
+def server_tunnels(services: Mapping[str, Json]) -> list[I2pdTunnel]:
     """Read the answer to ClientServicesInfo with I2PTunnel. Entries that are no tunnel are left out."""
     tunnels = services.get("I2PTunnel")
     return list(_tunnels(tunnels.get("server"), "")) if isinstance(tunnels, dict) else []
 
 
-def _tunnels(branch: Json, prefix: str) -> Iterator[ServerTunnel]:
+def _tunnels(branch: Json, prefix: str) -> Iterator[I2pdTunnel]:
     if not isinstance(branch, dict):
         return  # i2pd writes "" for no tunnels
     for name, value in branch.items():
         if isinstance(value, dict):
             address = value.get("address")
             if isinstance(address, str):
-                yield ServerTunnel(prefix + name, address)
+                yield I2pdTunnel(prefix + name, address)
             # A tunnel "web" can contain a tunnel "web.test"; the tunnel's own values are texts and yield nothing.
             yield from _tunnels(value, f"{prefix}{name}.")

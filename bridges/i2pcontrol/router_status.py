@@ -13,7 +13,7 @@ from bridges.errors import RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol import router_info as names
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.jsonrpc_client import CALL_SECONDS, MAX_REQUEST_BYTES, JsonRpc, RpcError, UnknownMethodError
-from bridges.i2pcontrol.router_info import Answer, Kind, ServerTunnel, server_tunnels
+from bridges.i2pcontrol.router_info import CheckedAnswer, I2pdTunnel, RouterProgram, server_tunnels
 from bridges.i2pcontrol.strict_json import Json, clip
 from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
@@ -46,7 +46,7 @@ class I2pControl:
         self._ask_for_tunnels = ask_for_tunnels
         self._tunnels_bytes = 0
         self._keys: tuple[str, ...] = names.KEYS
-        self._kind: Kind | None = None
+        self._kind: RouterProgram | None = None
         self._limits: tuple[int | None, int | None] | None = None
         self._known_until = 0.0
         self._notes: dict[str, None] = {}
@@ -60,7 +60,7 @@ class I2pControl:
         return tuple(self._notes)
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> RouterProgram | None:
         """The kind of router; None before the first status, and when that status did not show it."""
         return self._kind
 
@@ -99,7 +99,7 @@ class I2pControl:
             self._keys = names.KEYS
         else:
             self._keys = tuple(name for name in self._keys if name in info)
-        answer = Answer(info, self._note)
+        answer = CheckedAnswer(info, self._note)
         inbound, outbound = await self._bandwidth_limits()
         return RouterStatus(
             uptime_ms=answer.count(names.UPTIME),
@@ -129,19 +129,19 @@ class I2pControl:
             except RpcError as error:
                 self._note(str(error))
                 found = {}
-            answer = Answer(found, self._note)
+            answer = CheckedAnswer(found, self._note)
             self._limits = _in_bytes(answer.count(names.LIMIT_IN)), _in_bytes(answer.count(names.LIMIT_OUT))
         return self._limits
 
     async def _job_lag(self) -> int | None:
-        if self._kind is not Kind.JAVA:
+        if self._kind is not RouterProgram.JAVA:
             return None  # i2pd does not measure a job lag
         try:
             rate = await self.call("GetRate", {"Stat": "jobQueue.jobLag", "Period": LAG_PERIOD_MS})
         except RpcError as error:
             self._note(str(error))
             return None
-        return Answer(rate, self._note).count("Result")
+        return CheckedAnswer(rate, self._note).count("Result")
 
     # The leaves -----------------------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class I2pControl:
                 return LeafStatus(up=True, name=tunnel.name)
         return LeafStatus(up=False)
 
-    async def tunnels(self) -> list[ServerTunnel]:
+    async def tunnels(self) -> list[I2pdTunnel]:
         """List i2pd's server tunnels. Refused when the question is not safe."""
         if not self._ask_for_tunnels:
             raise RouterRefusedError(

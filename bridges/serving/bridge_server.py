@@ -14,10 +14,10 @@ import structlog
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol.extension import (
+    CallParameters,
     Code,
     Method,
     ParameterError,
-    Parameters,
     encode_leaf,
     encode_status,
 )
@@ -26,7 +26,7 @@ from bridges.i2pcontrol.router_status import SAFE_TUNNELS, I2pControl
 from bridges.i2pcontrol.strict_json import Json
 from bridges.protocol import RouterBridge
 from bridges.serving.caller_access import CallerAccess
-from bridges.serving.http_server import Caller, HttpLimits, HttpServer
+from bridges.serving.http_server import HttpCaller, HttpLimits, HttpServer
 from bridges.serving.jsonrpc_server import Call, CallError, error_reply, read_call, reply
 from bridges.serving.publications import Publications
 
@@ -83,7 +83,7 @@ class BridgeServer:
         self._allow_long_lists = allow_long_lists
         self._measuring = 0
         self._said_at = float("-inf")
-        self._methods: dict[str, Callable[[Parameters], Awaitable[dict[str, Json]]]] = {
+        self._methods: dict[str, Callable[[CallParameters], Awaitable[dict[str, Json]]]] = {
             Method.ROUTER_STATUS: self._router_status,
             Method.LEAF_HASH: self._leaf_hash,
             Method.LEAF_STATUS: self._leaf_status,
@@ -104,7 +104,7 @@ class BridgeServer:
 
     # One call ---------------------------------------------------------------------------------------------------------
 
-    async def _answer(self, body: bytes, caller: Caller) -> bytes:
+    async def _answer(self, body: bytes, caller: HttpCaller) -> bytes:
         try:
             call = read_call(body)
         except CallError as error:
@@ -121,7 +121,7 @@ class BridgeServer:
             logger.exception("a call failed", method=call.method)
             return error_reply(call.id, Code.DEFECT, "a defect of this endpoint; its log has the place")
 
-    async def _result(self, call: Call, caller: Caller) -> dict[str, Json]:
+    async def _result(self, call: Call, caller: HttpCaller) -> dict[str, Json]:
         if call.method == _AUTHENTICATE:
             return self._authenticate(call, caller)
         self._access.check(call.token)
@@ -129,9 +129,9 @@ class BridgeServer:
         method = self._methods.get(call.method)
         if method is None:
             return await self._pass_on(call.method, call.params)
-        return await method(Parameters(call.params))
+        return await method(CallParameters(call.params))
 
-    def _authenticate(self, call: Call, caller: Caller) -> dict[str, Json]:
+    def _authenticate(self, call: Call, caller: HttpCaller) -> dict[str, Json]:
         try:
             token = self._access.authenticate(call.params.get("Password"), caller.source)
         except CallError:
@@ -176,22 +176,22 @@ class BridgeServer:
     # Our methods
     # --------------------------------------------------------------------------------------------------------
 
-    async def _router_status(self, params: Parameters) -> dict[str, Json]:
+    async def _router_status(self, params: CallParameters) -> dict[str, Json]:
         seconds = params.timeout(LOCAL_SECONDS)
         params.finish()
         return encode_status(await _within(seconds, self._bridge.local_router_status()))
 
-    async def _leaf_hash(self, params: Parameters) -> dict[str, Json]:
+    async def _leaf_hash(self, params: CallParameters) -> dict[str, Json]:
         master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)
         params.finish()
         return encode_leaf(await _within(seconds, self._bridge.local_leaf_hash(master)))
 
-    async def _leaf_status(self, params: Parameters) -> dict[str, Json]:
+    async def _leaf_status(self, params: CallParameters) -> dict[str, Json]:
         leaf, seconds = params.hash("LeafHash"), params.timeout(LOCAL_SECONDS)
         params.finish()
         return encode_status(await _within(seconds, self._bridge.local_leaf_status(leaf)))
 
-    async def _measure(self, params: Parameters) -> dict[str, Json]:
+    async def _measure(self, params: CallParameters) -> dict[str, Json]:
         target, seconds = params.hash("Hash"), params.timeout(REMOTE_SECONDS)
         params.finish()
         if self._measuring >= MAX_MEASUREMENTS:
@@ -202,18 +202,18 @@ class BridgeServer:
         finally:
             self._measuring -= 1
 
-    async def _publish(self, params: Parameters) -> dict[str, Json]:
+    async def _publish(self, params: CallParameters) -> dict[str, Json]:
         publication, seconds = params.publication(), params.timeout(REMOTE_SECONDS)
         params.finish()
         return encode_status(await self.publications.publish(publication, seconds))
 
-    async def _stop(self, params: Parameters) -> dict[str, Json]:
+    async def _stop(self, params: CallParameters) -> dict[str, Json]:
         master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)
         params.finish()
         await _within(seconds, self.publications.stop(master))
         return encode_status(self.publications.state(master))
 
-    async def _publication(self, params: Parameters) -> dict[str, Json]:
+    async def _publication(self, params: CallParameters) -> dict[str, Json]:
         master = params.hash("MasterHash")
         params.finish()
         return encode_status(self.publications.state(master))

@@ -50,7 +50,7 @@ class HttpLimits:
 
 
 @dataclass(slots=True)
-class Caller:
+class HttpCaller:
     """The caller of a connection."""
 
     source: str
@@ -59,7 +59,7 @@ class Caller:
     """Whether the caller has shown a good token. The handler sets this, and then the connection may stay."""
 
 
-Handler = Callable[[bytes, Caller], Awaitable[bytes]]
+Handler = Callable[[bytes, HttpCaller], Awaitable[bytes]]
 """Answers one body with another. Cancelled when the caller hangs up."""
 
 
@@ -81,7 +81,7 @@ class HttpServer:
         self._limits = limits or HttpLimits()
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._connections: dict[asyncio.Task[None], Caller] = {}  # the oldest first
+        self._connections: dict[asyncio.Task[None], HttpCaller] = {}  # the oldest first
 
     @property
     def connections(self) -> int:
@@ -119,7 +119,7 @@ class HttpServer:
             if not self._make_room():
                 sock.close()
                 continue
-            caller = Caller(_source(address))
+            caller = HttpCaller(_source(address))
             task = asyncio.create_task(self._serve(sock, caller))
             self._connections[task] = caller
             task.add_done_callback(self._ended)
@@ -139,7 +139,7 @@ class HttpServer:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("a defect in a connection", exc_info=error)
 
-    async def _serve(self, sock: socket.socket, caller: Caller) -> None:
+    async def _serve(self, sock: socket.socket, caller: HttpCaller) -> None:
         writer = None
         try:
             async with asyncio.timeout(self._limits.request_seconds):
@@ -174,7 +174,7 @@ class HttpServer:
             raise
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
-    async def _handle(self, body: bytes, caller: Caller, reader: asyncio.StreamReader) -> bytes | None:
+    async def _handle(self, body: bytes, caller: HttpCaller, reader: asyncio.StreamReader) -> bytes | None:
         """Return the answer; None when the caller has gone before the answer."""
         call = asyncio.ensure_future(self._handler(body, caller))
         gone = asyncio.ensure_future(reader.read(1))

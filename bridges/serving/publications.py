@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 
 from bridges.errors import RouterError
-from bridges.i2pcontrol.extension import Code, PublicationState, State
+from bridges.i2pcontrol.extension import Code, PublicationPhase, PublicationState
 from bridges.protocol import MetaPublishing, Publication
 from bridges.serving.jsonrpc_server import CallError
 from gf_i2p.netdb.encoding import to_b32_address
@@ -48,10 +48,10 @@ class Publications:
         kept = self._kept.get(master)
         if kept is None:
             return PublicationState()
-        if kept.task is None and kept.state.state is State.SENT:
+        if kept.task is None and kept.state.state is PublicationPhase.SENT:
             trouble = self._bridge.publication_trouble(master)
             if trouble is not None:
-                return replace(kept.state, state=State.LOST, reason=trouble)
+                return replace(kept.state, state=PublicationPhase.LOST, reason=trouble)
         return kept.state
 
     async def publish(self, publication: Publication, seconds: float) -> PublicationState:
@@ -62,8 +62,8 @@ class Publications:
         master = publication.lease_set.destination.hash
         kept = self._room(master)
         kept.error = None
-        if self.state(master).state is not State.SENT:
-            kept.state = replace(kept.state, state=State.OPENING, reason=None)
+        if self.state(master).state is not PublicationPhase.SENT:
+            kept.state = replace(kept.state, state=PublicationPhase.OPENING, reason=None)
         task = kept.task = self._start(self._give(kept, publication))
         self._renewed(master, kept)
         await asyncio.wait([task], timeout=seconds)
@@ -98,7 +98,7 @@ class Publications:
         if kept is not None:
             return kept
         if len(self._kept) >= MAX_MASTERS:
-            lost = [each for each in self._kept if self.state(each).state is State.LOST]
+            lost = [each for each in self._kept if self.state(each).state is PublicationPhase.LOST]
             if not lost:
                 raise CallError(Code.BUSY, f"{MAX_MASTERS} masters have publications here: stop one of them first")
             self._forget(lost[0])
@@ -111,13 +111,15 @@ class Publications:
             await self._bridge.publish_meta_lease_set(publication)
         except RouterError as error:
             kept.error = error
-            kept.state = replace(kept.state, state=State.LOST, reason=str(error))
+            kept.state = replace(kept.state, state=PublicationPhase.LOST, reason=str(error))
         except Exception as error:
             kept.error = error
-            kept.state = replace(kept.state, state=State.LOST, reason="a defect of the endpoint; see its log")
+            kept.state = replace(
+                kept.state, state=PublicationPhase.LOST, reason="a defect of the endpoint; see its log"
+            )
             logger.exception("a publication failed", master=lease_set.destination.b32)
         else:
-            kept.state = PublicationState(State.SENT, None, lease_set.published, lease_set.expires_at)
+            kept.state = PublicationState(PublicationPhase.SENT, None, lease_set.published, lease_set.expires_at)
         finally:
             kept.task = None
 
@@ -128,9 +130,9 @@ class Publications:
 
     def _abandon(self, master: bytes, kept: _Kept) -> None:
         logger.warning("a publication was not renewed, and has ended", master=to_b32_address(master))
-        if kept.state.state is not State.LOST:
+        if kept.state.state is not PublicationPhase.LOST:
             reason = f"the publication was not renewed for {self._renew_seconds:.0f} s, and has ended"
-            kept.state = replace(kept.state, state=State.LOST, reason=reason)
+            kept.state = replace(kept.state, state=PublicationPhase.LOST, reason=reason)
         self._start(self._bridge.stop_publishing_meta_lease_set(master))
 
     def _forget(self, master: bytes) -> None:

@@ -9,7 +9,7 @@ from bridges.streaming import limits
 from bridges.streaming.envelope import STREAMING, Envelope, unpack
 from bridges.streaming.errors import PacketError, StreamingError
 from bridges.streaming.packet import Flag, Packet, meant_for, signing_key
-from bridges.streaming.stream import Peer, State, Stream
+from bridges.streaming.stream import Stream, StreamPeer, StreamState
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 
@@ -72,7 +72,7 @@ class Acceptor:
     @property
     def streams(self) -> list[Stream]:
         """The open streams."""
-        return [stream for stream in self._streams.values() if stream.state is State.OPEN]
+        return [stream for stream in self._streams.values() if stream.state is StreamState.OPEN]
 
     def receive(self, payload: bytes, now: float) -> tuple[Stream, bool] | None:
         """Take an I2CP payload. Return its stream, which may have packets to send, and whether the stream is new.
@@ -122,7 +122,7 @@ class Acceptor:
             return known, False
         self._check_room(source)
         self._check_new(source, packet, now)
-        peer = Peer(packet.source, key, envelope.source_port, envelope.destination_port)
+        peer = StreamPeer(packet.source, key, envelope.source_port, envelope.destination_port)
         stream = Stream(self._keys, peer, packet, self._number(), now, idle=self._idle)
         self._streams[stream.number] = stream
         self._by_first[source, packet.number] = stream

@@ -42,7 +42,7 @@ class RequestError(StreamingError):
     """A request that is not passed on."""
 
 
-class Request:
+class HttpRequest:
     """One request on its way. Feed the client's bytes; the bytes that `feed` returns go to the web server."""
 
     def __init__(self, client: Destination) -> None:

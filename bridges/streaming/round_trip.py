@@ -3,7 +3,7 @@
 from bridges.streaming.limits import FIRST_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT
 
 
-class RoundTrip:
+class RoundTripEstimate:
     """An estimate from samples, in seconds. A packet that was sent twice gives none: the answer may be to either."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bridges.streaming.limits import FIRST_WINDOW, MAX_WINDOW, MIN_WINDOW
-from bridges.streaming.round_trip import RoundTrip
+from bridges.streaming.round_trip import RoundTripEstimate
 
 _FAST: Final = 2
 """NACKs of a packet that ask for the packet again (streaming specification, "NACKs")."""
@@ -26,7 +26,7 @@ class Sender:
     def __init__(self) -> None:
         self.next = 0
         """Number of the next packet."""
-        self.round_trip = RoundTrip()
+        self.round_trip = RoundTripEstimate()
         self.window = float(FIRST_WINDOW)
         """Most packets on their way."""
         self.attempts = 0

@@ -31,7 +31,7 @@ from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 
-class State(StrEnum):
+class StreamState(StrEnum):
     """State of a stream."""
 
     OPEN = "open"
@@ -42,7 +42,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class StreamPeer:
     """The peer of a stream, and its ports."""
 
     destination: Destination
@@ -61,7 +61,7 @@ class Stream:
     """
 
     def __init__(
-        self, keys: DestinationKeys, peer: Peer, first: Packet, number: int, now: float, *, idle: float = IDLE
+        self, keys: DestinationKeys, peer: StreamPeer, first: Packet, number: int, now: float, *, idle: float = IDLE
     ) -> None:
         """Take a verified first packet.
 
@@ -70,7 +70,7 @@ class Stream:
         self.peer = peer
         self.number = number
         self.remote_number = first.number
-        self.state = State.OPEN
+        self.state = StreamState.OPEN
         self.reason = ""
         """Why the stream was reset, in a sentence."""
         self._keys = keys
@@ -106,19 +106,19 @@ class Stream:
     @property
     def ended(self) -> bool:
         """Whether nothing more can come than what can be read now."""
-        return self._receiver.ended or self.state is not State.OPEN
+        return self._receiver.ended or self.state is not StreamState.OPEN
 
     def read(self) -> bytes:
         """Take what has come, in order; b"" when there is nothing now."""
         data = self._receiver.read()
-        if self._told_choked and self.state is State.OPEN:
+        if self._told_choked and self.state is StreamState.OPEN:
             self._acknowledge()  # this tells the peer that there is room again
         return data
 
     @property
     def room(self) -> int:
         """Number of bytes that `write` takes now."""
-        if self.state is not State.OPEN or self._closing:
+        if self.state is not StreamState.OPEN or self._closing:
             return 0
         return max(MAX_UNSENT - len(self._unsent), 0)
 
@@ -130,16 +130,16 @@ class Stream:
 
     def close(self, now: float) -> None:
         """Close our side after the written bytes. The peer's bytes can still be read."""
-        if self.state is State.OPEN and not self._closing:
+        if self.state is StreamState.OPEN and not self._closing:
             self._closing = True
             self._send(now)
 
     def reset(self, reason: str) -> None:
         """Break the stream off, and tell the peer."""
-        if self.state is State.OPEN:
+        if self.state is StreamState.OPEN:
             flags = Flag.RESET | Flag.SIGNATURE
             self._out.append(self._packet(self._sender.next, flags).encode(self._keys.key.sign))
-            self._end(State.RESET, reason)
+            self._end(StreamState.RESET, reason)
 
     @property
     def buffered(self) -> int:
@@ -154,13 +154,13 @@ class Stream:
             raise PacketError("a packet for a stream has another stream's number")
         if packet.flags & (Flag.CLOSE | Flag.RESET):
             packet.verify(self.peer.key)
-        if self.state is not State.OPEN:
-            if not packet.plain_ack and not packet.flags & Flag.RESET and self.state is State.CLOSED:
+        if self.state is not StreamState.OPEN:
+            if not packet.plain_ack and not packet.flags & Flag.RESET and self.state is StreamState.CLOSED:
                 self._acknowledge()  # the peer has missed our last acknowledgement
             return
         self._last = now
         if packet.flags & Flag.RESET:
-            self._end(State.RESET, "the client has reset the stream")
+            self._end(StreamState.RESET, "the client has reset the stream")
             return
         if packet.to and not packet.flags & Flag.NO_ACK:  # a peer that does not know our number has no packet of ours
             self._heed_acknowledgement(packet, now)
@@ -192,7 +192,7 @@ class Stream:
     @property
     def due(self) -> float | None:
         """When to call `tick`; None when the stream has ended."""
-        if self.state is not State.OPEN:
+        if self.state is not StreamState.OPEN:
             return None
         times = [self._last + (LINGER if self._said_all and self._sender.all_acknowledged else self._idle)]
         if self._ack_at is not None:
@@ -204,10 +204,10 @@ class Stream:
 
     def tick(self, now: float) -> None:
         """Do the work that is due. An early call does nothing."""
-        if self.state is not State.OPEN:
+        if self.state is not StreamState.OPEN:
             return
         if self._said_all and self._sender.all_acknowledged and now >= self._last + LINGER:
-            self._end(State.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
+            self._end(StreamState.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
             return
         if now >= self._last + self._idle:
             self.reset(f"nothing was heard of the client for {self._idle:g} s")
@@ -216,7 +216,7 @@ class Stream:
         if overdue is not None and now >= overdue:
             most = MAX_LAST_ATTEMPTS if self._receiver.ended or self._said_all else MAX_ATTEMPTS
             if self._sender.attempts >= most and self._said_all and self._sender.only_last:
-                self._end(State.CLOSED)  # it has all but the word that this is all
+                self._end(StreamState.CLOSED)  # it has all but the word that this is all
                 return
             if self._sender.attempts >= most:
                 self.reset(f"the client has not acknowledged a packet that was sent {most} times")
@@ -284,12 +284,12 @@ class Stream:
         return Packet(self.remote_number, self.number, sequence, through, nacks, flags, payload)
 
     def _settle(self, now: float) -> None:
-        if self.state is not State.OPEN:
+        if self.state is not StreamState.OPEN:
             return
         if self._unsent and self._may_send:
             self._send(now)
         elif self._said_all and self._sender.all_acknowledged and self._receiver.close_seen:
-            self._end(State.CLOSED)
+            self._end(StreamState.CLOSED)
 
     @property
     def _may_send(self) -> bool:
@@ -297,7 +297,7 @@ class Stream:
             return self._sender.all_acknowledged  # one at a time, for the word that ends it may be lost
         return self._sender.room
 
-    def _end(self, state: State, reason: str = "") -> None:
+    def _end(self, state: StreamState, reason: str = "") -> None:
         self.state = state
         self.reason = reason
         self._unsent.clear()

@@ -12,9 +12,9 @@ import structlog
 from bridges.streaming.acceptor import Acceptor
 from bridges.streaming.envelope import pack
 from bridges.streaming.errors import StreamingError
-from bridges.streaming.http_headers import BAD_REQUEST, Request, RequestError
+from bridges.streaming.http_headers import BAD_REQUEST, HttpRequest, RequestError
 from bridges.streaming.limits import IDLE, LONG_IDLE, MAX_PAYLOAD
-from bridges.streaming.stream import Peer, State, Stream
+from bridges.streaming.stream import Stream, StreamPeer, StreamState
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 logger = structlog.get_logger()
@@ -27,7 +27,7 @@ HEAD_SECONDS: Final = 60.0
 """Time for a client to send a request's head, before its stream gets a connection to the service."""
 _READ: Final = 32 * MAX_PAYLOAD
 
-Send = Callable[[Peer, bytes], None]
+Send = Callable[[StreamPeer, bytes], None]
 """Gives a packed packet to the router, or drops the packet; never waits."""
 
 
@@ -172,12 +172,12 @@ class Forwarder:
         self._acceptor.ended(carried.stream, self._loop.time())
         if not self._carried:
             self._none.set()
-        if carried.stream.state is State.RESET:
+        if carried.stream.state is StreamState.RESET:
             logger.debug("streaming_reset", reason=carried.stream.reason)
 
     async def _connect(self, carried: _Carried) -> None:
         stream = carried.stream
-        request = Request(stream.peer.destination) if self._http else None
+        request = HttpRequest(stream.peer.destination) if self._http else None
         first = b""
         if request is not None:
             try:
@@ -210,7 +210,7 @@ class Forwarder:
         finally:
             writer.transport.abort()
 
-    async def _head(self, carried: _Carried, request: Request) -> bytes:
+    async def _head(self, carried: _Carried, request: HttpRequest) -> bytes:
         """Wait for the whole head of a request; return the bytes for the service."""
         while True:
             data = await self._next(carried)
@@ -221,13 +221,13 @@ class Forwarder:
 
     async def _answer(self, carried: _Carried, text: bytes) -> None:
         stream = carried.stream
-        if stream.state is State.OPEN:
+        if stream.state is StreamState.OPEN:
             stream.write(text, self._loop.time())
             stream.close(self._loop.time())
             self._flush(stream)
             await self._until_ended(carried)
 
-    async def _inward(self, carried: _Carried, writer: asyncio.StreamWriter, request: Request | None) -> None:
+    async def _inward(self, carried: _Carried, writer: asyncio.StreamWriter, request: HttpRequest | None) -> None:
         """Carry data from the client to the service. An end is passed on, a reset breaks the connection."""
         try:
             while request is None or not request.finished:
@@ -239,12 +239,12 @@ class Forwarder:
                     await writer.drain()
             while not carried.stream.ended:
                 await self._next(carried)  # bytes after the request are not passed on
-            if request is None and writer.can_write_eof() and carried.stream.state is State.OPEN:
+            if request is None and writer.can_write_eof() and carried.stream.state is StreamState.OPEN:
                 writer.write_eof()
-            while carried.stream.state is State.OPEN:
+            while carried.stream.state is StreamState.OPEN:
                 carried.changed.clear()
                 await carried.changed.wait()
-            if carried.stream.state is State.RESET:
+            if carried.stream.state is StreamState.RESET:
                 writer.transport.abort()
         except (RequestError, OSError, TimeoutError) as error:
             carried.stream.reset(str(error) or "the local service no longer takes data")
@@ -261,12 +261,12 @@ class Forwarder:
         stream = carried.stream
         while True:
             while not stream.room:
-                if stream.state is not State.OPEN:
+                if stream.state is not StreamState.OPEN:
                     return
                 carried.changed.clear()
                 await carried.changed.wait()
             data = await reader.read(min(stream.room, _READ))
-            if stream.state is not State.OPEN:
+            if stream.state is not StreamState.OPEN:
                 return
             if not data:
                 break
@@ -290,11 +290,11 @@ class Forwarder:
     async def _until_ended(self, carried: _Carried) -> None:
         """Wait until the client has all data."""
         stream = carried.stream
-        while stream.state is State.OPEN:
+        while stream.state is StreamState.OPEN:
             stream.read()
             self._flush(stream)
             carried.changed.clear()
-            if stream.state is State.OPEN:
+            if stream.state is StreamState.OPEN:
                 await carried.changed.wait()
         with contextlib.suppress(StreamingError):
             self._flush(stream)

@@ -11,7 +11,7 @@ from gf_i2p.farm.choice import tree
 from gf_i2p.farm.choice.candidates import OFF
 from gf_i2p.farm.choice.cost import WEIGHTS
 from gf_i2p.farm.choice.listed_leaves import Field
-from gf_i2p.farm.choice.publisher import Choice, Entry
+from gf_i2p.farm.choice.publisher import Choice, SetEntry
 from gf_i2p.farm.choice.score import MOST
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
@@ -93,14 +93,16 @@ def why(state: FarmState) -> str:
         parameters = state.parameters
         more = score - own.score
         if more <= parameters.margin:
-            return f"it is in office, and server {best} is better by {more} points: more than {parameters.margin} count"
+            count = f"more than {parameters.margin} count"
+            return f"it publishes already, and server {best} is better by {more} points: {count}"
         return (
-            f"it is in office; server {best}, better by {more} points, takes over when that has lasted for "
-            f"{parameters.fresh_ms / 1000:.0f} s, and the office for {parameters.hold_ms / 1000:.0f} s"
+            f"it publishes already; server {best}, better by {more} points, takes over when that has lasted for "
+            f"{parameters.fresh_ms / 1000:.0f} s, and this server has published for "
+            f"{parameters.hold_ms / 1000:.0f} s"
         )
     if publisher < best:
         return f"server {best} is as good, and its id is higher"
-    return f"it is in office, and server {best} is only as good"
+    return f"it publishes already, and server {best} is only as good"
 
 
 def _why_nobody(state: FarmState) -> str:
@@ -144,7 +146,7 @@ def _left_out(choice: Choice) -> Iterator[dict[str, Any]]:
         yield {"leaf": to_b32_address(leaf), "listed": False, "why": reason}
 
 
-def _why_cost(seen: Field, entry: Entry) -> list[str]:
+def _why_cost(seen: Field, entry: SetEntry) -> list[str]:
     """Describe the parts of a cost in words."""
     if seen.administration.costs.get(entry.hash) == entry.cost:
         return ["an administrator has set it"]

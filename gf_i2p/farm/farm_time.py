@@ -27,7 +27,7 @@ def farm_time_ms(dates: Iterable[int], servers: int | None = None) -> int | None
     return in_order[middle] if 0 <= middle < len(in_order) else None
 
 
-class Clock:
+class FarmClock:
     """Farm time, and a stopwatch for it."""
 
     def __init__(self) -> None:

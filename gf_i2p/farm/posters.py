@@ -21,7 +21,7 @@ MAX_PAST: Final = 512
 
 @dataclass(slots=True)
 class Poster:
-    """A server or leaf-only member. Times are of the farm's stopwatch (`Clock.passed_ms`), in ms."""
+    """A server or leaf-only member. Times are of the farm's stopwatch (`FarmClock.passed_ms`), in ms."""
 
     value: bytes
     """Bytes of the newest record, as in the log: a newer version may read more fields."""

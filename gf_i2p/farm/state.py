@@ -14,9 +14,9 @@ from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.candidates import Accusation, Setting
 from gf_i2p.farm.choice.listed_leaves import Field, Listing, why_not_listed
-from gf_i2p.farm.choice.publisher import Branch, Choice, Election, Entry, Standing, why_not
+from gf_i2p.farm.choice.publisher import Branch, Choice, Election, SetEntry, Standing, why_not
 from gf_i2p.farm.choice.score import OTHERS, Score, own_score, share
-from gf_i2p.farm.farm_time import Clock
+from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
@@ -31,7 +31,7 @@ _SENSED_MS: Final = 900_000
 """Greatest age of a set that other servers find, in ms: twice the most time between two sets."""
 
 _NOTHING: Final = Setting()
-_OF_OFFICE: Final = frozenset({"move", "release", "drain", "undrain"})
+_MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
 """Actions of administrators that may change the publisher."""
 
 
@@ -78,7 +78,7 @@ class FarmState:
         self.accused: dict[int, Accusation] = {}
         """By server id, another server's report that it hears nothing of this server. The server's next record clears
         it."""
-        self.clock = Clock()
+        self.clock = FarmClock()
         self.posters = Posters()
         self.election = Election()
         self.listing = Listing()
@@ -239,7 +239,7 @@ class FarmState:
             self.administration.apply(found, index)
             if found.sensed is not None:  # older nodes ignore the entry: so it must not even cause a look at the leaves
                 return
-            self._servers_changed(told=found.action in _OF_OFFICE)
+            self._servers_changed(told=found.action in _MAY_MOVE_PUBLISHER)
             self.listing.look(self.field())
 
     def _hear(self, record: StatusRecord, value: bytes, index: int) -> None:
@@ -364,11 +364,11 @@ class FarmState:
             scores=scores,
         )
 
-    def entries(self) -> tuple[tuple[Entry, ...], tuple[Branch, ...]]:
+    def entries(self) -> tuple[tuple[SetEntry, ...], tuple[Branch, ...]]:
         """Give the listed leaves as entries of the first set, and as branches."""
         listed = self.listing.listed
         found = sorted(
-            (Entry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
+            (SetEntry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
             key=lambda entry: (entry.owner, entry.hash),
         )
         if not self.listing.branched:
@@ -434,7 +434,7 @@ class FarmState:
             (self.records if poster_id in self.servers else self.leaf_members)[poster_id] = poster.record
         for record in self.records.values():
             self._read(record)
-        self.clock = Clock.parse(
+        self.clock = FarmClock.parse(
             found["clock"], [record.date_ms for record in self.records.values()], len(self.servers)
         )
         self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in found["accused"]}

@@ -39,7 +39,7 @@ from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.peer_link import Link
-from gf_i2p.transport.server import AuthenticatedConnection, Reply, Served
+from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
@@ -198,7 +198,7 @@ class Node:
         """The farm's name."""
         return self._config.node.cluster
 
-    # The node as a nested farm: see `leaf_farm.Farm`.
+    # The node as a nested farm: see `leaf_farm.NestedFarm`.
 
     @property
     def master(self) -> bytes | None:
@@ -410,7 +410,7 @@ class Node:
                 self._log.warning("refused", reason=str(error))
         return user
 
-    def _incoming(self, session: AuthenticatedConnection, request: Request, reply: Reply) -> None:
+    def _incoming(self, session: AuthenticatedConnection, request: Request, reply: Replier) -> None:
         user = self._user(session.user)
         if user is None:
             reply(None)

@@ -260,7 +260,7 @@ class Core:
                     self._role.stored(self._now)
                 elif isinstance(self._role, Candidate) and self._state.vote_is_durable:
                     self._role.voted()
-                    self._take_office_if_won(self._role)
+                    self._lead_if_won(self._role)
             case Tick():
                 self._tick()
             case Reachable(peer):
@@ -386,7 +386,7 @@ class Core:
                 self._role.answered(event.peer, event.tag, response, self._now)
             elif response.type == MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Candidate):
                 self._role.answered(event.peer, response)
-                self._take_office_if_won(self._role)
+                self._lead_if_won(self._role)
 
     # Roles and terms -------------------------------------------------------------------------------------------------
 
@@ -445,7 +445,7 @@ class Core:
         self._await_election()
         self._role = Candidate(self._state)
 
-    def _take_office_if_won(self, candidate: Candidate) -> None:
+    def _lead_if_won(self, candidate: Candidate) -> None:
         if candidate.won:
             self._refusals = 0
             self._state.leader = self.id

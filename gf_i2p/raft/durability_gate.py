@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from gf_i2p.raft.effects import Effects, Reply, Send
+from gf_i2p.raft.effects import Effects, Send, SendReply
 
 
 class DurabilityGate:
@@ -11,31 +11,31 @@ class DurabilityGate:
     def __init__(self) -> None:
         self._issued = 0  # number of the last write
         self._durable = 0
-        self._held: deque[tuple[int, Send | Reply]] = deque()  # with the write that each waits for, ascending
+        self._held: deque[tuple[int, Send | SendReply]] = deque()  # with the write that each waits for, ascending
 
     @property
     def held(self) -> int:
         """Number of messages that wait for the disk."""
         return len(self._held)
 
-    def take(self, effects: Effects) -> list[Send | Reply]:
+    def take(self, effects: Effects) -> list[Send | SendReply]:
         """Take the effects of the next step, whose write has gone to the disk; return the messages free to leave.
 
         Call this for every step, in the order of the steps.
         """
         if effects.write is not None:
             self._issued = effects.write.number
-        gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
+        gated: list[Send | SendReply] = [*effects.gated_sends, *effects.gated_replies]
         if self._durable >= self._issued:
             return [*effects.sends, *effects.replies, *gated]
         self._held.extend((self._issued, item) for item in gated)
         return [*effects.sends, *effects.replies]
 
-    def stored(self, number: int) -> list[Send | Reply]:
+    def stored(self, number: int) -> list[Send | SendReply]:
         """Note that all writes up to `number` are durable; return the messages that have waited for them, in order."""
         assert number >= self._durable, "a disk never takes back a durable write"
         self._durable = number
-        free: list[Send | Reply] = []
+        free: list[Send | SendReply] = []
         while self._held and self._held[0][0] <= number:
             free.append(self._held.popleft()[1])
         return free

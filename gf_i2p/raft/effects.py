@@ -80,7 +80,7 @@ class Send(NamedTuple):
     tag: int
 
 
-class Reply(NamedTuple):
+class SendReply(NamedTuple):
     """The answer to a request or to a local proposal."""
 
     token: Token
@@ -101,8 +101,8 @@ class Effects:
     write: Write | None = None
     sends: list[Send] = field(default_factory=list)
     gated_sends: list[Send] = field(default_factory=list)
-    replies: list[Reply] = field(default_factory=list)
-    gated_replies: list[Reply] = field(default_factory=list)
+    replies: list[SendReply] = field(default_factory=list)
+    gated_replies: list[SendReply] = field(default_factory=list)
     dropped: list[Token] = field(default_factory=list)
     """Callers whose outcome is unknown, or who broke the protocol: their connections are closed without an answer."""
     reads_ready: list[ReadReady] = field(default_factory=list)

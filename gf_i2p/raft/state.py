@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gf_i2p.raft.configurations import Configurations
-from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Snapshot, Token, Write
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Token, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.wire.entries import Entry
@@ -145,7 +145,7 @@ class State:
             next_index=next_index,
             accepted=accepted,
         )
-        self.effects.gated_replies.append(Reply(token, response))
+        self.effects.gated_replies.append(SendReply(token, response))
 
     def answer_client(
         self,
@@ -164,7 +164,7 @@ class State:
             next_index=next_index,
             accepted=accepted,
         )
-        self.effects.replies.append(Reply(token, response))
+        self.effects.replies.append(SendReply(token, response))
 
     def violated(self, token: Token, what: str) -> None:
         """Drop the connection of a peer that did what no correct server does, and tell the operator."""

@@ -10,7 +10,7 @@ class Events:
 
     def __init__(self) -> None:
         self.now = 0.0
-        """Seconds since the run began. No server sees this time: each server has a `Clock`."""
+        """Seconds since the run began. No server sees this time: each server has a `MachineClock`."""
         self.happened = 0
         """Events so far."""
         self._planned: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -38,7 +38,7 @@ _LATE: Final = 1e-6
 """Seconds by which a timer is late: a timer that a rounding made early would be set again and again without end."""
 
 
-class Clock:
+class MachineClock:
     """The two clocks of one server's machine.
 
     The monotonic clock, the only clock that a core sees, runs faster or slower than real time by `rate` and never

@@ -9,7 +9,7 @@ CLUSTER: Final = "simulated"
 _PREFIX = b"register "
 
 
-class Command(NamedTuple):
+class RegisterWrite(NamedTuple):
     """One entry: set register `key` to `value`, if it holds `expected` (None: in any case)."""
 
     number: int
@@ -24,7 +24,7 @@ class Command(NamedTuple):
         return _PREFIX + f"{self.number}: {self.key} = {self.value}{condition}".encode()
 
     @classmethod
-    def decode(cls, data: bytes) -> "Command | None":
+    def decode(cls, data: bytes) -> "RegisterWrite | None":
         """Read an entry's value; None: the entry is no such command."""
         if not data.startswith(_PREFIX):
             return None
@@ -55,7 +55,7 @@ class Registers:
         """Return the register's value."""
         return self._values.get(key, 0)
 
-    def apply(self, command: Command) -> bool:
+    def apply(self, command: RegisterWrite) -> bool:
         """Carry out a command; return whether its condition held."""
         holds = command.expected is None or command.expected == self.read(command.key)
         if holds:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from gf_i2p.simulator.cluster.farm import Farm
+from gf_i2p.simulator.cluster.farm import SimulatedFarm
 from gf_i2p.simulator.cluster.plan import draw
 from gf_i2p.simulator.facts import Violation
 from gf_i2p.simulator.life.farm import FarmLife
@@ -24,7 +24,7 @@ LIVES: Final = 0.02
 
 
 @dataclass(slots=True)
-class Result:
+class SeedResult:
     """Result of one seed."""
 
     seed: int
@@ -51,11 +51,11 @@ class Result:
 
 def simulate(
     seed: int, nodes: int | None = None, *, trace: bool = False, write: Callable[[str], None] | None = None
-) -> Result:
+) -> SeedResult:
     """Run one seed, with so many servers (1 to 9; None: the seed decides). `write` takes the lines of a trace."""
     plan = draw(seed, nodes)
-    result = Result(seed, plan.nodes, plan.profile)
-    with closing(Farm(plan, trace=trace, write=write)) as farm:
+    result = SeedResult(seed, plan.nodes, plan.profile)
+    with closing(SimulatedFarm(plan, trace=trace, write=write)) as farm:
         try:
             farm.begin()
             _happen(farm, plan.chaos)
@@ -77,15 +77,15 @@ def simulate(
     return result
 
 
-def live(seed: int, *, write: Callable[[str], None] | None = None) -> Result:
+def live(seed: int, *, write: Callable[[str], None] | None = None) -> SeedResult:
     """Run hours of a farm's life only. `write` takes the lines of a trace."""
     plan = draw_life(seed)
-    result = Result(seed, plan.servers, "given log")
+    result = SeedResult(seed, plan.servers, "given log")
     _live(result, write)
     return result
 
 
-def _live(result: Result, write: Callable[[str], None] | None) -> None:
+def _live(result: SeedResult, write: Callable[[str], None] | None) -> None:
     life = FarmLife(draw_life(result.seed), write=write)
     try:
         life.run()
@@ -95,12 +95,12 @@ def _live(result: Result, write: Callable[[str], None] | None) -> None:
     result.hours += life.events.now / 3600
 
 
-def _happen(farm: Farm, until: float) -> None:
+def _happen(farm: SimulatedFarm, until: float) -> None:
     if not farm.events.run(until, MOST_EVENTS):
         raise Violation("Bounded", f"{MOST_EVENTS} events in {farm.events.now:.3f} s")
 
 
-def _recover(farm: Farm, result: Result) -> None:
+def _recover(farm: SimulatedFarm, result: SeedResult) -> None:
     """Let the farm recover: first a leader, then a record of each server, then equal logs."""
     unit = farm.plan.timing.election_max
     began = farm.events.now
@@ -119,7 +119,7 @@ def _recover(farm: Farm, result: Result) -> None:
     raise Violation("Liveness", f"{RECOVERY_TIMEOUTS} election time-outs after the last fault, {missing}")
 
 
-def _await(farm: Farm, missing: Callable[[], str | None], until: float) -> str | None:
+def _await(farm: SimulatedFarm, missing: Callable[[], str | None], until: float) -> str | None:
     """Run events until nothing is missing, or the time is over; return the missing part."""
     pause = farm.plan.timing.heartbeat
     while (what := missing()) is not None and farm.events.now < until:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from gf_i2p.simulator.cluster.faults import MESSAGE_FAULTS, OTHER_COUNTS
 from gf_i2p.simulator.cluster.plan import FAULTS
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS
-from gf_i2p.simulator.run import Result
+from gf_i2p.simulator.run import SeedResult
 
 COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)
 """All counts that are shown, also with 0: operators should notice a fault that never happens."""
@@ -28,11 +28,11 @@ class Totals:
     undecided: int = 0
     hours: float = 0.0
     faults: Counter[str] = field(default_factory=Counter)
-    failed: list[Result] = field(default_factory=list)
+    failed: list[SeedResult] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
     """Recoveries of seeds that did not fail, in maximum election time-outs."""
 
-    def add(self, result: Result) -> None:
+    def add(self, result: SeedResult) -> None:
         """Take in one seed."""
         self.seeds += 1
         self.events += result.events

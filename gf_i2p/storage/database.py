@@ -25,7 +25,7 @@ from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, h
 from gf_i2p.storage.loading import Loaded, load
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.tables import Tables
-from gf_i2p.storage.write_group import Group
+from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 
 WAL_BYTES: Final = 8 << 20
@@ -40,7 +40,7 @@ class Storage:
     """An open log file, locked against every other process. Also a `raft.effects.LogReader`.
 
     Two threads may use a storage at a time: one the reading half (`read`), one the writing half (`group`, `store`,
-    `checkpoint_due`, `checkpoint`), as `Writer` does. Readers see only durable entries, because SQLite shows a
+    `checkpoint_due`, `checkpoint`), as `LogWriter` does. Readers see only durable entries, because SQLite shows a
     transaction only after its fsync.
 
     Opening checks SQLite's header with our marks; cluster, server id, term, vote and base by their checksum; every term
@@ -205,11 +205,11 @@ class Storage:
 
     # The writing half ----------------------------------------------------------------------------------------------
 
-    def group(self) -> Group:
+    def group(self) -> WriteGroup:
         """Return an empty group of writes for the log as it is now."""
         return self._tables.group()
 
-    def store(self, group: Group) -> None:
+    def store(self, group: WriteGroup) -> None:
         """Make a group durable, all or nothing. Raises `StorageError`; write nothing after an error."""
         self._sound = False
         with explaining(self.path):

@@ -36,7 +36,7 @@ class Chunk(NamedTuple):
         return self.first + self.length
 
 
-class Run(NamedTuple):
+class TermRun(NamedTuple):
     """All entries from index `first` up to the next run have the term `term`; both rise from run to run."""
 
     first: int
@@ -78,7 +78,7 @@ class Packed:
     """Consecutive entries, ready for the tables."""
 
     chunks: list[Chunk] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
+    runs: list[TermRun] = field(default_factory=list)
     """Runs that begin with one of these entries."""
     configurations: list[tuple[int, bytes]] = field(default_factory=list)
     """(index, value) of each Configuration."""
@@ -97,7 +97,7 @@ def pack(first: int, entries: Sequence[Entry], term_before: int) -> Packed:
         if term != last_term:
             if term < last_term:
                 raise defect(f"an entry of term {term} was to be stored after one of term {last_term}")
-            packed.runs.append(Run(first + position, term))
+            packed.runs.append(TermRun(first + position, term))
             last_term = term
         if value_type == _CONFIGURATION:
             packed.configurations.append((first + position, value))

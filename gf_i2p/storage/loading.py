@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from gf_i2p.raft.effects import HardState, Snapshot
 from gf_i2p.storage import wal
-from gf_i2p.storage.entry_chunks import Chunk, Run, term_at, unpack_chunk
+from gf_i2p.storage.entry_chunks import Chunk, TermRun, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
-from gf_i2p.storage.stored_snapshot import Found, read_snapshot
+from gf_i2p.storage.stored_snapshot import FoundSnapshot, read_snapshot
 from gf_i2p.storage.write_group import Base
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
@@ -70,7 +70,7 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
         raise damaged(path, f"it names {len(rows)} servers instead of one")
     *values, checksum = rows[0]
     row = ServerRow(*values)
-    runs = tuple(Run(*row) for row in execute("SELECT first_index, term FROM term_run ORDER BY first_index"))
+    runs = tuple(TermRun(*row) for row in execute("SELECT first_index, term FROM term_run ORDER BY first_index"))
     configurations = tuple(execute("SELECT log_index, value FROM configuration ORDER BY log_index").fetchall())
     if checksum != row.checksum(len(runs), len(configurations)):
         raise damaged(path, "its server, term and vote do not match their checksum")
@@ -106,7 +106,7 @@ def _check_terms(
     row: ServerRow,
     base: Base,
     last_index: int,
-    runs: tuple[Run, ...],
+    runs: tuple[TermRun, ...],
     configurations: tuple[tuple[int, bytes], ...],
 ) -> None:
     """Raise `DamagedError` when runs and Configurations do not fit the entries after `base`."""
@@ -132,7 +132,9 @@ def _check_terms(
             raise damaged(path, f"the entry {index} should be a Configuration and is another one or none")
 
 
-def _snapshot(path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[Run, ...]) -> Found:
+def _snapshot(
+    path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[TermRun, ...]
+) -> FoundSnapshot:
     """Read the snapshot, or describe its damage."""
     found, fault = read_snapshot(connection)
     if found is None and fault is None and base.last:
@@ -150,7 +152,7 @@ def _snapshot(path: Path, connection: sqlite3.Connection, base: Base, last_index
             else "The log still has all entries."
         )
         fault = f"the snapshot in {path} is damaged: {fault}. {advice} Check the disk."
-    return Found(found, fault)
+    return FoundSnapshot(found, fault)
 
 
 def _last_index(path: Path, connection: sqlite3.Connection) -> int:

@@ -62,7 +62,7 @@ def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: byt
     )
 
 
-class Found(NamedTuple):
+class FoundSnapshot(NamedTuple):
     """The parts of a snapshot that were found: None and None mean that there is no snapshot."""
 
     snapshot: Snapshot | None
@@ -71,23 +71,23 @@ class Found(NamedTuple):
     """The damage."""
 
 
-def read_snapshot(connection: sqlite3.Connection) -> Found:
+def read_snapshot(connection: sqlite3.Connection) -> FoundSnapshot:
     """Read the stored snapshot. Raises `sqlite3.Error` when another error than damage prevents reading."""
     described = None
     try:
         row = _row(connection)
         if row is None:
-            return Found(None, None)
+            return FoundSnapshot(None, None)
         described = Snapshot(row.log_index, row.term, Configuration.decode(row.configuration), b"")
-        return Found(replace(described, data=_data(connection, row)), None)
+        return FoundSnapshot(replace(described, data=_data(connection, row)), None)
     except ProtocolError as error:
-        return Found(None, f"its Configuration makes no sense: {error}")
+        return FoundSnapshot(None, f"its Configuration makes no sense: {error}")
     except ValueError as error:
-        return Found(described, str(error))
+        return FoundSnapshot(described, str(error))
     except sqlite3.Error as error:
         if not is_damage(error):
             raise
-        return Found(described, f"SQLite says: {error}")
+        return FoundSnapshot(described, f"SQLite says: {error}")
 
 
 def _row(connection: sqlite3.Connection) -> SnapshotRow | None:

@@ -4,12 +4,12 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.storage.entry_chunks import Chunk, Packed, Run, pack, pack_chunk, term_at
+from gf_i2p.storage.entry_chunks import Chunk, Packed, TermRun, pack, pack_chunk, term_at
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.loading import Loaded, load, unpacked
 from gf_i2p.storage.schema import CHUNK_AT, CHUNKS_FROM, INSERT_SERVER, PAGE_BYTES, SCHEMA, ServerRow
 from gf_i2p.storage.stored_snapshot import SnapshotRow, describe, replace_snapshot
-from gf_i2p.storage.write_group import Base, Group
+from gf_i2p.storage.write_group import Base, WriteGroup
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import NOBODY
 
@@ -58,7 +58,7 @@ class Tables:
         """The row that `read` unpacked last: a reader in pieces comes back for the rest of the row."""
         self._hard_state = loaded.hard_state
         self._last_index = loaded.last_index
-        self._runs: list[Run] = [Run(*run) for run in loaded.terms]
+        self._runs: list[TermRun] = [TermRun(*run) for run in loaded.terms]
         self._configurations = [index for index, _ in loaded.configurations]
         self._base = Base(*loaded.base)
         self._covered = loaded.snapshot.index if loaded.snapshot is not None else 0
@@ -111,9 +111,9 @@ class Tables:
 
     # Writing -------------------------------------------------------------------------------------------------------
 
-    def group(self) -> Group:
+    def group(self) -> WriteGroup:
         """Return an empty group of writes for the log as it is now."""
-        return Group(
+        return WriteGroup(
             self._last_index,
             self._hard_state,
             terms=self._runs,
@@ -122,7 +122,7 @@ class Tables:
             lost=self._lost,
         )
 
-    def store(self, group: Group) -> int:
+    def store(self, group: WriteGroup) -> int:
         """Store a group in one transaction, all or nothing; return about the bytes that SQLite wrote."""
         first, base = group.first_index, group.base
         before = base.term if first - 1 == base.last else term_at(self._runs, first - 1)
@@ -157,7 +157,7 @@ class Tables:
             (*row[2:], row.checksum(len(self._runs), len(self._configurations))),
         )
 
-    def _store_all(self, group: Group, packed: Packed, written: int) -> int:
+    def _store_all(self, group: WriteGroup, packed: Packed, written: int) -> int:
         """Store more than entries at the end of the log; return about the bytes that a sweep has written."""
         first = group.first_index
         row = None if group.snapshot is None else describe(group.snapshot)
@@ -216,7 +216,7 @@ class Tables:
         execute("DELETE FROM term_run WHERE first_index <= ?", (base.last,))
         execute("INSERT INTO term_run VALUES (?, ?)", base)
         execute("DELETE FROM configuration WHERE log_index <= ?", (base.last,))
-        self._runs = [Run(*base), *[run for run in self._runs if run.first > base.last]]
+        self._runs = [TermRun(*base), *[run for run in self._runs if run.first > base.last]]
         self._configurations = [index for index in self._configurations if index > base.last]
         self._base = base
         self._unswept = True

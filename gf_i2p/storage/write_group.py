@@ -26,7 +26,7 @@ class Base(NamedTuple):
 NO_BASE: Final = Base(0, 0)
 
 
-class Group:
+class WriteGroup:
     """The net effect of writes, in order, on a log that ends at `last_index` and remembers `hard_state`.
 
     Data that one write stores and a later write of the same group removes never reach the disk.

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from gf_i2p.raft.effects import Write
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.write_group import Group
+from gf_i2p.storage.write_group import WriteGroup
 
 
-class Writer:
+class LogWriter:
     """Makes writes durable, in order, in a thread of its own.
 
     `on_durable(number)`: the write of this number and all writes before are on the disk. `on_failure(error)`: the disk
@@ -66,7 +66,7 @@ class Writer:
                 if self._storage.checkpoint_due(idle=self._queue.empty()):
                     self._storage.checkpoint()
 
-    def _fill(self, group: Group) -> bool:
+    def _fill(self, group: WriteGroup) -> bool:
         """Wait for a write, and take all waiting writes; return False after the last write."""
         write = self._queue.get()
         while write is not None:

@@ -91,7 +91,7 @@ class Gate:
 class Admission:
     """One incoming connection on its way through the gate."""
 
-    __slots__ = ("_abort", "_deadline", "_gate", "_stranger", "_verdict", "remote", "source")
+    __slots__ = ("_abort", "_deadline", "_gate", "_settled", "_stranger", "remote", "source")
 
     def __init__(self, gate: Gate, source: str, remote: str) -> None:
         """Made by `Gate.admit`; the clock runs from here."""
@@ -101,7 +101,7 @@ class Admission:
         self._gate = gate
         self._abort: Callable[[], object] | None = None
         self._stranger = True
-        self._verdict = False  # whether the fate of the connection is settled
+        self._settled = False  # whether the gate has let the connection in or ended it
         seconds = gate.handshake_seconds
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
             seconds, self.show_out, Refusal.DEADLINE, f"not authenticated after {seconds:g} s"
@@ -120,23 +120,23 @@ class Admission:
     def challenged(self) -> None:
         """The connection got a 401 for want of (fresh) credentials: the ordinary beginning, and no refusal."""
         self._gate.counters.challenged += 1
-        self._verdict = True
+        self._settled = True
 
     def authenticated(self) -> None:
         """The connection is a stranger no more: its deadline ends, and its slot is free."""
         self._leave()
-        self._verdict = True
+        self._settled = True
         self._gate.counters.authenticated += 1
 
     def answered(self) -> None:
         """The connection has authenticated and got its answer: its slot is free; its end has the same deadline."""
         self._leave_strangers()
-        self._verdict = True
+        self._settled = True
 
     def refuse(self, reason: Refusal, detail: str) -> None:
         """Note why the connection is not served; the first reason counts. The caller closes the connection."""
-        if not self._verdict:
-            self._verdict = True
+        if not self._settled:
+            self._settled = True
             self._gate.record(reason, self.remote, detail)
 
     def show_out(self, reason: Refusal, detail: str) -> None:
@@ -146,7 +146,7 @@ class Admission:
 
     def dismiss(self) -> None:
         """Close the connection at once, without a reason."""
-        self._verdict = True
+        self._settled = True
         self._leave()
         if self._abort is not None:
             self._abort()

@@ -10,7 +10,7 @@ from gf_i2p.wire.messages import Response
 WayT = TypeVar("WayT")
 
 
-class Refused(NamedTuple):
+class NotTaken(NamedTuple):
     """Why a server has not taken the request, or why no server can be asked."""
 
     why: str
@@ -34,9 +34,9 @@ class UnansweredError(Exception):
 
 
 async def deliver(
-    reach: Callable[[], Awaitable[WayT | Refused]],
+    reach: Callable[[], Awaitable[WayT | NotTaken]],
     ask: Callable[[WayT], Awaitable[Response | None]],
-    learn: Callable[[WayT, Response | None], Awaitable[Refused]],
+    learn: Callable[[WayT, Response | None], Awaitable[NotTaken]],
     *,
     final: Callable[[Response], bool],
     pause: Backoff,
@@ -61,14 +61,14 @@ async def deliver(
         NotDeliveredError: surely no server will act on the request.
         UnansweredError: a server may act on the request, unless the request is harmless.
     """
-    refused = Refused("")
+    refused = NotTaken("")
     asked: WayT | None = None
     followed = False
     try:
         async with asyncio.timeout(seconds):
             while True:
                 way = await reach()
-                if isinstance(way, Refused):
+                if isinstance(way, NotTaken):
                     refused = way
                 else:
                     asked = way

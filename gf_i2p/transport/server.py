@@ -29,7 +29,7 @@ from gf_i2p.wire.limits import (
 )
 from gf_i2p.wire.message_stream import RequestDecoder
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
-from gf_i2p.wire.upgrade import Answer, ServerHandshake, ToldConfiguration, Verdict
+from gf_i2p.wire.upgrade import HandshakeAnswer, HandshakeOutcome, ServerHandshake, ToldConfiguration
 
 # Bytes of responses (26 bytes each) that the peer has not taken, before the server stops reading its requests.
 _OUTPUT_BYTES: Final = 64 * 1024
@@ -47,7 +47,7 @@ class AuthenticatedConnection:
     remote: str
 
 
-class Reply:
+class Replier:
     """Answers one request: call this exactly once, at any time, with a response or with None.
 
     None closes the connection when the request's turn comes: the outcome is unknown, and earlier requests still get
@@ -79,7 +79,7 @@ class Reply:
 
 
 OnStay = Callable[[AuthenticatedConnection, float], None]
-OnRequest = Callable[[AuthenticatedConnection, Request, Reply], None]
+OnRequest = Callable[[AuthenticatedConnection, Request, Replier], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +306,7 @@ class _Connection(asyncio.Protocol):
             server.authenticators, entropy=server.entropy, configurations=server.configurations
         )
         self._decoder = RequestDecoder()
-        self._replies: deque[Reply] = deque()  # one per request under way, in order
+        self._replies: deque[Replier] = deque()  # one per request under way, in order
         self._held = 0  # bytes of the entries in those requests
         self._waiting: deque[Request] = deque()  # read, not handled yet
         self._reading = True
@@ -378,7 +378,7 @@ class _Connection(asyncio.Protocol):
             transport.abort()
             return
         self.session = session
-        if answer.verdict is Verdict.TOLD:
+        if answer.outcome is HandshakeOutcome.TOLD:
             self._tell(answer)
             return
         farm = self._server.farms[session.cluster]
@@ -400,7 +400,7 @@ class _Connection(asyncio.Protocol):
         timer.cancel()
         on_stay(self.session, self._loop.time() - self._since)
 
-    def _tell(self, answer: Answer) -> None:
+    def _tell(self, answer: HandshakeAnswer) -> None:
         """Answer a question for the Configuration; nothing more is read."""
         transport = self._transport
         assert transport is not None
@@ -409,15 +409,15 @@ class _Connection(asyncio.Protocol):
         transport.write(answer.data)
         transport.close()
 
-    def _turn_away(self, answer: Answer) -> None:
+    def _turn_away(self, answer: HandshakeAnswer) -> None:
         transport, admission = self._transport, self._admission
         assert transport is not None
-        match answer.verdict:
-            case Verdict.CHALLENGED:
+        match answer.outcome:
+            case HandshakeOutcome.CHALLENGED:
                 admission.challenged()
-            case Verdict.REFUSED:
+            case HandshakeOutcome.REFUSED:
                 admission.refuse(Refusal.CREDENTIALS, "unknown user or wrong password")
-            case Verdict.NOT_UPGRADED:
+            case HandshakeOutcome.NOT_UPGRADED:
                 admission.refuse(Refusal.UPGRADE, "right credentials, but no upgrade: a proxy took it out")
             case _:
                 admission.refuse(Refusal.NOT_FOUND, "not the path of a farm that is served here")
@@ -467,7 +467,7 @@ class _Connection(asyncio.Protocol):
                 self._stays()
                 while waiting and len(replies) < limit and self._held < server.max_bytes_in_flight:
                     request = waiting.popleft()
-                    reply = Reply(self, request)
+                    reply = Replier(self, request)
                     replies.append(reply)
                     self._held += reply.size
                     on_request(session, request, reply)
@@ -485,7 +485,7 @@ class _Connection(asyncio.Protocol):
         server = self._server
         return len(self._replies) < server.max_in_flight and self._held < server.max_bytes_in_flight
 
-    def answered(self, reply: Reply) -> None:
+    def answered(self, reply: Replier) -> None:
         """A reply was called."""
         if not reply.data:
             self._waiting.clear()  # no answer could be sent for these requests: better not to begin

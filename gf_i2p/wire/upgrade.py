@@ -63,7 +63,7 @@ class AuthenticatedUser:
     user: str
 
 
-class Verdict(Enum):
+class HandshakeOutcome(Enum):
     """The outcome of the handshake."""
 
     UPGRADED = auto()
@@ -80,14 +80,14 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HandshakeAnswer:
     """The server's answer.
 
-    `data`: the bytes to send. `session`: the authenticated user, if the verdict is `UPGRADED` or `TOLD`. `rest`: the
+    `data`: the bytes to send. `session`: the authenticated user, if the outcome is `UPGRADED` or `TOLD`. `rest`: the
     bytes after an upgraded request, which begin the Raft stream.
     """
 
-    verdict: Verdict
+    outcome: HandshakeOutcome
     data: bytes
     session: AuthenticatedUser | None = None
     rest: bytes = b""
@@ -116,7 +116,7 @@ class ServerHandshake:
         self._reader = HeadReader()
         self._answered = False
 
-    def receive(self, data: bytes, now: float) -> Answer | None:
+    def receive(self, data: bytes, now: float) -> HandshakeAnswer | None:
         """Take the next bytes; None while the request is incomplete.
 
         Raises:
@@ -134,49 +134,51 @@ class ServerHandshake:
         request = _parse_request(head.text)
         path = None if request is None else _PATH.fullmatch(path_of(request.target.decode("ascii")))
         if request is None or path is None:
-            return Answer(Verdict.NOT_FOUND, _NOT_FOUND)
+            return HandshakeAnswer(HandshakeOutcome.NOT_FOUND, _NOT_FOUND)
         cluster, resource = path[1], Resource(path[2])
         authenticator = self._clusters.get(cluster)
         if authenticator is None or (resource is Resource.CONFIG and cluster not in self._configurations):
-            return Answer(Verdict.NOT_FOUND, _NOT_FOUND)
+            return HandshakeAnswer(HandshakeOutcome.NOT_FOUND, _NOT_FOUND)
         outcome = self._authenticate(request, authenticator, now)
-        if isinstance(outcome, Answer):
+        if isinstance(outcome, HandshakeAnswer):
             return outcome
         session = AuthenticatedUser(cluster, outcome.user)
         return self._tell(session) if resource is Resource.CONFIG else _upgrade(request, session, head.rest)
 
-    def _authenticate(self, request: h11.Request, authenticator: Authenticator, now: float) -> Verified | Answer:
+    def _authenticate(
+        self, request: h11.Request, authenticator: Authenticator, now: float
+    ) -> Verified | HandshakeAnswer:
         given = values_of(request, b"authorization")
-        outcome = (
+        checked = (
             authenticator.verify(given[0], request.method.decode(), request.target.decode(), now)
             if len(given) == 1
             else Refused(stale=False)
         )
-        if isinstance(outcome, Verified):
-            return outcome
-        challenges = authenticator.challenge(now, self._entropy, stale=outcome.stale)
+        if isinstance(checked, Verified):
+            return checked
+        challenges = authenticator.challenge(now, self._entropy, stale=checked.stale)
         lines = "".join(f"WWW-Authenticate: {challenge}\r\n" for challenge in challenges)
-        verdict = Verdict.REFUSED if given and not outcome.stale else Verdict.CHALLENGED
-        return Answer(verdict, b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
+        outcome = HandshakeOutcome.REFUSED if given and not checked.stale else HandshakeOutcome.CHALLENGED
+        return HandshakeAnswer(outcome, b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
 
-    def _tell(self, session: AuthenticatedUser) -> Answer:
+    def _tell(self, session: AuthenticatedUser) -> HandshakeAnswer:
         value = self._configurations[session.cluster](session.user)
         if value is None:
-            return Answer(Verdict.TOLD, _NOT_FOUND, session)
+            return HandshakeAnswer(HandshakeOutcome.TOLD, _NOT_FOUND, session)
         head = (
             "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
             f"Content-Length: {len(value)}\r\nConnection: close\r\n\r\n"
         )
-        return Answer(Verdict.TOLD, head.encode() + value, session)
+        return HandshakeAnswer(HandshakeOutcome.TOLD, head.encode() + value, session)
 
 
-def _upgrade(request: h11.Request, session: AuthenticatedUser, rest: bytes) -> Answer:
+def _upgrade(request: h11.Request, session: AuthenticatedUser, rest: bytes) -> HandshakeAnswer:
     if not _asks_for_websocket(request):
-        return Answer(Verdict.NOT_UPGRADED, _UPGRADE_REQUIRED)
+        return HandshakeAnswer(HandshakeOutcome.NOT_UPGRADED, _UPGRADE_REQUIRED)
     keys = values_of(request, b"sec-websocket-key")
     accept = f"Sec-WebSocket-Accept: {_accept(keys[0])}\r\n" if keys else ""
-    return Answer(
-        Verdict.UPGRADED,
+    return HandshakeAnswer(
+        HandshakeOutcome.UPGRADED,
         f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{accept}\r\n".encode(),
         session,
         rest,

@@ -1,8 +1,8 @@
 """`make test-docker`: everything in this folder, on the containers of `docker/`.
 
 The arguments go to pytest, except `--fresh`; without a named test pytest runs this whole folder. `--fresh` starts
-without any image (Docker keeps the base image that it has). `GF_I2P_DOCKER_LONG=1` adds the long rounds of faults, a
-second farm, and the image with Spark.
+without any image (Docker keeps the base image that it has). The slow tests run with `GF_I2P_TIER=all`: the rounds of
+faults, a second farm, and the image with Spark.
 
 A failed test may run once more, on a new farm: `integration/harness/pytest_outcomes.py`.
 """

@@ -11,6 +11,8 @@ from integration.containers.farm import Farm
 from integration.containers.images import COMPOSE, NET, NET_VARIABLE
 from integration.harness.local_farm import NotSeenError
 
+pytest_plugins = ["tests.conftest"]
+
 
 @pytest.fixture(scope="session")
 def engine() -> Engine:

@@ -12,13 +12,12 @@ from typing import Final
 from integration.containers import base
 from integration.containers.engine import Engine
 from integration.containers.project import BUILD_SECONDS, PODMAN_BUILD, Project
+from tests.tier import is_everything
 
 DOCKER: Final = Path(__file__).parents[2] / "docker"
 COMPOSE: Final = DOCKER / "compose.yaml"
 NODE_COMPOSE: Final = DOCKER / "compose.node.yaml"
 DOCKERFILES: Final = (DOCKER / "Dockerfile", DOCKER / "router.Dockerfile")
-LONG: Final = os.environ.get("GF_I2P_DOCKER_LONG", "") not in {"", "0"}
-"""Whether the tests take the time to hurt every container, to run a second farm, and to build the image with Spark."""
 SPARK: Final = "gf-i2p-spark"
 NET_VARIABLE: Final = "GF_NET"
 """Variable of the compose file: the third number of all addresses."""
@@ -67,13 +66,13 @@ def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
     began = time.monotonic()
     project = Project(engine, "gf-i2p", COMPOSE)
     project.build(fresh=fresh)
-    if LONG:
+    if is_everything():
         _build_spark(engine)
     build_seconds = time.monotonic() - began
     if engine.private:  # the steps of a build make the next one quicker; old steps only take up space
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
     # Docker's builder keeps a fetched base to itself: that base is no image of the engine.
-    names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if LONG else [])]
+    names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if is_everything() else [])]
     return Built(base_seconds, build_seconds, {name: base.size(engine, name) for name in names})
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from integration.containers.engine import Engine
-from integration.containers.images import LONG, SPARK
+from integration.containers.images import SPARK
 
-pytestmark = pytest.mark.skipif(not LONG, reason="its image takes minutes: GF_I2P_DOCKER_LONG=1 has it")
+pytestmark = pytest.mark.slow  # the image takes minutes, and only `make test-all` builds it
 
 SECONDS = 300.0
 

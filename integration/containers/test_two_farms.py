@@ -7,9 +7,9 @@ import pytest
 
 from integration.containers.engine import Engine
 from integration.containers.farm import ENOUGH, ROUTERS, Farm
-from integration.containers.images import COMPOSE, LONG, NET_VARIABLE, SECOND_NET
+from integration.containers.images import COMPOSE, NET_VARIABLE, SECOND_NET
 
-pytestmark = pytest.mark.skipif(not LONG, reason="a second farm takes minutes: GF_I2P_DOCKER_LONG=1 has it")
+pytestmark = pytest.mark.slow  # a second farm takes minutes
 
 
 @pytest.fixture

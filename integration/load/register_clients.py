@@ -19,7 +19,7 @@ from typing import Any, Final
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.simulator.cluster.linearizability import Kind, Operation, Undecided, linearizable
+from gf_i2p.simulator.cluster.linearizability import Operation, OperationKind, Undecided, linearizable
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import LocalFarm
 from integration.load.log_comparison import MOST_TOLD
@@ -41,7 +41,7 @@ class Access:
     """One operation."""
 
     key: int
-    kind: Kind
+    kind: OperationKind
     called: int
     """Moment of the call. Moments rise, and no two are the same."""
     value: int = 0
@@ -77,24 +77,24 @@ class History:
         self._moments += 1
         return self._moments
 
-    def begin(self, rng: random.Random, kind: Kind) -> Access:
+    def begin(self, rng: random.Random, kind: OperationKind) -> Access:
         """Note an operation on one of the registers in use."""
         place = rng.randrange(REGISTERS)
         key = self._keys[place]
         if self._operations[key] >= MOST_OPERATIONS or self._unknown[key] >= MOST_UNKNOWN:
             key = self._keys[place] = max(self._keys) + 1
         self._operations[key] += 1
-        if kind is Kind.WRITE:
+        if kind is OperationKind.WRITE:
             self._values += 1
             self._unknown[key] += 1  # until the outcome is known
-        access = Access(key, kind, self.moment(), self._values if kind is Kind.WRITE else 0)
+        access = Access(key, kind, self.moment(), self._values if kind is OperationKind.WRITE else 0)
         self.accesses.append(access)
         return access
 
     def done(self, access: Access, index: int) -> None:
         """Note that an operation was done, and its index in the log."""
         access.index, access.returned = index, self.moment()
-        if access.kind is Kind.WRITE:
+        if access.kind is OperationKind.WRITE:
             self._unknown[access.key] -= 1
             now = time.monotonic()
             self.longest_pause, self._last = max(self.longest_pause, now - self._last), now
@@ -102,10 +102,10 @@ class History:
     def refused(self, access: Access) -> None:
         """Note that an operation surely was not done, and never will be."""
         access.refused = True
-        if access.kind is Kind.WRITE:
+        if access.kind is OperationKind.WRITE:
             self._unknown[access.key] -= 1
 
-    def count(self, kind: Kind, *, done: bool) -> int:
+    def count(self, kind: OperationKind, *, done: bool) -> int:
         """Count the operations that were done, or those with unknown outcome."""
         return sum(
             access.kind is kind and not access.refused and (access.returned is not None) == done
@@ -147,7 +147,7 @@ class Client:
                 elif dice < 0.5:
                     await self._write_here()
                 else:
-                    access = self._history.begin(rng, Kind.WRITE)
+                    access = self._history.begin(rng, OperationKind.WRITE)
                     try:
                         index = await farm.post([encode(access).encode()], timeout=WRITE_SECONDS)
                     except NotCommittedError:
@@ -159,7 +159,7 @@ class Client:
 
     async def _write_here(self) -> None:
         """Write through a server's local interface, which asks the leader."""
-        access = self._history.begin(self._rng, Kind.WRITE)
+        access = self._history.begin(self._rng, OperationKind.WRITE)
         server, body = self._rng.choice(self._farm.ids), {"values": [encode(access)]}
         path = f"/v1/entries?timeout={WRITE_SECONDS:g}"
         try:
@@ -175,7 +175,7 @@ class Client:
     async def _read(self) -> None:
         """Ask the server of the last answer, or any; a server that leads no more must not answer."""
         history = self._history
-        access = history.begin(self._rng, Kind.READ)
+        access = history.begin(self._rng, OperationKind.READ)
         first = history.commit + 1
         answer = await self._page(first)
         if answer is None:
@@ -213,7 +213,7 @@ def judge(history: History, log: Mapping[int, tuple[int, Any]], last: int) -> tu
     _fill_in_reads(history, log)
     by_key: dict[int, list[Access]] = defaultdict(list)
     for access in history.accesses:
-        if not access.refused and (access.returned is not None or access.kind is Kind.WRITE):
+        if not access.refused and (access.returned is not None or access.kind is OperationKind.WRITE):
             by_key[access.key].append(access)
     undecided = 0
     for key, accesses in by_key.items():
@@ -235,7 +235,7 @@ def _entries(history: History, log: Mapping[int, tuple[int, Any]]) -> list[str]:
         places[value["value"]].append(index)
     wrong += [f"value {value} was posted once and stands at {where}" for value, where in places.items() if where[1:]]
     for access in history.accesses:
-        if access.kind is not Kind.WRITE:
+        if access.kind is not OperationKind.WRITE:
             continue
         where = places.pop(access.value, [])
         if access.refused and where:
@@ -266,7 +266,7 @@ def _order(history: History, last: int) -> list[str]:
             began[id(access)] = known
             continue
         before = began.pop(id(access))
-        if access.index < before + (access.kind is Kind.WRITE) or access.index > last:
+        if access.index < before + (access.kind is OperationKind.WRITE) or access.index > last:
             wrong.append(f"a {access.kind.value} that began when {before} was committed was told {access.index}")
         known = max(known, access.index)
     return wrong[:MOST_TOLD]
@@ -276,7 +276,7 @@ def _fill_in_reads(history: History, log: Mapping[int, tuple[int, Any]]) -> None
     """Set the value of each read: the register's value at the read's index."""
     held: dict[int, int] = {}
     reads = sorted(
-        (access for access in history.accesses if access.kind is Kind.READ and access.returned is not None),
+        (access for access in history.accesses if access.kind is OperationKind.READ and access.returned is not None),
         key=lambda access: access.index,
     )
     entries = iter(sorted(log.items()))

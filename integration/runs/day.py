@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
 from integration.harness.long_run import Figures, between, conclude, say
@@ -89,7 +89,7 @@ class DayReporter:
                 leaves=(
                     Leaf(self.hash, self.leaf_up, configured_connections=100, current_connections=self.connections),
                 ),
-                config=Config("meta", int(INTERVAL * 1000), "0") if server else None,
+                config=ReportedConfig("meta", int(INTERVAL * 1000), "0") if server else None,
                 remote_routers=tuple(RemoteRouter(each, False) for each in sorted(self.silent)),
             ).encode()
         return self.value.replace(_DATE, b'"date":%d' % date_ms, 1)

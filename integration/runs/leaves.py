@@ -27,7 +27,7 @@ from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.choice.publisher import MAX_LEAVES
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
-from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.farm_setup import new_password
@@ -198,7 +198,7 @@ class Run:
                 server,
                 router_up=True,
                 meta=meta,
-                config=Config(mode="dry-run", interval_ms=int(_RECORD_SECONDS * 1000)),
+                config=ReportedConfig(mode="dry-run", interval_ms=int(_RECORD_SECONDS * 1000)),
                 leaves=(Leaf((2**128 + server).to_bytes(32), up=True),),
             )
             try:

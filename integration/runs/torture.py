@@ -33,7 +33,7 @@ from typing import Final
 
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.files.layout import HISTORY_DIRECTORY
-from gf_i2p.simulator.cluster.linearizability import Kind
+from gf_i2p.simulator.cluster.linearizability import OperationKind
 from integration.harness import short_log
 from integration.harness.local_farm import PROGRAM, becomes
 from integration.harness.long_run import Figures, Say, between, conclude, say
@@ -83,11 +83,11 @@ async def run(
                 "seed": seed,
                 "seconds": round(tormented, 1),
                 "faults": [f"{count:>4}  {what}" for what, count in sorted(tormentor.done.items())],
-                "writes_acknowledged": history.count(Kind.WRITE, done=True),
-                "writes_of_unknown_outcome": history.count(Kind.WRITE, done=False),
-                "writes_refused": sum(each.refused and each.kind is Kind.WRITE for each in history.accesses),
-                "reads_answered": history.count(Kind.READ, done=True),
-                "reads_refused": sum(each.refused and each.kind is Kind.READ for each in history.accesses),
+                "writes_acknowledged": history.count(OperationKind.WRITE, done=True),
+                "writes_of_unknown_outcome": history.count(OperationKind.WRITE, done=False),
+                "writes_refused": sum(each.refused and each.kind is OperationKind.WRITE for each in history.accesses),
+                "reads_answered": history.count(OperationKind.READ, done=True),
+                "reads_refused": sum(each.refused and each.kind is OperationKind.READ for each in history.accesses),
                 "longest_pause_seconds": round(history.longest_pause, 2),
                 "last_term": None if status is None else status["term"],
                 "equal_after_seconds": round(healed, 2),
@@ -111,10 +111,10 @@ async def _torment(
             group.create_task(user.run())
         faults = [group.create_task(tormentor.run(lane)) for lane in lanes]
         await asyncio.wait(faults)
-        count = history.count(Kind.WRITE, done=True)
+        count = history.count(OperationKind.WRITE, done=True)
         await becomes(
             "writes go on when all is mended",
-            lambda: history.count(Kind.WRITE, done=True) > count + 2 * clients,
+            lambda: history.count(OperationKind.WRITE, done=True) > count + 2 * clients,
             HEAL_SECONDS,
             poll=0.2,
         )
@@ -131,7 +131,7 @@ async def _watch(farm: NetFarm, history: History, tell: Say) -> None:
         farm.check()
         if time.monotonic() - told >= _TELL_SECONDS:
             told = time.monotonic()
-            done = [history.count(kind, done=True) for kind in (Kind.WRITE, Kind.READ)]
+            done = [history.count(kind, done=True) for kind in (OperationKind.WRITE, OperationKind.READ)]
             tell(f"{done[0]} writes acknowledged, {done[1]} reads answered")
 
 

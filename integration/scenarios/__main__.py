@@ -1,6 +1,7 @@
-"""`make scenarios`: all scenarios of this folder, on private networks of real I2P routers.
+"""`make scenarios`: the scenarios of this folder, on private networks of real I2P routers.
 
-Tunnels take most of the time, so several networks run side by side, each in separate namespaces.
+The short scenarios share one network; `make farm` has a network of its own. With `GF_I2P_TIER=all`, the slow scenarios
+run, too: tunnels take most of the time, so several networks run side by side, each in separate namespaces.
 
 A scenario that failed may run once more: `integration/harness/pytest_outcomes.py`.
 """
@@ -25,6 +26,7 @@ from integration.harness.pytest_outcomes import (
     summary,
 )
 from integration.testnet.namespace import MissingError, check_programs
+from tests.tier import is_everything
 
 FOLDER: Final = Path(__file__).parent
 GROUPS: Final = (
@@ -34,7 +36,10 @@ GROUPS: Final = (
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
     ("test_failover.py", "test_trees.py"),
 )
-"""Files that share a network, chosen so that all networks take about as long. All other files share one network."""
+"""Files that share a network when all scenarios run, chosen so that all networks take about as long. All other files
+share one network."""
+QUICK: Final = (("test_make_farm.py",),)
+"""The same for the short scenarios."""
 WITHOUT: Final = {"test_make_farm.py"}
 """Files whose scenarios start a network themselves."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
@@ -48,8 +53,9 @@ def groups(arguments: Sequence[str]) -> list[list[str]]:
     if arguments:
         return [list(arguments)]
     files = sorted(path.name for path in FOLDER.glob("test_*.py"))
-    grouped = {name for group in GROUPS for name in group}
-    parts = [*GROUPS, [name for name in files if name not in grouped]]
+    chosen = GROUPS if is_everything() else QUICK
+    grouped = {name for group in chosen for name in group}
+    parts = [*chosen, [name for name in files if name not in grouped]]
     return [[str(FOLDER / name) for name in part] for part in parts]
 
 

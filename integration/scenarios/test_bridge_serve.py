@@ -227,6 +227,7 @@ async def test_a_program_asks(network: Network, farm: I2pFarm, endpoint: Endpoin
     figure("a stream was open after, seconds", measured["ConnectSeconds"])
 
 
+@pytest.mark.slow  # restarts a program and waits for floodfills again
 async def test_a_node_publishes_through_it_and_survives_its_restart(
     network: Network, endpoint: Endpoint, figure: Figure
 ) -> None:

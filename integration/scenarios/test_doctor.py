@@ -119,6 +119,7 @@ async def lacking(network: Network, router: RouterPlace, interface: str, leaf: L
         await network.start(router, **{interface: True})
 
 
+@pytest.mark.slow  # every fault by itself
 @pytest.mark.timeout(3600)
 async def test_what_is_well_and_each_fault_by_itself(network: Network, tmp_path: Path) -> None:
     routers = [router for router in network.routers if not router.floodfill][:3]

@@ -180,6 +180,7 @@ async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
             await asyncio.wait([visiting])
 
 
+@pytest.mark.slow  # kills one publisher after the other
 async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> None:
     farm = site.farm
     began = time.monotonic()
@@ -222,6 +223,7 @@ async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> 
         raise AssertionError(changes)
 
 
+@pytest.mark.slow  # minutes until the farm publishes
 async def test_a_planned_move_loses_no_request(site: Site) -> None:
     farm = site.farm
     publisher = await site.publisher()

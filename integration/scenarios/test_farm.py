@@ -76,6 +76,7 @@ async def posted(farm: I2pFarm, server: int) -> list[str]:
         first = page[-1]["index"] + 1
 
 
+@pytest.mark.slow  # a router is away, and comes back
 async def test_what_is_acknowledged_survives_a_router_that_is_away(network: Network, farm: I2pFarm) -> None:
     leader = await farm.leader(HEAL_SECONDS)
     away = next(server for server in farm.ids if server != leader)
@@ -142,6 +143,7 @@ async def test_a_client_that_knows_one_server_finds_the_leader(network: Network,
     assert len(logs[0]) <= posts, "each post is there once at most"
 
 
+@pytest.mark.slow  # two minutes of connections
 async def test_nodes_have_connections_to_routers_only(farm: I2pFarm) -> None:
     """Every connection of a node leads to the node's router, or from the router to the listener.
 

@@ -159,6 +159,7 @@ async def test_a_stopped_destination_can_be_published_again_at_once(network: Net
         assert publisher.published(master.destination.hash).phase is Phase.SENT
 
 
+@pytest.mark.slow  # restarts a router
 async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network, figure: Figure) -> None:
     router = network.routers[-2]
     master = DestinationKeys.generate()
@@ -184,6 +185,7 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network
         assert (status.phase, status.sessions - service.refused) == (Phase.SENT, 2)
 
 
+@pytest.mark.slow  # i2pd is patient for up to three minutes
 async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: Network, figure: Figure) -> None:
     """i2pd drops the set without an answer. The publisher notices when i2pd closes the connection."""
     router = network.routers[-1]
@@ -191,7 +193,7 @@ async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: Network, figure:
     master = DestinationKeys.generate()
     await publisher.publish_meta_lease_set(Service(network, publisher, master).publication(3600))
     began = time.monotonic()
-    async with asyncio.timeout(180):
+    async with asyncio.timeout(480):
         status = await publisher.lost(master.destination.hash)
     figure("i2pd's patience, seconds", time.monotonic() - began)
     assert status.phase is Phase.LOST
@@ -199,6 +201,7 @@ async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: Network, figure:
     await publisher.close()
 
 
+@pytest.mark.slow  # restarts a router
 async def test_i2cp_that_is_off_says_what_to_set(network: Network) -> None:
     router = network.routers[-3]
     await network.stop(router)

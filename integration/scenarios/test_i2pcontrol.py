@@ -13,7 +13,7 @@ import pytest
 from bridges.errors import RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.jsonrpc_client import CertificateError, UnknownMethodError
-from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.i2pcontrol.router_status import I2pControl
 from gf_i2p.farm.record.router_facts import LeafStatus, Reachability, RouterStatus
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -74,7 +74,7 @@ async def test_the_status_of_a_router(network: Network) -> None:
         await seen_by(until("it talks with others", SECONDS, meets_the_others), seen)
         status = seen[-1]
         print(status, control.notes)
-        assert control.kind is Kind.I2PD
+        assert control.kind is RouterProgram.I2PD
         assert control.notes == ()
         assert status.version is not None
         assert re.fullmatch(r"2\.\d+\.\d+", status.version)
@@ -129,6 +129,7 @@ async def test_a_wrong_password(network: Network) -> None:
         assert (await control.local_router_status()).uptime_ms
 
 
+@pytest.mark.slow  # restarts a router
 async def test_a_router_that_is_stopped_and_started_again(network: Network) -> None:
     """The same client serves before and after the restart."""
     router = network.routers[-2]

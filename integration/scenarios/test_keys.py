@@ -139,6 +139,7 @@ async def _answer(connection: I2cpConnection) -> SessionStatus:
                 return said
 
 
+@pytest.mark.slow  # minutes until the farm publishes
 async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     network: Network, farm: I2pFarm, tmp_path: Path
 ) -> None:

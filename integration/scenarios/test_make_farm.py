@@ -92,6 +92,7 @@ async def test_a_set_on_three_floodfills_and_a_newer_one_of_another_server(tmp_p
     await nothing_is_left(deep)
 
 
+@pytest.mark.slow  # a network of its own for each case
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=["ctrl-c", "sigterm", "kill -9"]
 )

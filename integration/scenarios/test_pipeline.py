@@ -90,6 +90,7 @@ async def recommended(directory: Path) -> tuple[Path, dict[str, Any]]:
     return out, said["recommended"]
 
 
+@pytest.mark.slow  # ten minutes
 async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2pFarm, tmp_path: Path) -> None:
     first = await publisher(farm, only=set(farm.ids))
     farm.kill(first)

@@ -17,7 +17,7 @@ from bridges.sam.client import Sam
 from bridges.sam.inbound_session import SamInbound
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.connection_gate import Gate
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import Link
 from gf_i2p.transport.server import AuthenticatedConnection, Served, Server
 from gf_i2p.wire.digest import Credentials
@@ -75,7 +75,7 @@ class Inside:
         return self.reasons[-1:] == ["reachable"]
 
     @contextlib.asynccontextmanager
-    async def linked(self, through: RouterPlace, way: Way) -> AsyncIterator[Link]:
+    async def linked(self, through: RouterPlace, way: ProxyMethod) -> AsyncIterator[Link]:
         """Give a peer's link through this router, when the link is up and has had an answer."""
         link = Link(
             I2pTransport(ProxySettings(through.address, PROXY_PORT, way)),
@@ -141,12 +141,13 @@ async def test_refusals_of_a_real_router(network: Network) -> None:
     session.close()
 
 
+@pytest.mark.slow  # restarts a router
 async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(network: Network) -> None:
     here, there, elsewhere = network.routers[4:7]
     async with serving(here) as inside:
         await seen("the listener says that it is reachable", lambda: inside.reachable)
         known = await local_destinations(there)
-        for way in (Way.GET, Way.CONNECT):
+        for way in (ProxyMethod.GET, ProxyMethod.CONNECT):
             async with inside.linked(there, way):
                 host, dot, domain = inside.sessions[-1].remote.partition(".")
                 assert dot + domain == ".b32.i2p"
@@ -155,7 +156,7 @@ async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(
         for number in range(RESTARTS):
             if await restarted(network, here, inside, looks=number > 0):
                 break
-        async with inside.linked(elsewhere, Way.GET):
+        async with inside.linked(elsewhere, ProxyMethod.GET):
             assert inside.sessions[-1].remote.split(".")[0] in await local_destinations(elsewhere)
 
 

@@ -210,6 +210,7 @@ async def test_pages_and_forms_pass_and_the_service_knows_who_asks(
         assert service.dropped == 0
 
 
+@pytest.mark.slow  # a router dies
 async def test_another_router_takes_over_when_the_holder_dies(
     network: Network, site: tuple[str, int], figure: Figure
 ) -> None:
@@ -227,6 +228,7 @@ async def test_another_router_takes_over_when_the_holder_dies(
             holder = router
 
 
+@pytest.mark.slow  # minutes of requests
 async def test_a_planned_move_loses_no_request(network: Network, site: tuple[str, int], figure: Figure) -> None:
     async with mastering(network, site) as master:
         old = await master.serve(network.routers[-2])

@@ -266,6 +266,7 @@ async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: Destinati
     return directory
 
 
+@pytest.mark.slow  # minutes until a tree is whole
 async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site: Site) -> None:
     farm, watch, leaf = site.farm, site.watch, to_b32_address(site.member_leaf)
     said = await command("farm", "set", site.admin, "tree=tree", "maxEntries=2")
@@ -329,6 +330,7 @@ async def administration(farm: I2pFarm, server: int) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.slow  # minutes until a tree is whole
 async def test_a_farm_below_a_farm_in_one_process(network: Network, tmp_path: Path) -> None:
     router, watch = network.routers[-1], Watch()
     async with AsyncExitStack() as stack:

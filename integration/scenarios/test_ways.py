@@ -12,7 +12,7 @@ import pytest_asyncio
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -60,8 +60,9 @@ def _value(text: str, key: str) -> str:
     return line.split('"')[1]
 
 
+@pytest.mark.slow  # restarts a router
 async def test_every_way_leads_to_a_server_tunnel(network: Network, farm: I2pFarm) -> None:
-    ways = {Way.GET: PROXY_PORT, Way.CONNECT: PROXY_PORT, Way.SOCKS5: SOCKS_PORT}
+    ways = {ProxyMethod.GET: PROXY_PORT, ProxyMethod.CONNECT: PROXY_PORT, ProxyMethod.SOCKS5: SOCKS_PORT}
     proxies = [ProxySettings(network.routers[-2].address, port, way) for way, port in ways.items()]
     links = [_link(farm, proxy) for proxy in proxies]
     began = time.monotonic()

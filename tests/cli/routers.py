@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from aiohttp import web
 
 from bridges.i2cp.settings import RouterKind
-from gf_i2p.cli.doctor.checks import State, Verdict, examine
+from gf_i2p.cli.doctor.checks import CheckResult, CheckState, examine
 from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.config import Secrets
@@ -230,7 +230,7 @@ class Place:
         path.touch(mode=0o600)
         path.write_bytes(keys.encode())
 
-    async def look(self, **seconds: float) -> dict[str, Verdict]:
+    async def look(self, **seconds: float) -> dict[str, CheckResult]:
         """Make all checks, with a time-out of so many `seconds` for the named ones, and with patience for others."""
         checks = [
             replace(check, seconds=seconds.get(check.name, max(check.seconds, PATIENCE)))
@@ -238,7 +238,7 @@ class Place:
             for check in group
         ]
         findings = await examine(checks, lambda _: None, lambda *_: None)
-        return {finding.name: finding.verdict for finding in findings}
+        return {finding.name: finding.result for finding in findings}
 
 
 class RunningNode:
@@ -282,12 +282,12 @@ class RunningNode:
         return web.json_response({"parameters": {"tree": {"value": self._tree}}})
 
 
-def having(state: State, verdicts: dict[str, Verdict]) -> dict[str, str]:
+def having(state: CheckState, results: dict[str, CheckResult]) -> dict[str, str]:
     """Give the texts of the checks with this outcome, by name."""
-    return {name: verdict.text for name, verdict in verdicts.items() if verdict.state is state}
+    return {name: result.text for name, result in results.items() if result.state is state}
 
 
-def remedy(verdict: Verdict) -> str:
+def remedy(result: CheckResult) -> str:
     """Give both sentences of a remedy."""
-    assert verdict.remedy is not None
-    return f"{verdict.remedy.i2pd}\n{verdict.remedy.java}"
+    assert result.remedy is not None
+    return f"{result.remedy.i2pd}\n{result.remedy.java}"

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from tests.netdb.strategies import KEYS
 
@@ -29,7 +29,7 @@ def record(
 ) -> StatusRecord:
     """`publish`: None for a server that does not know the master. `others`: as of `StatusRecord`."""
     meta = None if publish is None else Meta(master, publish, publishing=False, last_published_ms=published)
-    config = None if mode is None else Config(mode)
+    config = None if mode is None else ReportedConfig(mode)
     return StatusRecord(cluster, date, server, up, meta=meta, leaves=leaves, config=config, **others)
 
 

@@ -95,7 +95,7 @@ def test_every_farm_can_be_explained(seed: int) -> None:
         assert len(lines(farm.state)) > len(found["servers"])
 
 
-def test_why_it_has_the_office() -> None:
+def test_why_a_server_is_the_publisher() -> None:
     farm = Farm()
     farm.told |= {server: {"publish": "off"} for server in (2, 3)}
     farm.turn()
@@ -105,12 +105,12 @@ def test_why_it_has_the_office() -> None:
     farm.lasts(60_000)
     farm.told[2] = {"router": {"jobLag": 5}}
     farm.turn()
-    assert why(farm.state) == "it is in office, and server 2 is better by 50 points: more than 50 count"
+    assert why(farm.state) == "it publishes already, and server 2 is better by 50 points: more than 50 count"
     farm.told[2] = {"router": GOOD}
     farm.turn()
     assert why(farm.state) == (
-        "it is in office; server 2, better by 300 points, takes over when that has lasted for 105 s, and the office "
-        "for 600 s"
+        "it publishes already; server 2, better by 300 points, takes over when that has lasted for 105 s, and this "
+        "server has published for 600 s"
     )
     farm.lasts(900_000)
     assert why(farm.state) == "its score of 825 is the best; server 1 has 525"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gf_i2p.farm.farm_time import Clock, farm_time_ms
+from gf_i2p.farm.farm_time import FarmClock, farm_time_ms
 from tests.farm.fed_farm import INTERVAL, Farm
 from tests.farm.strategies import NOW
 from tests.tier import examples
@@ -16,8 +16,8 @@ STEP = 105_000 // 2
 TEN_MINUTES = 600_000
 
 
-def looked(*times: int) -> Clock:
-    clock = Clock()
+def looked(*times: int) -> FarmClock:
+    clock = FarmClock()
     for time in times:
         clock.look([time], fresh_ms=105_000, ahead_ms=60_000)
     return clock
@@ -101,7 +101,7 @@ def test_a_minority_with_clocks_that_are_ten_minutes_wrong_unseats_no_good_publi
 
 
 @pytest.mark.parametrize("error", [-TEN_MINUTES, TEN_MINUTES])
-def test_a_server_whose_own_clock_is_wrong_is_no_candidate_and_loses_the_office(error: int) -> None:
+def test_a_server_whose_own_clock_is_wrong_is_no_candidate_and_publishes_no_longer(error: int) -> None:
     farm = Farm()
     farm.lasts(300_000)
     farm.skew = {1: error}
@@ -135,7 +135,7 @@ def test_the_first_to_post_may_be_a_year_ahead() -> None:
     assert "ahead of the farm's" in farm.state.choice.why_not[3]
 
 
-def test_after_a_pause_of_the_whole_farm_nobody_loses_office_or_leaf() -> None:
+def test_after_a_pause_of_the_whole_farm_no_publisher_changes_and_no_leaf_goes() -> None:
     farm = Farm()
     farm.lasts(300_000)
     assert farm.publisher == 1

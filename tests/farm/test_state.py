@@ -125,7 +125,7 @@ def test_after_a_silence_of_all_a_clock_that_is_behind_does_not_make_the_publish
     assert found.publisher == publisher
 
 
-def test_a_publisher_whose_clock_jumps_ahead_loses_the_office_when_most_have_posted_after_it() -> None:
+def test_a_publisher_whose_clock_jumps_ahead_is_replaced_when_most_have_posted_after_it() -> None:
     found = state(*(record(server).encode() for server in (1, 2, 3)))
     publisher = found.publisher
     assert publisher is not None

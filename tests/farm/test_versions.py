@@ -41,7 +41,7 @@ def test_nor_what_no_router_would_have_taken() -> None:
     assert next_version(farm.state, farm.now) == farm.now // 1000
 
 
-def test_each_is_later_than_the_one_before_through_changes_of_office() -> None:
+def test_each_is_later_than_the_one_before_through_changes_of_publisher() -> None:
     farm = Farm()
     farm.turn()
     versions = []

@@ -199,7 +199,7 @@ async def test_a_publisher_that_the_others_do_not_hear_is_replaced_and_stops(
         monkeypatch.setattr(alone.driver, "post", post)
 
 
-async def test_a_router_that_goes_costs_its_server_the_office_and_its_leaf(tmp_path: Path) -> None:
+async def test_a_router_that_goes_ends_its_servers_publishing_and_its_leaf(tmp_path: Path) -> None:
     async with running(tmp_path) as made:
         made.bridges[2].errors = {"status": DOWN}
         first = await made.publishes(1, 3)

@@ -12,7 +12,7 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.settings import I2P
-from gf_i2p.storage.writer import Writer
+from gf_i2p.storage.writer import LogWriter
 from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS
@@ -328,7 +328,7 @@ async def test_a_node_whose_disk_fails_answers_nothing_more_and_says_so(
                 await client.post([b"y"])
         assert [str(error) for error in farm.halted] == ["the disk is gone"]
         monkeypatch.undo()
-        assert isinstance(node.driver._writer, Writer)
+        assert isinstance(node.driver._writer, LogWriter)
 
 
 async def test_a_client_of_a_dead_farm_hears_that_nothing_was_committed(tmp_path: Path) -> None:

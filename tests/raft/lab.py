@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Snapshot, Token, Write
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Token, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
@@ -113,7 +113,7 @@ class Server:
     core: Core
     slow_disk: bool = False
     unwritten: deque[Write] = field(default_factory=deque)
-    gated: deque[tuple[int, Send | Reply]] = field(default_factory=deque)
+    gated: deque[tuple[int, Send | SendReply]] = field(default_factory=deque)
     issued: int = 0
     """Number of the core's last write."""
     up: bool = True
@@ -199,7 +199,7 @@ class Lab:
             self._send(server, send)
         for reply in effects.replies:
             self._reply(server, reply)
-        gated: list[Send | Reply] = [*effects.gated_sends, *effects.gated_replies]
+        gated: list[Send | SendReply] = [*effects.gated_sends, *effects.gated_replies]
         server.gated.extend((server.issued, item) for item in gated)
         for token in effects.dropped:
             if isinstance(token, Asked):
@@ -252,7 +252,7 @@ class Lab:
         request = decode_request(encode_request(send.request))
         self._post(Message(server.id, send.peer, send.tag, request))
 
-    def _reply(self, server: Server, reply: Reply) -> None:
+    def _reply(self, server: Server, reply: SendReply) -> None:
         response = decode_response(encode_response(reply.response))
         if isinstance(reply.token, Asked):
             self._post(Message(server.id, reply.token.peer, reply.token.tag, response))
@@ -350,7 +350,7 @@ class Lab:
         server.up = False
         server.unwritten.clear()
         for _, item in server.gated:
-            if isinstance(item, Reply) and isinstance(item.token, Asked):
+            if isinstance(item, SendReply) and isinstance(item.token, Asked):
                 self._post(Message(server.id, item.token.peer, item.token.tag, item.response, lost=True))
         server.gated.clear()
         kept: deque[Message] = deque()

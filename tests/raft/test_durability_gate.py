@@ -1,11 +1,11 @@
 """Messages that may leave a server, and when."""
 
 from gf_i2p.raft.durability_gate import DurabilityGate
-from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Write
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Write
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
 SEND = Send(2, Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 1, 0, 0, 0), 1)
-REPLY = Reply("client", Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 1, 1, 2, accepted=True))
+REPLY = SendReply("client", Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 1, 1, 2, accepted=True))
 WRITE = Write(HardState(1, NOBODY), 0, (), number=1)
 
 
@@ -13,8 +13,8 @@ def vote(tag: int) -> Send:
     return Send(2, Request(MessageType.REQUEST_VOTE_REQUEST, 1, 2, 1, 0, 0, 0), tag)
 
 
-def promise(number: int) -> Reply:
-    return Reply(number, Response(MessageType.REQUEST_VOTE_RESPONSE, 1, 2, 1, 0, accepted=True))
+def promise(number: int) -> SendReply:
+    return SendReply(number, Response(MessageType.REQUEST_VOTE_RESPONSE, 1, 2, 1, 0, accepted=True))
 
 
 def test_what_promises_nothing_leaves_at_once_and_what_does_waits_for_the_write() -> None:

@@ -213,7 +213,7 @@ def test_a_silent_newcomer_is_given_up() -> None:
     assert "nothing was heard from it" in lab.notices[0]
 
 
-def test_a_leader_that_loses_its_office_forgets_the_newcomer() -> None:
+def test_a_leader_that_loses_its_leadership_forgets_the_newcomer() -> None:
     lab = led(servers=3)
     lab.step(1, inputs.Incoming("x", Request(MessageType.APPEND_ENTRIES_REQUEST, 2, 1, 2, 0, 0, 0)))
     reply_term = lab.core(1).term

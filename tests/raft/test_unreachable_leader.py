@@ -71,7 +71,7 @@ def test_finding_it_again_and_again_changes_nothing_more() -> None:
     assert wait(lab, 2) == before
 
 
-def test_a_leader_that_still_delivers_keeps_its_office() -> None:
+def test_a_leader_that_still_delivers_stays_the_leader() -> None:
     lab = led_by_1()
     for _ in range(100):
         lab.step(2, inputs.Unreachable(1))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.commands.simulate import read_seeds
-from gf_i2p.simulator.run import Result, simulate
+from gf_i2p.simulator.run import SeedResult, simulate
 from gf_i2p.simulator.totals import COUNTED
 
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")
@@ -15,7 +15,7 @@ PARTS = 4
 """Number of tests, and of workers, that share the seeds."""
 
 
-def passes(result: Result) -> bool:
+def passes(result: SeedResult) -> bool:
     assert result.violation is None, f"seed {result.seed}: {result.violation}; see gf-i2p simulate --seed {result.seed}"
     return True
 

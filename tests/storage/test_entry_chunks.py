@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.storage import entry_chunks
-from gf_i2p.storage.entry_chunks import Chunk, Run, pack, pack_chunk, term_at, unpack_chunk
+from gf_i2p.storage.entry_chunks import Chunk, TermRun, pack, pack_chunk, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType
 
@@ -56,8 +56,8 @@ def test_a_row_is_cut_at_256_kib_or_1024_entries() -> None:
 
 def test_runs_begin_where_the_term_changes() -> None:
     entries = [entry(2), entry(2), entry(3), entry(7), entry(7)]
-    assert pack(10, entries, 1).runs == [Run(10, 2), Run(12, 3), Run(13, 7)]
-    assert pack(10, entries, 2).runs == [Run(12, 3), Run(13, 7)]
+    assert pack(10, entries, 1).runs == [TermRun(10, 2), TermRun(12, 3), TermRun(13, 7)]
+    assert pack(10, entries, 2).runs == [TermRun(12, 3), TermRun(13, 7)]
 
 
 @pytest.mark.parametrize(("before", "terms"), [(4, (3,)), (1, (3, 2)), (0, (1, 1, 0))])

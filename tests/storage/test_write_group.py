@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.write_group import MAX_GROUP_BYTES, Base, Group
+from gf_i2p.storage.write_group import MAX_GROUP_BYTES, Base, WriteGroup
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.messages import NOBODY
@@ -18,11 +18,11 @@ def entries(*names: str, term: int = 1) -> tuple[Entry, ...]:
     return tuple(Entry(term, ValueType.APPLICATION, name.encode()) for name in names)
 
 
-def group(last_index: int = 0) -> Group:
-    return Group(last_index, HardState(5, NOBODY))
+def group(last_index: int = 0) -> WriteGroup:
+    return WriteGroup(last_index, HardState(5, NOBODY))
 
 
-def names(of: Group) -> list[str]:
+def names(of: WriteGroup) -> list[str]:
     return [entry.value.decode() for entry in of.entries]
 
 
@@ -76,7 +76,7 @@ def test_a_group_does_what_its_writes_do_one_by_one(seed: int, before: int, coun
     for write in history[:before]:
         state.apply(write)
     old = state.after(Write(None, 0, ()))
-    joined = Group(old.last_index, old.hard_state, terms=old.terms, base=Base(*old.base), covered=old.final)
+    joined = WriteGroup(old.last_index, old.hard_state, terms=old.terms, base=Base(*old.base), covered=old.final)
     for write in history[before:]:
         joined.add(write)
         state.apply(write)
@@ -104,12 +104,12 @@ def test_a_gap_is_refused_also_when_a_later_write_would_hide_it() -> None:
 @pytest.mark.parametrize("new", [HardState(4, 1), HardState(5, 3), HardState(5, NOBODY)])
 def test_a_term_or_a_vote_is_not_taken_back(new: HardState) -> None:
     with pytest.raises(StorageError, match="defect"):
-        Group(0, HardState(5, 2)).add(Write(new, 1, ()))
+        WriteGroup(0, HardState(5, 2)).add(Write(new, 1, ()))
 
 
 @pytest.mark.parametrize("new", [HardState(5, 2), HardState(6, NOBODY), HardState(6, 3)])
 def test_a_vote_may_be_repeated_and_a_new_term_has_none(new: HardState) -> None:
-    Group(0, HardState(5, 2)).add(Write(new, 1, ()))
+    WriteGroup(0, HardState(5, 2)).add(Write(new, 1, ()))
 
 
 def test_an_entry_of_a_term_that_the_server_has_not_seen_is_refused() -> None:
@@ -132,10 +132,10 @@ def test_a_group_is_full_by_the_bytes_it_has_taken() -> None:
 TERMS = ((3, 1), (6, 2))
 
 
-def compacted(**changes: Any) -> Group:
+def compacted(**changes: Any) -> WriteGroup:
     """A log of the entries 4 to 9, 4 and 5 of term 1, the others of term 2, with a snapshot up to 5."""
     given: dict[str, Any] = {"terms": TERMS, "base": Base(3, 1), "covered": 5} | changes
-    return Group(9, HardState(5, NOBODY), **given)
+    return WriteGroup(9, HardState(5, NOBODY), **given)
 
 
 def test_a_drop_moves_the_base_and_leaves_the_rest() -> None:

@@ -11,8 +11,8 @@ from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.write_group import MAX_GROUP_BYTES, Group
-from gf_i2p.storage.writer import Writer
+from gf_i2p.storage.write_group import MAX_GROUP_BYTES, WriteGroup
+from gf_i2p.storage.writer import LogWriter
 from tests.storage.random_writes import State, app, create, open_log, state_of, stored_state, writes
 
 PATIENCE = 30.0
@@ -24,7 +24,7 @@ class Log:
     def __init__(self, directory: Path) -> None:
         self.path = create(directory)
         self.storage = open_log(self.path)
-        self.writer = Writer(self.storage, on_durable=self.on_durable, on_failure=self.on_failure)
+        self.writer = LogWriter(self.storage, on_durable=self.on_durable, on_failure=self.on_failure)
         self.durable: list[int] = []
         self.failures: list[BaseException] = []
         self.threads: set[str] = set()
@@ -71,7 +71,7 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     sizes: list[int] = []
     store = Storage.store
 
-    def noted(self: Storage, group: Group) -> None:
+    def noted(self: Storage, group: WriteGroup) -> None:
         store(self, group)
         sizes.append(group.number - sum(sizes))
 
@@ -118,7 +118,7 @@ def test_nothing_is_reported_before_it_can_be_read(tmp_path: Path) -> None:
             found.append([entry.value for entry in log.storage.read(number - 1, number - 1, 0)])
         log.on_durable(number)
 
-    writer = log.writer = Writer(log.storage, on_durable=read, on_failure=log.on_failure)
+    writer = log.writer = LogWriter(log.storage, on_durable=read, on_failure=log.on_failure)
     with closing(log):
         writer.start()
         log.submit(FIRST)
@@ -250,7 +250,7 @@ def test_an_owner_that_cannot_be_told_is_a_failure(tmp_path: Path) -> None:
     def closed(number: int) -> None:
         raise RuntimeError("the event loop is closed")
 
-    log.writer = Writer(log.storage, on_durable=closed, on_failure=log.on_failure)
+    log.writer = LogWriter(log.storage, on_durable=closed, on_failure=log.on_failure)
     with closing(log):
         log.writer.start()
         log.submit(FIRST)
@@ -275,7 +275,7 @@ def test_checkpoints_run_after_the_report_and_know_whether_anything_waits(
     log = Log(tmp_path)
     monkeypatch.setattr(Storage, "checkpoint_due", checkpoint_due)
     monkeypatch.setattr(Storage, "checkpoint", checkpoint)
-    log.writer = Writer(
+    log.writer = LogWriter(
         log.storage, on_durable=lambda number: steps.append(f"durable {number}"), on_failure=log.on_failure
     )
     with closing(log):

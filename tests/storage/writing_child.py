@@ -16,7 +16,7 @@ from pathlib import Path
 from gf_i2p.raft.effects import Write
 from gf_i2p.storage import database, stored_snapshot, tables
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.writer import Writer
+from gf_i2p.storage.writer import LogWriter
 from tests.storage.random_writes import create, open_log, writes
 
 # Small, so that a short run goes through the WAL several times.
@@ -61,7 +61,7 @@ def main(path: Path, seed: int, done: int, limit: int, depth: int, close: int = 
         except StorageError:
             return False
 
-    writer = Writer(storage, on_durable=on_durable, on_failure=on_failure)
+    writer = LogWriter(storage, on_durable=on_durable, on_failure=on_failure)
     writer.start()
     for number, write in enumerate(islice(writes(seed), done, limit), done + 1):
         watched = depth == 0 and bool(write.entries) and not seen(write)

@@ -17,7 +17,7 @@ import pytest
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.peer_link import Link
-from gf_i2p.transport.server import AuthenticatedConnection, Reply, Served, Server
+from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served, Server
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tcp_sockets import TcpListener
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
@@ -92,7 +92,7 @@ class Farm:
     server: Server
     endpoint: Endpoint
     identity: Identity
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = field(default_factory=list)
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = field(default_factory=list)
 
     def client_transport(self) -> TlsTransport:
         return TlsTransport(TlsSettings(fingerprints={self.endpoint: [self.identity.fingerprint]}))
@@ -141,14 +141,14 @@ class GateAlarm:
         self.cancelled = True
 
 
-def echo(_: AuthenticatedConnection, request: Request, reply: Reply) -> None:
+def echo(_: AuthenticatedConnection, request: Request, reply: Replier) -> None:
     reply(response(request))
 
 
 @contextlib.asynccontextmanager
 async def serving(
     identity: Identity,
-    on_request: Callable[[AuthenticatedConnection, Request, Reply], None] | None = None,
+    on_request: Callable[[AuthenticatedConnection, Request, Replier], None] | None = None,
     *,
     gate: Gate | None = None,
     authenticators: Mapping[str, Authenticator] | None = None,
@@ -159,7 +159,7 @@ async def serving(
     **options: Any,
 ) -> AsyncIterator[Farm]:
     """A server; without `on_request` it collects what it is asked in `Farm.asked`."""
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     handle = on_request or (lambda *each: asked.append(each))
     told = configurations or {}
     users = authenticators or {CLUSTER: authenticator()}

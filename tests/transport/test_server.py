@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from gf_i2p.transport import server
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Gate
-from gf_i2p.transport.server import AuthenticatedConnection, Reply, Server
+from gf_i2p.transport.server import AuthenticatedConnection, Replier, Server
 from gf_i2p.transport.tls import tcp_sockets
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Secret
@@ -231,9 +231,9 @@ async def test_an_illegal_message_ends_the_connection_after_what_came_before_it(
 async def test_a_defect_of_ours_ends_the_connection_and_is_reported(
     node: Identity, unhandled: list[dict[str, Any]], first: int
 ) -> None:
-    replies: list[Reply] = []
+    replies: list[Replier] = []
 
-    def fail(_: AuthenticatedConnection, received: Request, reply: Reply) -> None:
+    def fail(_: AuthenticatedConnection, received: Request, reply: Replier) -> None:
         replies.append(reply)
         if received.last_log_index:
             raise ZeroDivisionError
@@ -292,7 +292,7 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
     monkeypatch.setattr(tcp_sockets, "tune", small)
     handled: Counter[int] = Counter()
 
-    def count(_: AuthenticatedConnection, received: Request, reply: Reply) -> None:
+    def count(_: AuthenticatedConnection, received: Request, reply: Replier) -> None:
         handled[received.last_log_index] += 1
         reply(response(received))
 
@@ -329,7 +329,7 @@ async def test_a_peer_that_does_not_take_its_answers_is_not_read(
 async def test_requests_that_were_read_wait_while_the_answers_are_not_taken(node: Identity) -> None:
     handled: list[int] = []
 
-    def handle(_: AuthenticatedConnection, received: Request, reply: Reply) -> None:
+    def handle(_: AuthenticatedConnection, received: Request, reply: Replier) -> None:
         handled.append(received.last_log_index)
         if received.last_log_index == 2:
             connection.pause_writing()  # as the transport does when the answers back up

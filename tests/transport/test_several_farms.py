@@ -7,7 +7,7 @@ import pytest
 
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Gate
-from gf_i2p.transport.server import AuthenticatedConnection, Reply, Served
+from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served
 from gf_i2p.wire.messages import Request, encode_request
 from tests.transport.harness import (
     CLUSTER,
@@ -38,7 +38,7 @@ GET_OTHER = GET.replace(b"/farm/", b"/other/")
 
 
 def other(
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]], came: list[AuthenticatedConnection] | None = None
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]], came: list[AuthenticatedConnection] | None = None
 ) -> Served:
     """A second farm, which has a user of its own beside one that the first has, too."""
     users = authenticator({USER: PASSWORD, "client-b": PASSWORD}, OTHER)
@@ -51,7 +51,7 @@ def without_nonces(answer: bytes) -> bytes:
 
 
 async def test_the_path_selects_the_farm(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     came: list[AuthenticatedConnection] = []
     async with serving(node) as farm:
         unknown = await exchange(farm, GET_OTHER + b"\r\n")
@@ -82,7 +82,7 @@ async def test_the_path_selects_the_farm(node: Identity) -> None:
 
 
 async def test_who_belongs_to_one_farm_is_nobody_in_another(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     async with serving(node, echo) as farm:
         farm.server.serve(OTHER, other(asked))
         link = farm.link(user="client-b")  # a user of the other farm only
@@ -97,7 +97,7 @@ async def test_who_belongs_to_one_farm_is_nobody_in_another(node: Identity) -> N
 
 
 async def test_a_farm_goes_and_the_others_stay(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     async with serving(node, echo) as farm:
         unknown = await exchange(farm, GET_OTHER + b"\r\n")
         farm.server.serve(OTHER, other(asked))
@@ -136,7 +136,7 @@ async def test_a_farm_goes_and_the_others_stay(node: Identity) -> None:
 
 
 async def test_a_farm_that_goes_does_not_wait_longer_than_its_grace(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     async with serving(node, echo) as farm:
         await soon(farm.server.withdraw(OTHER, 1.0))  # never there: nothing to wait for
         farm.server.serve(OTHER, other(asked))

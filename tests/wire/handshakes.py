@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.http_get import Retry
-from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ClientHandshake, ServerHandshake, Upgraded
+from gf_i2p.wire.upgrade import AuthenticatedUser, ClientHandshake, HandshakeAnswer, ServerHandshake, Upgraded
 
 HOUR = 3600.0
 USER = "server-1"
@@ -46,7 +46,7 @@ class Node:
     requests: list[bytes] = field(default_factory=list)
     sessions: list[AuthenticatedUser] = field(default_factory=list)
 
-    def answer(self, request: bytes, now: float) -> Answer:
+    def answer(self, request: bytes, now: float) -> HandshakeAnswer:
         self.requests.append(request)
         handshake = ServerHandshake({"farm": self.authenticator}, entropy=self.entropy)
         answer = handshake.receive(request, now)

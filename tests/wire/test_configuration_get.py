@@ -14,7 +14,7 @@ from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, NotFound, PeerNotReached, Retry
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ENDPOINT_BYTES, MAX_ID, MAX_INTEGER, MAX_SERVERS
 from gf_i2p.wire.log_values import ClusterServer, Configuration
-from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ServerHandshake, ToldConfiguration, Verdict
+from gf_i2p.wire.upgrade import AuthenticatedUser, HandshakeAnswer, HandshakeOutcome, ServerHandshake, ToldConfiguration
 from tests.wire.handshakes import (
     CONFIG_PATH,
     HOUR,
@@ -56,7 +56,7 @@ class Teller:
     entropy: Entropy = field(default_factory=Entropy)
     requests: list[bytes] = field(default_factory=list)
 
-    def answer(self, request: bytes, now: float = 0.0) -> Answer:
+    def answer(self, request: bytes, now: float = 0.0) -> HandshakeAnswer:
         self.requests.append(request)
         server = ServerHandshake({"farm": self.authenticator}, entropy=self.entropy, configurations=self.configurations)
         answer = server.receive(request, now)
@@ -123,8 +123,8 @@ def test_the_second_request_and_its_answer() -> None:
     )
     answer = teller.answer(request)
     value = FARM.encode()
-    assert answer == Answer(
-        Verdict.TOLD,
+    assert answer == HandshakeAnswer(
+        HandshakeOutcome.TOLD,
         b"HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
         % len(value)
         + value,
@@ -156,7 +156,9 @@ def test_the_provider_is_asked_for_the_one_who_has_authenticated_and_for_nobody_
     assert teller.ask(credentials()) == (FARM, 2)
     # A user without a Configuration gets the answer for a farm that does not exist.
     client = get(known(teller, "client-a"))
-    assert teller.answer(client.request()) == Answer(Verdict.TOLD, NOT_FOUND, AuthenticatedUser("farm", "client-a"))
+    assert teller.answer(client.request()) == HandshakeAnswer(
+        HandshakeOutcome.TOLD, NOT_FOUND, AuthenticatedUser("farm", "client-a")
+    )
     assert asked == [USER, "client-a"]
 
 
@@ -247,7 +249,7 @@ def test_who_is_not_known_gets_the_same_bytes_as_at_the_other_path() -> None:
     assert len({without_nonces(answer.data) for answer in answers}) == 1
     assert answers[0].data.startswith(b"HTTP/1.1 401 ")
     assert [answer.session for answer in answers] == [None] * len(requests)
-    assert [answer.verdict for answer in answers] == [Verdict.CHALLENGED] * 2 + [Verdict.REFUSED] * 6
+    assert [answer.outcome for answer in answers] == [HandshakeOutcome.CHALLENGED] * 2 + [HandshakeOutcome.REFUSED] * 6
 
 
 BAD_HEADS = {
@@ -267,14 +269,14 @@ BAD_HEADS = {
 
 @pytest.mark.parametrize("head", BAD_HEADS.values(), ids=BAD_HEADS)
 def test_the_404_is_the_same_whatever_is_wrong(head: str) -> None:
-    assert Teller().answer(head.encode()) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
+    assert Teller().answer(head.encode()) == HandshakeAnswer(HandshakeOutcome.NOT_FOUND, NOT_FOUND)
 
 
 def test_valid_credentials_do_not_change_the_404() -> None:
     teller = Teller()
     request = get(known(teller)).request()
     for good, bad in ((b"/1/", b"/2/"), (b"GET", b"PUT"), (b"HTTP/1.1", b"HTTP/1.0"), (b"Farm/farm", b"Farm/far")):
-        assert teller.answer(request.replace(good, bad, 1)) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
+        assert teller.answer(request.replace(good, bad, 1)) == HandshakeAnswer(HandshakeOutcome.NOT_FOUND, NOT_FOUND)
     assert teller.answer(request).data.startswith(b"HTTP/1.1 200 ")
 
 
@@ -390,7 +392,7 @@ def test_the_client_does_not_care_how_an_answer_is_cut(data: bytes) -> None:
 def test_the_server_does_not_care_how_a_request_is_cut() -> None:
     request = get(known(Teller(entropy=Entropy("a")))).request()
 
-    def serve(pieces: list[bytes]) -> Answer | None:
+    def serve(pieces: list[bytes]) -> HandshakeAnswer | None:
         server = ServerHandshake({"farm": authenticator()}, entropy=Entropy("b"), configurations={"farm": told})
         answers = [server.receive(piece, 0.0) for piece in pieces]
         assert answers[:-1] == [None] * (len(pieces) - 1)
@@ -417,7 +419,7 @@ def test_any_request_gives_an_answer_or_the_documented_error(data: bytes) -> Non
         )
     except RemoteProtocolError:
         return
-    assert answer is None or (answer.verdict is Verdict.TOLD) == answer.data.endswith(VALUE)
+    assert answer is None or (answer.outcome is HandshakeOutcome.TOLD) == answer.data.endswith(VALUE)
 
 
 @given(configurations)

@@ -7,7 +7,14 @@ from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
-from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ClientHandshake, ServerHandshake, Upgraded, Verdict
+from gf_i2p.wire.upgrade import (
+    AuthenticatedUser,
+    ClientHandshake,
+    HandshakeAnswer,
+    HandshakeOutcome,
+    ServerHandshake,
+    Upgraded,
+)
 from tests.wire.handshakes import (
     CONFIG_PATH,
     HOUR,
@@ -27,7 +34,7 @@ from tests.wire.handshakes import (
 )
 
 
-def status(answer: Answer) -> int:
+def status(answer: HandshakeAnswer) -> int:
     return int(answer.data.split(b" ")[1])
 
 
@@ -42,7 +49,7 @@ def test_request_1_and_its_answer() -> None:
     client = handshake(credentials(), 0.0)
     assert client.request() == REQUEST_1
     answer = Node().answer(REQUEST_1, 0.0)
-    assert (answer.verdict, answer.session) == (Verdict.CHALLENGED, None)
+    assert (answer.outcome, answer.session) == (HandshakeOutcome.CHALLENGED, None)
     assert without_nonces(answer.data) == (
         b"HTTP/1.1 401 Unauthorized\r\n"
         b'WWW-Authenticate: Digest realm="farm", qop="auth", algorithm=SHA-256, nonce, charset=UTF-8\r\n'
@@ -64,8 +71,8 @@ def test_request_2_and_its_answer() -> None:
         ).encode()
     )
     answer = node.answer(request, 0.0)
-    assert answer == Answer(
-        Verdict.UPGRADED,
+    assert answer == HandshakeAnswer(
+        HandshakeOutcome.UPGRADED,
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         AuthenticatedUser("farm", USER),
     )
@@ -115,7 +122,7 @@ def test_the_handshake_ends_with_its_outcome() -> None:
     with pytest.raises(LocalProtocolError):
         client.receive(b"", 0.0)
     server = ServerHandshake({}, entropy=Entropy())
-    assert server.receive(REQUEST_1, 0.0) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
+    assert server.receive(REQUEST_1, 0.0) == HandshakeAnswer(HandshakeOutcome.NOT_FOUND, NOT_FOUND)
     with pytest.raises(LocalProtocolError):
         server.receive(b"", 0.0)
 
@@ -166,7 +173,7 @@ def test_a_restarted_server_says_stale_and_the_client_comes_back_with_the_new_no
     node.authenticator = authenticator(key=bytes(32))
     client = handshake(mine, 1.0)
     answer = node.answer(client.request(), 1.0)
-    assert (status(answer), answer.verdict) == (401, Verdict.CHALLENGED)
+    assert (status(answer), answer.outcome) == (401, HandshakeOutcome.CHALLENGED)
     assert answer.data.count(b", stale=true\r\n") == 2
     assert client.receive(answer.data, 1.0) == Retry()
     assert node.dial(mine, 1.0) == 1
@@ -185,7 +192,7 @@ def test_a_replayed_request_is_refused() -> None:
     assert status(node.answer(request, 0.0)) == 101
     for _ in range(2):
         answer = node.answer(request, 0.0)
-        assert (status(answer), answer.verdict, answer.session) == (401, Verdict.CHALLENGED, None)
+        assert (status(answer), answer.outcome, answer.session) == (401, HandshakeOutcome.CHALLENGED, None)
 
 
 # Refusals, and the knowledge that a refused client gains ------------------------------------------------------
@@ -243,14 +250,14 @@ BAD_HEADS = {
 
 @pytest.mark.parametrize("head", BAD_HEADS.values(), ids=BAD_HEADS)
 def test_the_404_is_the_same_whatever_is_wrong(head: str) -> None:
-    assert Node().answer(head.encode(), 0.0) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
+    assert Node().answer(head.encode(), 0.0) == HandshakeAnswer(HandshakeOutcome.NOT_FOUND, NOT_FOUND)
 
 
 def test_valid_credentials_do_not_change_the_404() -> None:
     node = Node()
     request = request_2(node)
     for good, bad in ((b"/1/", b"/2/"), (b"GET", b"PUT"), (b"HTTP/1.1", b"HTTP/1.0"), (b"Farm/farm", b"Farm/far")):
-        assert node.answer(request.replace(good, bad, 1), 0.0) == Answer(Verdict.NOT_FOUND, NOT_FOUND)
+        assert node.answer(request.replace(good, bad, 1), 0.0) == HandshakeAnswer(HandshakeOutcome.NOT_FOUND, NOT_FOUND)
     assert status(node.answer(request, 0.0)) == 101
 
 
@@ -303,7 +310,7 @@ def test_without_the_upgrade_who_is_known_is_told_what_is_missing(old: bytes, ne
     mine = known(node)
     client = handshake(mine, 0.0)
     answer = node.answer(client.request().replace(old, new), 0.0)
-    assert (status(answer), answer.verdict, answer.session) == (426, Verdict.NOT_UPGRADED, None)
+    assert (status(answer), answer.outcome, answer.session) == (426, HandshakeOutcome.NOT_UPGRADED, None)
     with pytest.raises(HandshakeRefused, match="'Connection: Upgrade' did not arrive: a server tunnel must be"):
         client.receive(answer.data, 0.0)
 
@@ -314,7 +321,7 @@ def test_several_farms_on_one_port_are_kept_apart() -> None:
 
     farms = {"farm": farm("farm"), "other": farm("other")}
 
-    def dial(cluster: str, mine: Credentials) -> tuple[bytes, Answer]:
+    def dial(cluster: str, mine: Credentials) -> tuple[bytes, HandshakeAnswer]:
         client = ClientHandshake(host="x", cluster=cluster, credentials=mine, now=0.0, entropy=Entropy("c"))
         answer = ServerHandshake(farms, entropy=Entropy()).receive(client.request(), 0.0)
         assert answer is not None

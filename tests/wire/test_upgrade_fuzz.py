@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES
-from gf_i2p.wire.upgrade import Answer, AuthenticatedUser, ServerHandshake, Upgraded, Verdict
+from gf_i2p.wire.upgrade import AuthenticatedUser, HandshakeAnswer, HandshakeOutcome, ServerHandshake, Upgraded
 from tests.wire.handshakes import (
     NOT_FOUND,
     REQUEST_1,
@@ -25,7 +25,7 @@ from tests.wire.handshakes import (
 )
 
 
-def serve(*pieces: bytes, at: float = 0.0) -> Answer | str | None:
+def serve(*pieces: bytes, at: float = 0.0) -> HandshakeAnswer | str | None:
     """The server's outcome, the same for the same bytes; `rest` with all later pieces."""
     server = ServerHandshake({"farm": authenticator()}, entropy=Entropy("server"))
     try:
@@ -100,9 +100,9 @@ def test_any_bytes_give_an_answer_or_the_documented_error_to_the_server(data: by
     whole = serve(data)
     assert serve(data[:cut], data[cut:]) == whole
     assert serve(*(data[i : i + 1] for i in range(len(data)))) == whole
-    if isinstance(whole, Answer):
+    if isinstance(whole, HandshakeAnswer):
         assert (whole.session is not None) == whole.data.startswith(b"HTTP/1.1 101 ")
-        assert (whole.verdict is Verdict.UPGRADED) == (whole.session is not None)
+        assert (whole.outcome is HandshakeOutcome.UPGRADED) == (whole.session is not None)
         assert whole.session in (None, AuthenticatedUser("farm", USER))
 
 

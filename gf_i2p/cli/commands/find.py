@@ -12,7 +12,7 @@ from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.transport.client.farm_client import Found, FoundPlace
+from gf_i2p.transport.client.farm_client import FoundFarm, FoundPlace
 
 SECONDS: Final = 30.0
 """Default seconds for finding the leader."""
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> Answer:
     )
 
 
-async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> Found:
+async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> FoundFarm:
     async with file.open() as client:
         finding = asyncio.ensure_future(client.find(timeout=seconds))
         await asyncio.wait([finding], timeout=_SILENT_SECONDS)
@@ -57,7 +57,7 @@ async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> Found:
         return await finding
 
 
-def _as_json(cluster: str, found: Found) -> dict[str, Any]:
+def _as_json(cluster: str, found: FoundFarm) -> dict[str, Any]:
     return {
         "cluster": cluster,
         "leader": found.leader,
@@ -78,7 +78,7 @@ def _as_json(cluster: str, found: Found) -> dict[str, Any]:
     }
 
 
-def _show(cluster: str, found: Found) -> str:
+def _show(cluster: str, found: FoundFarm) -> str:
     leader = "none is known" if found.leader is None else f"server {found.leader}"
     told = "the file's: no server tells the farm's servers"
     if found.log_index is not None:
@@ -92,7 +92,7 @@ def _show(cluster: str, found: Found) -> str:
     )
 
 
-def _place(place: FoundPlace, found: Found) -> str:
+def _place(place: FoundPlace, found: FoundFarm) -> str:
     parts: list[str] = []
     if place.connected:
         parts.append("leader" if place.server == found.leader and found.trouble is None else "answers")

@@ -7,7 +7,7 @@ from typing import Final
 
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.node.files.layout import CONFIG_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import Summary, summarize
 
@@ -28,7 +28,7 @@ def verify(options: argparse.Namespace) -> Answer:
         directory = directory / HISTORY_DIRECTORY
     if not directory.is_dir():
         raise CommandError(f"{directory} is no directory: a running node with history.enabled = true makes it")
-    with Progress() as progress:
+    with ProgressLine() as progress:
         summary = summarize(directory, on_file=lambda number, count: progress(f"reading file {number} of {count}"))
     return Answer(asdict(summary), show_summary(summary))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared.argument_types import named, whole
-from gf_i2p.cli.shared.command import Answer, Commands, Group, Subcommand
+from gf_i2p.cli.shared.command import Answer, CommandGroup, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.router_setup import master_keys
 from gf_i2p.farm.choice.tree import BRANCHES
@@ -335,7 +335,7 @@ def _option(text: str) -> tuple[str, str]:
 
 
 COMMANDS: Final[Commands] = {
-    "master": Group(
+    "master": CommandGroup(
         "the master's own key",
         {
             "new": Subcommand("make a new master destination", _add_of_new, new),

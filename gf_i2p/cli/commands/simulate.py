@@ -22,7 +22,7 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants import ALL
 from gf_i2p.simulator.life.invariants import FARM_RULES
-from gf_i2p.simulator.run import Result, live, simulate
+from gf_i2p.simulator.run import SeedResult, live, simulate
 from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
 
 CANARY_SEEDS: Final = 500
@@ -42,7 +42,7 @@ class Seed:
     lives: bool = False
     """Whether the run has only hours of a farm's life, without elections."""
 
-    def run(self, *, trace: bool = False) -> Result:
+    def run(self, *, trace: bool = False) -> SeedResult:
         """Run the seed; with `trace`, print each event as a line."""
         write = print if trace else None
         if self.lives:
@@ -130,7 +130,7 @@ def read_seeds(path: Path) -> list[Seed]:
 # Running --------------------------------------------------------------------------------------------------------------
 
 
-def _run(seeds: Sequence[Seed], canary: str | None) -> list[Result]:
+def _run(seeds: Sequence[Seed], canary: str | None) -> list[SeedResult]:
     with nullcontext() if canary is None else CANARIES[canary].perched():
         return [seed.run() for seed in seeds]
 
@@ -153,7 +153,7 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _all(options: Namespace, seeds: Sequence[Seed]) -> Iterator[Result]:
+def _all(options: Namespace, seeds: Sequence[Seed]) -> Iterator[SeedResult]:
     chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
     if len(chunks) == 1 or options.jobs == 1:
         for chunk in chunks:
@@ -258,7 +258,7 @@ def _canary_object(name: str, found: Sequence[tuple[int | None, str]]) -> dict[s
 # Texts ----------------------------------------------------------------------------------------------------------------
 
 
-def _replay(result: Result, options: Namespace) -> str:
+def _replay(result: SeedResult, options: Namespace) -> str:
     nodes = f" --nodes {result.nodes}" if options.nodes is not None else ""
     canary = f" --canary {options.canary}" if options.canary is not None else ""
     lives = " --lives" if options.lives else ""
@@ -270,7 +270,7 @@ def _statement(name: str) -> str:
     return " ".join((found or name).split())
 
 
-def _failure(result: Result, options: Namespace) -> str:
+def _failure(result: SeedResult, options: Namespace) -> str:
     violation = result.violation
     assert violation is not None
     return (
@@ -281,7 +281,7 @@ def _failure(result: Result, options: Namespace) -> str:
     )
 
 
-def _failure_object(result: Result, options: Namespace) -> dict[str, Any]:
+def _failure_object(result: SeedResult, options: Namespace) -> dict[str, Any]:
     violation = result.violation
     assert violation is not None
     return {

@@ -11,10 +11,10 @@ from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress, check_name, check_typed
+from gf_i2p.cli.shared.terminal import ProgressLine, check_name, check_typed
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
-from gf_i2p.node.recovery.restore import Plan, plan, restore
+from gf_i2p.node.recovery.restore import RestorePlan, plan, restore
 from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
 from gf_i2p.storage.private_files import holder
 from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load, write
@@ -35,7 +35,7 @@ def save(options: argparse.Namespace) -> Answer:
     if not path.absolute().parent.is_dir():
         raise CommandError(f"{path.parent} is no directory: make it, or write the file elsewhere")
     leader, last = None, 0
-    with Progress() as progress:
+    with ProgressLine() as progress:
         if running:
             status = asyncio.run(local_client.request(directory, "GET", "/v1/status"))
             leader, last = status["leader"], status["log"]["last_index"]
@@ -61,7 +61,7 @@ def save(options: argparse.Namespace) -> Answer:
     return Answer({"file": str(path), "running": running, "leader": leader, **_described(saved)}, text, code)
 
 
-async def _downloaded(directory: Path, progress: Progress) -> bytes:
+async def _downloaded(directory: Path, progress: ProgressLine) -> bytes:
     getting = asyncio.ensure_future(
         local_client.download(
             directory,
@@ -180,7 +180,7 @@ def _time(seconds: float) -> str:
         return f"{seconds:.0f} s after 1970"
 
 
-def _consequences(saved: SavedSnapshot, planned: Plan) -> str:
+def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
     server, snapshot = planned.server, saved.snapshot
     others = [str(each.id) for each in snapshot.configuration.servers if each.id != server.id]
     old = planned.old

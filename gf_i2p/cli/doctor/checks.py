@@ -1,4 +1,4 @@
-"""Checks and their verdicts, and the function that runs checks side by side."""
+"""Checks and their results, and the function that runs checks side by side."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +15,7 @@ _TICK_SECONDS: Final = 0.25
 logger = structlog.get_logger()
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """The result of a check."""
 
     OK = "ok"
@@ -40,32 +40,32 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """The words of a check: one line, and a remedy unless all is well."""
 
-    state: State
+    state: CheckState
     text: str
     remedy: Remedy | None = None
 
 
-def ok(text: str) -> Verdict:
+def ok(text: str) -> CheckResult:
     """All is well."""
-    return Verdict(State.OK, text)
+    return CheckResult(CheckState.OK, text)
 
 
-def warn(text: str, remedy: Remedy | None = None) -> Verdict:
+def warn(text: str, remedy: Remedy | None = None) -> CheckResult:
     """The thing works, and may hurt."""
-    return Verdict(State.WARN, text, remedy)
+    return CheckResult(CheckState.WARN, text, remedy)
 
 
-def fail(text: str, remedy: Remedy) -> Verdict:
+def fail(text: str, remedy: Remedy) -> CheckResult:
     """The thing does not work."""
-    return Verdict(State.FAIL, text, remedy)
+    return CheckResult(CheckState.FAIL, text, remedy)
 
 
-def skip(text: str) -> Verdict:
+def skip(text: str) -> CheckResult:
     """The check was not made, for this reason."""
-    return Verdict(State.SKIP, text)
+    return CheckResult(CheckState.SKIP, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Check:
     """One check."""
 
     name: str
-    look: Callable[[], Awaitable[Verdict]]
+    look: Callable[[], Awaitable[CheckResult]]
     seconds: float = 5.0
     """Seconds that the check may take."""
     needs: tuple[str, ...] = ()
@@ -86,15 +86,15 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The name and the verdict of a check that was made."""
+    """The name and the result of a check that was made."""
 
     name: str
-    verdict: Verdict
+    result: CheckResult
 
 
 def is_well(findings: Sequence[Finding]) -> bool:
     """Whether nothing fails."""
-    return all(finding.verdict.state is not State.FAIL for finding in findings)
+    return all(finding.result.state is not CheckState.FAIL for finding in findings)
 
 
 async def examine(
@@ -111,7 +111,7 @@ async def examine(
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
-    tasks: dict[str, asyncio.Task[Verdict]] = {}
+    tasks: dict[str, asyncio.Task[CheckResult]] = {}
     running: dict[str, None] = {}
     findings = []
     for check in checks:
@@ -131,9 +131,9 @@ async def examine(
     return findings
 
 
-async def _make(check: Check, before: dict[str, asyncio.Task[Verdict]], running: dict[str, None]) -> Verdict:
-    verdicts = {name: await before[name] for name in (*check.needs, *check.after)}
-    missing = [name for name in check.needs if verdicts[name].state in {State.FAIL, State.SKIP}]
+async def _make(check: Check, before: dict[str, asyncio.Task[CheckResult]], running: dict[str, None]) -> CheckResult:
+    results = {name: await before[name] for name in (*check.needs, *check.after)}
+    missing = [name for name in check.needs if results[name].state in {CheckState.FAIL, CheckState.SKIP}]
     if missing:
         return skip(f"not looked at: it needs {missing[0]}")
     running[check.name] = None

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
 from gf_i2p.node.files.router_config import PublishTable, place
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.report.service_watch import CONNECT_SECONDS, ServiceWatch
@@ -30,7 +30,7 @@ class FailoverChecks:
             Check("service session", self._session, needs=(master,), after=("publishing",)),
         ]
 
-    async def _answers(self) -> Verdict:
+    async def _answers(self) -> CheckResult:
         target = ServiceWatch(place(self._service.target))
         await target.look()
         if target.up:
@@ -40,7 +40,7 @@ class FailoverChecks:
             Remedy.either("start it, or correct [publish.service] target"),
         )
 
-    async def _session(self) -> Verdict:
+    async def _session(self) -> CheckResult:
         keys, kind = self._keys(), self._router_kind()
         assert keys is not None
         wanted, signed = self._service.session, keys.signed_options(Purpose.SERVICE)

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gf_i2p.cli.doctor.checks import Finding, Remedy, State, is_well
+from gf_i2p.cli.doctor.checks import CheckState, Finding, Remedy, is_well
 from gf_i2p.cli.shared.answer_text import printable
 
 _MARGIN: Final = "  "
-_STATE_WIDTH: Final = max(map(len, State)) + 2
+_STATE_WIDTH: Final = max(map(len, CheckState)) + 2
 _BELOW: Final = " " * (len(_MARGIN) + _STATE_WIDTH)
 """Indent of a remedy."""
 _LEAST_COLUMNS: Final = 40
 _MOST_COLUMNS: Final = 110
 """Longer lines are hard to read."""
 _B32: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p")
-_COLOURS: Final = {State.OK: "32", State.WARN: "33", State.FAIL: "1;31", State.SKIP: "2"}
+_COLOURS: Final = {CheckState.OK: "32", CheckState.WARN: "33", CheckState.FAIL: "1;31", CheckState.SKIP: "2"}
 
 
 class Page:
@@ -30,12 +30,12 @@ class Page:
 
     def finding(self, finding: Finding) -> list[str]:
         """Give the lines of one finding, and of its remedy."""
-        state, text, remedy = finding.verdict.state, finding.verdict.text, finding.verdict.remedy
+        state, text, remedy = finding.result.state, finding.result.text, finding.result.remedy
         head = f"{_BELOW}{finding.name:<{self._width}}  "
         first, *more = self._wrap(text, head, " " * len(head))
         word = self._paint(f"{state:<{_STATE_WIDTH}}", _COLOURS[state])
         lines = [f"{_MARGIN}{word}{first.removeprefix(_BELOW)}", *more]
-        if state is State.SKIP:
+        if state is CheckState.SKIP:
             lines = [f"{_MARGIN}{word}{self._paint(first.removeprefix(_BELOW), '2')}", *(self._dim(more))]
         if remedy is not None:
             lines += self._remedy(remedy)
@@ -43,13 +43,13 @@ class Page:
 
     def summary(self, findings: Sequence[Finding]) -> str:
         """Give the last line."""
-        count = Counter(finding.verdict.state for finding in findings)
-        parts = [f"{count[State.OK]} ok"]
-        if count[State.WARN]:
-            parts.append(f"{count[State.WARN]} to look at")
-        if count[State.SKIP]:
-            parts.append(f"{count[State.SKIP]} not looked at")
-        failed = [finding.name for finding in findings if finding.verdict.state is State.FAIL]
+        count = Counter(finding.result.state for finding in findings)
+        parts = [f"{count[CheckState.OK]} ok"]
+        if count[CheckState.WARN]:
+            parts.append(f"{count[CheckState.WARN]} to look at")
+        if count[CheckState.SKIP]:
+            parts.append(f"{count[CheckState.SKIP]} not looked at")
+        failed = [finding.name for finding in findings if finding.result.state is CheckState.FAIL]
         if not failed:
             return f"{self._paint('Nothing is wrong', '32')} ({', '.join(parts)})."
         return f"{self._paint('To mend', '1;31')}: {', '.join(failed)} ({', '.join(parts)})."
@@ -102,10 +102,10 @@ def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
         "checks": [
             {
                 "name": finding.name,
-                "state": str(finding.verdict.state),
-                "text": finding.verdict.text,
+                "state": str(finding.result.state),
+                "text": finding.result.text,
                 "remedy": None
-                if (remedy := finding.verdict.remedy) is None
+                if (remedy := finding.result.remedy) is None
                 else {"i2pd": remedy.i2pd, "java": remedy.java},
             }
             for finding in findings

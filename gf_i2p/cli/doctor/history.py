@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.doctor.checks import Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.checks import CheckResult, Remedy, fail, ok, warn
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.layout import HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import HistoryError, history_files
@@ -20,7 +20,7 @@ LEAST_FREE_BYTES: Final = 256 << 20
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
-async def look_at_history(directory: Path, config: Config, status: Mapping[str, Any] | None) -> Verdict:
+async def look_at_history(directory: Path, config: Config, status: Mapping[str, Any] | None) -> CheckResult:
     """Check the history of a node's directory without reading its records. `status`: None when no node runs."""
     history = directory / HISTORY_DIRECTORY
     if status is not None and status["history"] is None:
@@ -30,14 +30,14 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
             return ok("there is no history yet: it begins when the node runs")
         return fail(f"there is no {HISTORY_DIRECTORY}/", Remedy.either("Restart the node: it makes the directory."))
     try:
-        verdict = await asyncio.to_thread(_look, history, config)
+        result = await asyncio.to_thread(_look, history, config)
     except HistoryError as error:
         what, _, advice = str(error).partition(". ")
         return fail(what, Remedy.either(advice))
     except OSError as error:
         return fail(f"the history cannot be read: {error}", Remedy.either("Run doctor as the user that runs the node."))
-    if verdict is not None:
-        return verdict
+    if result is not None:
+        return result
     files = history_files(history)
     text = f"{len(files)} files from entry {files[0].first} on" if files else "no files yet"
     if status is None:
@@ -51,7 +51,7 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     return ok(f"{text}, exported up to {exported}")
 
 
-def _look(history: Path, config: Config) -> Verdict | None:
+def _look(history: Path, config: Config) -> CheckResult | None:
     check_owner(history, cluster=config.node.cluster, server_id=config.node.id)
     files = [path for file in history_files(history)[-2:] for path in (file.plain, file.packed) if path.exists()]
     open_to_others = [path for path in (history, *files) if stat.S_IMODE(path.stat().st_mode) & _OTHERS]

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from gf_i2p.cli.doctor.checks import Remedy, Verdict, fail, ok, skip
+from gf_i2p.cli.doctor.checks import CheckResult, Remedy, fail, ok, skip
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.farm.choice.tree import BRANCHES
@@ -23,7 +23,7 @@ class TreeCheck:
         self._file = file
         self._keys = keys
 
-    async def look(self) -> Verdict:
+    async def look(self) -> CheckResult:
         """Make the check."""
         keys = self._keys()
         assert keys is not None
@@ -51,7 +51,7 @@ class TreeCheck:
         return ok(f"branch-0.dat to branch-{BRANCHES - 1}.dat are there (tree = tree)")
 
 
-async def look_at_leaf_farm(directory: Path, named: str) -> Verdict:
+async def look_at_leaf_farm(directory: Path, named: str) -> CheckResult:
     """Check the farm whose master is our leaf. `named`: the name of that farm in the configuration."""
     if is_b32_address(named):
         return ok(f"our leaf is the master {named}; our router says whether that is up, and i2pd finds no Meta set")

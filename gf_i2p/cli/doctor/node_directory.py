@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
 from gf_i2p.cli.doctor.history import HISTORY, look_at_history
 from gf_i2p.cli.shared.answer_text import OUTSIDE
 from gf_i2p.cli.shared.errors import CommandError
@@ -76,18 +76,18 @@ class NodeFiles:
             checks.append(Check(HISTORY, self._history, after=(NODE,)))
         return checks
 
-    async def _configuration(self) -> Verdict:
+    async def _configuration(self) -> CheckResult:
         config = self.config
         if config is None:
             return _mistakes(self._directory / CONFIG_FILE, self._config_error)
         return ok(f"server {config.node.id} of farm {config.node.cluster}, {len(config.servers)} servers")
 
-    async def _secrets(self) -> Verdict:
+    async def _secrets(self) -> CheckResult:
         if self.secrets is None:
             return _mistakes(self._directory / SECRETS_FILE, self._secrets_error)
         return ok(f"{SECRETS_FILE} is private, {len(self.secrets.users)} users")
 
-    async def _modes(self) -> Verdict:
+    async def _modes(self) -> CheckResult:
         """Check the modes of the files that no other check covers: each check of a key file looks at its mode, too."""
         writable = [path for path in (self._directory, self._directory / CONFIG_FILE) if _mode(path) & 0o022]
         if writable:
@@ -108,7 +108,7 @@ class NodeFiles:
             )
         return ok("nobody else can write here, or read the log")
 
-    async def _log(self) -> Verdict:
+    async def _log(self) -> CheckResult:
         assert self.config is not None
         database = self._directory / DATABASE_FILE
         node = self.config.node
@@ -130,7 +130,7 @@ class NodeFiles:
         dropped = f", the first {loaded.base[0]} in the snapshot only" if loaded.base[0] else ""
         return ok(f"{loaded.last_index} entries{dropped}, term {loaded.hard_state.term}")
 
-    async def _certificate(self) -> Verdict:
+    async def _certificate(self) -> CheckResult:
         config = self.config
         assert config is not None
         try:
@@ -146,7 +146,7 @@ class NodeFiles:
             )
         return ok(f"{config.tls.certificate} and its key" + (", as the list of servers has it" if listed else ""))
 
-    async def _own_keys(self) -> Verdict:
+    async def _own_keys(self) -> CheckResult:
         config = self.config
         assert config is not None
         assert config.router is not None
@@ -156,7 +156,7 @@ class NodeFiles:
             return _refused(error)
         return ok(f"{config.router.destination} is {config.own_endpoint.host}")
 
-    async def _node(self) -> Verdict:
+    async def _node(self) -> CheckResult:
         try:
             status = await request(self._directory, "GET", "/v1/status", seconds=5)
         except CommandError as error:
@@ -181,11 +181,11 @@ class NodeFiles:
             text += f"; {quorum['needed']} are needed"
         return warn(text, Remedy.either("Mend what fails below. If nothing does, wait: an election takes a minute."))
 
-    async def _history(self) -> Verdict:
+    async def _history(self) -> CheckResult:
         assert self.config is not None
         return await look_at_history(self._directory, self.config, self._status)
 
-    def _no_answer(self, error: CommandError) -> Verdict:
+    def _no_answer(self, error: CommandError) -> CheckResult:
         try:
             holder = private_files.holder((self._directory / DATABASE_FILE).resolve())
         except OSError as denied:
@@ -205,15 +205,15 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def _mistakes(path: Path, errors: str) -> Verdict:
-    """Give the verdict on a broken TOML file. `errors`: one a line, each behind the file's path."""
+def _mistakes(path: Path, errors: str) -> CheckResult:
+    """Give the result on a broken TOML file. `errors`: one a line, each behind the file's path."""
     lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     what, run, command = lines[0].partition(" Run: ")
     return fail(f"{path.name}: {what}{more}", Remedy.either(command if run else f"Correct it in {path}."))
 
 
-def _refused(error: Exception) -> Verdict:
+def _refused(error: Exception) -> CheckResult:
     text, run, command = str(error).partition(" Run: ")
     if run:
         return fail(text, Remedy.either(command))
@@ -221,5 +221,5 @@ def _refused(error: Exception) -> Verdict:
     return fail(what, Remedy.either(advice or "Restore the file."))
 
 
-def _not_ours(error: OSError) -> Verdict:
+def _not_ours(error: OSError) -> CheckResult:
     return fail(f"{error.filename}: {error.strerror}", Remedy.either("Run doctor as the user that runs the node."))

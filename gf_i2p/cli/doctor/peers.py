@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
-from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, skip, warn
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
 from gf_i2p.cli.doctor.router import PROXY
 from gf_i2p.node.files.checked_read import ConfigError
@@ -42,7 +42,7 @@ ROUND_TRIPS: Final = 4
 """Round trips within the least election time-out. So a lost message can be repeated, and a slow moment can pass."""
 
 
-class UnansweredError(DialError):
+class NoAnswerError(DialError):
     """The proxy took the request, and no answer came in time."""
 
 
@@ -84,13 +84,13 @@ class PeerChecks:
             after=(NODE,),
         )
 
-    async def _reach(self, server_id: int, endpoint: Endpoint, seconds: float) -> Verdict:
+    async def _reach(self, server_id: int, endpoint: Endpoint, seconds: float) -> CheckResult:
         config, secrets = self._config, self._secrets
         assert secrets is not None
         credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
         try:
             visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
-        except UnansweredError as error:
+        except NoAnswerError as error:
             if endpoint.is_i2p and server_id in self._files.connected:
                 return warn(f"{endpoint.host}: {error}, but our node is connected to that server", _CONNECTED)
             return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
@@ -108,11 +108,11 @@ class PeerChecks:
         # Our own certificate is for servers that dial us, and has a check of its own.
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 
-    async def _timing(self) -> Verdict:
-        return timing_verdict(self._config.plan.first, self._round_trips)
+    async def _timing(self) -> CheckResult:
+        return timing_result(self._config.plan.first, self._round_trips)
 
 
-def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
+def timing_result(timing: Timing, round_trips: dict[int, float]) -> CheckResult:
     """Judge time-outs by the measured round trips, which are given by server. All times in seconds."""
     settings = f"heartbeat {timing.heartbeat:g} s, election {timing.election_min:g} to {timing.election_max:g} s"
     if not round_trips:
@@ -127,7 +127,7 @@ def timing_verdict(timing: Timing, round_trips: dict[int, float]) -> Verdict:
     if seconds >= timing.election_min:
         return fail(f"{text}: no leader could stay", longer)
     if seconds * ROUND_TRIPS > timing.election_min:
-        return warn(f"{text}: leaders may lose their office for nothing", longer)
+        return warn(f"{text}: leaders may lose their leadership for nothing", longer)
     return ok(text)
 
 
@@ -162,7 +162,7 @@ async def visit(
             async with asyncio.timeout_at(end):
                 outcome = await caller.outcome
         except TimeoutError:
-            raise UnansweredError(f"no answer within {seconds:g} s") from None
+            raise NoAnswerError(f"no answer within {seconds:g} s") from None
         finally:
             connection.close()
         if isinstance(outcome, Upgraded):

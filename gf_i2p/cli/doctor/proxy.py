@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_info import RouterProgram
 from gf_i2p.transport.tls.tcp_sockets import why
 
 HOST: Final = "gf--doctor.i2p"
@@ -28,14 +28,14 @@ class ProxyAuthorisationError(ProxyError):
     """The proxy wants a user name and a password."""
 
 
-async def ask_http(host: str, port: int) -> Kind | None:
+async def ask_http(host: str, port: int) -> RouterProgram | None:
     """Return the router whose HTTP proxy answers; None when the answer does not show it. Raises `ProxyError`."""
     request = f"GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"
     async with _connected(host, port) as streams:
         return read_answer(await _ask(streams, request.encode(), MAX_ANSWER_BYTES))
 
 
-def read_answer(answer: bytes) -> Kind | None:
+def read_answer(answer: bytes) -> RouterProgram | None:
     """Recognise a router by its answer: i2pd 500 (2.45, 2.58), Java 500, 502, 503 or 504 by version and state."""
     found = _STATUS.match(answer)
     if found is None:
@@ -44,9 +44,9 @@ def read_answer(answer: bytes) -> Kind | None:
     if status == 407:
         raise ProxyAuthorisationError("the proxy wants a user name and a password")
     if b"proxy.i2p" in answer:
-        return Kind.JAVA  # Java's error pages take their style sheet from there
+        return RouterProgram.JAVA  # Java's error pages take their style sheet from there
     if b"I2Pd HTTP proxy" in answer:
-        return Kind.I2PD
+        return RouterProgram.I2PD
     if status < 500:
         raise ProxyError(f"no proxy of an I2P router: the answer to an address in .i2p is {status}")
     return None

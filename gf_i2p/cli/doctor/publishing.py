@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from bridges.errors import RouterError
-from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, skip, warn
 from gf_i2p.cli.doctor.failover import FailoverChecks
 from gf_i2p.cli.doctor.nested_sets import TreeCheck, look_at_leaf_farm
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
@@ -30,7 +30,7 @@ _MASTER: Final = "master keys"
 _LATE: Final = Remedy.either("The router is slow: see its load and its tunnels on its console, and try again.")
 
 
-async def off_without_router() -> Verdict:
+async def off_without_router() -> CheckResult:
     """Say that a node without a router does not publish. The operator wants that, or forgot the router."""
     return ok("off: this node never publishes, for gf-i2p.toml has no [router] (and no [publish] mode)")
 
@@ -81,7 +81,7 @@ class PublishingChecks:
             checks.append(Check("leaf", self._leaf, _LOOKUP_SECONDS, needs, late=_LATE))
         return checks
 
-    async def _own_address(self) -> Verdict:
+    async def _own_address(self) -> CheckResult:
         address = self._config.own_endpoint.host
         if self._router.inbound == "sam" and self._files.uptime is None:
             return skip("not looked for: the address exists while the node runs")
@@ -98,16 +98,16 @@ class PublishingChecks:
             return warn(f"{text}; but it runs for {uptime:.0f} s only", Remedy.either("Try again in some minutes."))
         return fail(text, remedies.ADDRESS_UNKNOWN)
 
-    async def _master(self) -> Verdict:
+    async def _master(self) -> CheckResult:
         try:
             self._keys = keys = load(self._directory / self._config.publish.keys)
         except ConfigError as error:
             what, _, command = str(error).partition(" Run: ")
             what, advice = split(what)
             return fail(what, Remedy.either(command or advice or "Put the right file there."))
-        return keys_verdict(keys, int(time.time()), server=self._config.node.id)
+        return keys_result(keys, int(time.time()), server=self._config.node.id)
 
-    async def _publishing(self) -> Verdict:
+    async def _publishing(self) -> CheckResult:
         publish = self._config.publish
         if publish.mode == "off":
             return ok('off: this node never publishes (mode = "off")')
@@ -130,7 +130,11 @@ class PublishingChecks:
                 ),
             )
         known = None if leaf is None else _hash(leaf)
-        if leaf is not None and known is None and (self._router.i2pcontrol is None or self._seen.kind is Kind.JAVA):
+        if (
+            leaf is not None
+            and known is None
+            and (self._router.i2pcontrol is None or self._seen.kind is RouterProgram.JAVA)
+        ):
             return fail(
                 f"the leaf {leaf!r} is no b32 address, and the router does not tell the address of a tunnel by name",
                 Remedy(
@@ -148,7 +152,7 @@ class PublishingChecks:
         what = "dry run, nothing is published: Meta set" if publish.mode == "dry-run" else "Meta set"
         return ok(f"{what} of {keys.destination.b32} when chosen")
 
-    async def _leaf(self) -> Verdict:
+    async def _leaf(self) -> CheckResult:
         leaf = self._config.publish.leaf
         assert leaf is not None
         known = _hash(leaf)
@@ -180,14 +184,14 @@ class PublishingChecks:
         """The kind of the router, by its own answers, or else by the configuration."""
         if self._seen.kind is None:
             return self._router.kind
-        return "i2pd" if self._seen.kind is Kind.I2PD else "java"
+        return "i2pd" if self._seen.kind is RouterProgram.I2PD else "java"
 
     @property
     def _sam(self) -> Sam:
         return Sam(*place(self._router.sam))
 
 
-def keys_verdict(keys: PublishingKeys, now: int, *, server: int) -> Verdict:
+def keys_result(keys: PublishingKeys, now: int, *, server: int) -> CheckResult:
     """Judge the keys by which this server publishes. `now`: seconds since the epoch."""
     text, stage = keys.described(now), keys.stage(now)
     again = Remedy.either(

@@ -2,7 +2,7 @@
 
 from gf_i2p.cli.doctor.checks import Remedy
 from gf_i2p.node.files.router_config import place
-from gf_i2p.transport.i2p.i2p_transport import Way
+from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 
 _CONSOLE = "the router console (http://127.0.0.1:7657/"
 
@@ -12,10 +12,12 @@ def _section(name: str, where: str) -> str:
     return f"in i2pd.conf, section [{name}]: enabled = true, address = {host}, port = {port}; then restart i2pd"
 
 
-def proxy_on(way: Way, where: str) -> Remedy:
+def proxy_on(way: ProxyMethod, where: str) -> Remedy:
     """Remedy when no proxy answers."""
     _, port = place(where)
-    section, tunnel = ("socksproxy", "a SOCKS 4/4a/5 client") if way is Way.SOCKS5 else ("httpproxy", "I2P HTTP Proxy")
+    section, tunnel = (
+        ("socksproxy", "a SOCKS 4/4a/5 client") if way is ProxyMethod.SOCKS5 else ("httpproxy", "I2P HTTP Proxy")
+    )
     return Remedy(
         _section(section, where),
         f"in {_CONSOLE}i2ptunnel/): start the tunnel '{tunnel}' on port {port}, and tick 'Auto Start'",

@@ -12,10 +12,10 @@ from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import Deadlines, RouterKind
 from bridges.i2pcontrol.jsonrpc_client import CertificateError, PasswordError
-from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, skip, warn
 from gf_i2p.cli.doctor.node_directory import SECRETS, split
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
@@ -23,7 +23,7 @@ from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_config import RouterTable, place
-from gf_i2p.transport.i2p.i2p_transport import Way
+from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.certificates import parse_fingerprint
 from gf_i2p.transport.tls.tcp_sockets import why
 
@@ -39,7 +39,7 @@ CLOCK_FAIL_SECONDS: Final = 180
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 10.0
 _STARTING: Final = Remedy.either("The router may be starting or stopping: try again in a minute.")
-_KINDS: Final = {RouterKind.I2PD: Kind.I2PD, RouterKind.JAVA: Kind.JAVA}
+_KINDS: Final = {RouterKind.I2PD: RouterProgram.I2PD, RouterKind.JAVA: RouterProgram.JAVA}
 
 
 class RouterChecks:
@@ -50,13 +50,13 @@ class RouterChecks:
         self._router = router
         self._secrets = secrets
         self._ahead: float | None = None
-        self.kind: Kind | None = _KINDS.get(RouterKind(router.kind))
+        self.kind: RouterProgram | None = _KINDS.get(RouterKind(router.kind))
         """The kind of router, as far as the checks of its interfaces have shown."""
 
     def checks(self) -> list[Check]:
         """List the checks."""
         router = self._router
-        way = Way(router.way)
+        way = ProxyMethod(router.way)
         need_secrets = (ROUTER, SECRETS)
         return [
             Check(ROUTER, self._there, seconds=10),
@@ -69,7 +69,7 @@ class RouterChecks:
 
     # Is it there? ---------------------------------------------------------------------------------------------------
 
-    async def _there(self) -> Verdict:
+    async def _there(self) -> CheckResult:
         places = {PROXY: place(self._router.proxy), SAM: place(self._router.sam), I2CP: place(self._router.i2cp)}
         if self._router.i2pcontrol is not None:
             url = urlsplit(self._router.i2pcontrol)
@@ -81,10 +81,10 @@ class RouterChecks:
 
     # The interfaces -------------------------------------------------------------------------------------------------
 
-    async def _proxy(self) -> Verdict:
-        router, way = self._router, Way(self._router.way)
+    async def _proxy(self) -> CheckResult:
+        router, way = self._router, ProxyMethod(self._router.way)
         try:
-            if way is Way.SOCKS5:
+            if way is ProxyMethod.SOCKS5:
                 await ask_socks(*place(router.proxy))
                 return ok(f"SOCKS at {router.proxy}")
             kind = await ask_http(*place(router.proxy))
@@ -100,7 +100,7 @@ class RouterChecks:
         self.kind = self.kind or kind
         return ok(f"{kind}'s HTTP proxy at {router.proxy}")
 
-    async def _sam(self) -> Verdict:
+    async def _sam(self) -> CheckResult:
         where = self._router.sam
         try:
             await Sam(*place(where)).probe()
@@ -108,7 +108,7 @@ class RouterChecks:
             return _away(error, where, remedies.sam_on(where))
         return ok(f"SAM 3.1 at {where}")
 
-    async def _i2cp(self) -> Verdict:
+    async def _i2cp(self) -> CheckResult:
         where = self._router.i2cp
         deadlines = Deadlines(connect=_CONNECT_SECONDS, answer=_ANSWER_SECONDS)
         try:
@@ -120,10 +120,10 @@ class RouterChecks:
         except ConfigError as error:
             return fail(*_told(error))
         except RouterError as error:
-            verdict = _away(error, where, remedies.i2cp_on(where))
+            result = _away(error, where, remedies.i2cp_on(where))
             if self._config.publish.mode == "off":
-                return warn(f"{verdict.text}; only publishing needs I2CP, and publishing is off")
-            return verdict
+                return warn(f"{result.text}; only publishing needs I2CP, and publishing is off")
+            return result
         kind = _KINDS[seen]
         if self._router.kind not in {"auto", seen}:
             return fail(
@@ -134,7 +134,7 @@ class RouterChecks:
         self.kind = kind
         return ok(f"{kind} at {where}")
 
-    async def _clock(self) -> Verdict:
+    async def _clock(self) -> CheckResult:
         if self._ahead is None:
             return skip("not compared: only I2CP tells the router's time")
         off = abs(self._ahead)
@@ -145,7 +145,7 @@ class RouterChecks:
             return warn(text, remedies.CLOCK)
         return ok(text if off >= 1 else "the same as the router's")
 
-    async def _i2pcontrol(self) -> Verdict:
+    async def _i2pcontrol(self) -> CheckResult:
         url = self._router.i2pcontrol
         if url is None:
             return skip("not configured, so the farm does not see this router's load")
@@ -182,7 +182,7 @@ class RouterChecks:
         return ok(", ".join(parts))
 
 
-def _away(error: RouterError, where: str, turn_on: Remedy) -> Verdict:
+def _away(error: RouterError, where: str, turn_on: Remedy) -> CheckResult:
     """Say in one line why an interface cannot be used, and how to mend it."""
     cause = error.__cause__
     if isinstance(error, RouterUnreachableError):

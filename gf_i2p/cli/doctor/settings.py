@@ -6,9 +6,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
-from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_info import RouterProgram
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.checks import Check, Remedy, Verdict, fail, ok, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, RouterChecks
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.router_config import RouterTable, place
@@ -37,10 +37,10 @@ class SettingsChecks:
             checks.append(Check("session options", self._session, after=(PROXY, I2CP, I2PCONTROL)))
         return checks
 
-    async def _session(self) -> Verdict:
-        return session_verdict(self._router.session, self._seen.kind)
+    async def _session(self) -> CheckResult:
+        return session_result(self._router.session, self._seen.kind)
 
-    async def _interfaces(self) -> Verdict:
+    async def _interfaces(self) -> CheckResult:
         listen = Endpoint.parse(self._config.node.listen)
         places = {name: place(getattr(self._router, name)) for name in ("proxy", "sam", "i2cp")}
         if self._config.own_endpoint.is_i2p:
@@ -62,7 +62,7 @@ class SettingsChecks:
         return ok("on this machine only")
 
 
-def session_verdict(options: Mapping[str, str], kind: Kind | None) -> Verdict:
+def session_result(options: Mapping[str, str], kind: RouterProgram | None) -> CheckResult:
     """Judge the options of the session by which others reach the node. `kind`: the router's, None when unknown."""
     spaced = [name for name, value in options.items() if " " in name or " " in value]
     if spaced:
@@ -70,7 +70,7 @@ def session_verdict(options: Mapping[str, str], kind: Kind | None) -> Verdict:
             f"{spaced[0]}: has a space, and SAM cannot carry a space",
             Remedy.either("Take it out of [router.session]."),
         )
-    if kind is not Kind.JAVA:
+    if kind is not RouterProgram.JAVA:
         if "i2cp.dontPublishLeaseSet" in options:
             return warn(
                 "i2cp.dontPublishLeaseSet means the contrary to i2pd: true publishes, false hides the node",

@@ -245,7 +245,7 @@ def _lost(by: int, leader: int | None) -> CommandError:
     where = "there" if leader is not None and leader != by else "on the server that leads next"
     where = "here" if leader == by else where
     return CommandError(
-        f"server {by} had begun the change, and has lost its office since; {now}, and as far as this node knows "
+        f"server {by} had begun the change, and has lost its leadership since; {now}, and as far as this node knows "
         f"no change is under way. See `gf-i2p members list` {where}, and ask again if the change is not done",
         code=Exit.DEGRADED if leader is None else Exit.FAILED,
         outcome="unknown",

@@ -23,7 +23,7 @@ from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.raft.configurations import majority
-from gf_i2p.transport.client.farm_client import FarmClient, Found
+from gf_i2p.transport.client.farm_client import FarmClient, FoundFarm
 from gf_i2p.transport.client.server_queries import Survey
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
@@ -96,7 +96,7 @@ async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> An
 class _View:
     """The farm as this machine has found it."""
 
-    found: Found
+    found: FoundFarm
     newest: Configuration
     survey: Survey
 
@@ -154,7 +154,7 @@ class _Remote:
             short = _short_of_majority(newest, survey)
             if short is None:
                 return _View(await finding, newest, survey)
-            return _View(Found(None, short, newest.log_index, ()), newest, survey)
+            return _View(FoundFarm(None, short, newest.log_index, ()), newest, survey)
         finally:
             finding.cancel()
             await asyncio.wait([finding])
@@ -332,7 +332,7 @@ class _Remote:
         return CommandError(
             f"server {begun.source} had begun the removal, and {self._leaving_seconds:g} s later every log that can "
             f"be seen "
-            f"from here still has server {server_id}: the leader has lost its office, or is cut off. See gf-i2p "
+            f"from here still has server {server_id}: the leader has lost its leadership, or is cut off. See gf-i2p "
             f"members list "
             f"{self._file}, and ask again",
             outcome="unknown",

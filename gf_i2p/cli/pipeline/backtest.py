@@ -13,9 +13,9 @@ from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.backtest import grid
-from gf_i2p.pipeline.backtest.recommendation import Advice, Result, advise, command, compared, fragment
+from gf_i2p.pipeline.backtest.recommendation import Advice, BacktestRow, advise, command, compared, fragment
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
 
@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> Answer:
     sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
     if options.out is not None:
         check_out(options.out)
-    farms: list[tuple[Advice, Sequence[Result]]] = []
-    with Progress() as progress, working(options, progress) as (spark, steps):
+    farms: list[tuple[Advice, Sequence[BacktestRow]]] = []
+    with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.backtest import job  # noqa: PLC0415 -- needs Spark
 
         window = job.Window(options.farm, span.since_ms, span.until_ms)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def show(
-    figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[Result]]], written: Path | None = None
+    figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[BacktestRow]]], written: Path | None = None
 ) -> str:
     """Describe the results for people: a table and a recommendation for each farm."""
     lines: list[str] = []
@@ -103,7 +103,7 @@ def _of_farm(advice: Advice) -> str:
     return f"Farm {printable(advice.farm)}: {live.measures.entries:,} entries, {hours:,.1f} h of farm time{doubt}"
 
 
-def _table(advice: Advice, found: Sequence[Result]) -> list[str]:
+def _table(advice: Advice, found: Sequence[BacktestRow]) -> list[str]:
     shown = sorted(found, key=lambda each: each.cost)
     cut = [each for place, each in enumerate(shown) if place < _SHOWN_SETS or each.live]
     rows = [_HEAD, *(_row(each, advice) for each in cut)]
@@ -119,7 +119,7 @@ def _table(advice: Advice, found: Sequence[Result]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _row(result: Result, advice: Advice) -> tuple[str, ...]:
+def _row(result: BacktestRow, advice: Advice) -> tuple[str, ...]:
     of = result.measures
     mark = "* " if result in advice.front else "  "
     return (
@@ -144,7 +144,7 @@ def _advice(advice: Advice) -> list[str]:
     ]
 
 
-def _as_json(advice: Advice, found: Sequence[Result]) -> dict[str, Any]:
+def _as_json(advice: Advice, found: Sequence[BacktestRow]) -> dict[str, Any]:
     best = advice.best
     return {
         "farm": advice.farm,

@@ -11,11 +11,11 @@ from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.command import Answer
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
 from gf_i2p.pipeline.errors import UsageError
-from gf_i2p.pipeline.floodfills.given_hashes import Target, parse_target, parse_targets
+from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet, parse_target, parse_targets
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError` and `OSError`."""
-    targets: list[Target] = list(options.hashes)
+    targets: list[SoughtLeaseSet] = list(options.hashes)
     if options.file is not None:
         with options.file.open(encoding="utf-8", errors="replace") as lines:
             try:
                 targets += parse_targets(lines)
             except UsageError as error:
                 raise UsageError(f"{options.file}: {error}") from None
-    with Progress() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.floodfills.job import FloodfillOptions, find_closest  # noqa: PLC0415 -- needs Spark
 
         asked = FloodfillOptions(
@@ -111,7 +111,7 @@ def show(found: "FloodfillFigures", lake: Lake) -> str:
     return "\n".join(lines)
 
 
-def _target(text: str) -> Target:
+def _target(text: str) -> SoughtLeaseSet:
     try:
         return parse_target(text)
     except StructureError as error:

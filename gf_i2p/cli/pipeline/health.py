@@ -9,7 +9,7 @@ from gf_i2p.cli.pipeline.arguments import add_days, add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`."""
     lake, span = Lake(options.lake), Span.parse(options.since, options.until)
-    with Progress() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.health import job  # noqa: PLC0415 -- needs Spark
 
         figures = job.refresh(spark, lake, options.farm, span, on_step=lambda step: steps(f"making {step}"))

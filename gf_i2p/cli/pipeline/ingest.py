@@ -8,7 +8,7 @@ from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`."""
-    with Progress() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.ingest.job import ingest  # noqa: PLC0415 -- needs Spark
 
         figures = ingest(spark, Lake(options.lake), options.exports, step=steps)

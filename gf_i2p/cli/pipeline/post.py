@@ -18,7 +18,7 @@ from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.files.client_file import ClientFile
@@ -83,7 +83,7 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
         parameters = read_parameters(options.parameters, file.cluster)
         made.append(AdminEntry(file.cluster, now_ms, file.user, "set", parameters=parameters, reason=REASON))
     if options.sensing:
-        with Progress() as progress, working(options, progress) as (spark, steps):
+        with ProgressLine() as progress, working(options, progress) as (spark, steps):
             from gf_i2p.pipeline.floodfills.sensing_entry import sensing  # noqa: PLC0415 -- needs Spark
 
             steps("looking for what was sensed")
@@ -130,7 +130,7 @@ def _post(options: argparse.Namespace, file: ClientFile, entries: Sequence[Admin
         if not options.json:
             print(f"gf-i2p: {text}", file=sys.stderr)
 
-    with Progress() as progress:
+    with ProgressLine() as progress:
         for first in range(0, len(entries), AT_ONCE):
             some = entries[first : first + AT_ONCE]
             try:

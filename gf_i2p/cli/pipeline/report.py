@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gf_i2p.cli.pipeline.arguments import add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.command import Answer
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError` and `OSError`."""
     span = Span.parse(options.since, options.until)
     check_out(options.out)
-    with Progress() as progress, working(options, progress) as (spark, steps):
+    with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.report.gather import Asked  # noqa: PLC0415 -- needs Spark
         from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
 

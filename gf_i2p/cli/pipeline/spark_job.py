@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gf_i2p.cli.pipeline.arguments import session_options
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.session import session
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def working(options: argparse.Namespace, progress: Progress) -> Iterator[tuple["SparkSession", "Steps"]]:
+def working(options: argparse.Namespace, progress: ProgressLine) -> Iterator[tuple["SparkSession", "Steps"]]:
     """Start Spark with these options, and stop Spark at the end; give also the function that a job calls at each step.
 
     Raises `PipelineError`, also for an error of Spark meanwhile.

@@ -17,7 +17,7 @@ from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> Answer:
     """Run the job until a stop is asked for. Raises `PipelineError` and `OSError`."""
     with (
         _alerts(options.alerts) as (file, told_ms),
-        Progress() as progress,
+        ProgressLine() as progress,
         working(options, progress) as (spark, steps),
         _signals() as stop,
     ):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.command import Answer
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 
 HELP = "make histories of invented farms, for tests and to try sizes"
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Answer:
         level=options.level,
         processes=options.jobs,
     )
-    with Progress() as progress:
+    with ProgressLine() as progress:
         made = synth(asked, say=progress)
     return Answer(
         {**asdict(made), "rows_per_second": round(made.rows_per_second)},

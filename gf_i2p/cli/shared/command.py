@@ -58,21 +58,21 @@ class Subcommand:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CommandGroup:
     """Several commands behind one word."""
 
     help: str
-    commands: Mapping[str, "Subcommand | Group"]
+    commands: Mapping[str, "Subcommand | CommandGroup"]
 
 
-Commands: TypeAlias = Mapping[str, Subcommand | Group]
+Commands: TypeAlias = Mapping[str, Subcommand | CommandGroup]
 
 
 def add_subcommands(parser: argparse.ArgumentParser, commands: Commands, metavar: str = "COMMAND") -> None:
     """Add the commands of a group. `options.run` is then the function of the named command."""
     words = parser.add_subparsers(required=True, metavar=metavar)
     for name, command in commands.items():
-        if isinstance(command, Group):
+        if isinstance(command, CommandGroup):
             add_subcommands(words.add_parser(name, help=command.help), command.commands)
             continue
         subparser = words.add_parser(name, help=command.help, description=description(command.help))

@@ -21,7 +21,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, check_private
 from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, load
-from gf_i2p.transport.i2p.i2p_listener import Inbound, ServerTunnel
+from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel, Inbound
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.i2p.session_dialler import TwoWayTransport
 from gf_i2p.transport.interface import Transport
@@ -43,7 +43,7 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
             keys = own_keys(directory, config, router)
             inbound = session = SamInbound(Sam(*place(router.sam)), keys, router.session)
         else:
-            inbound = ServerTunnel()
+            inbound = ConfiguredTunnel()
     listen = Endpoint.parse(config.node.listen)
     transport = I2pTransport(router.settings, inbound=inbound, host=listen.host, port=listen.port)
     return transport if session is None else TwoWayTransport(transport, session, config.node.cluster)

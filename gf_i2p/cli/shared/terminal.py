@@ -10,7 +10,7 @@ QUIET_SECONDS: Final = 1.0
 """Seconds before the first progress line, and between two lines."""
 
 
-class Progress:
+class ProgressLine:
     """Shows one changing line on a terminal. Elsewhere nothing is shown, so that no log fills up."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ MAX_LEAVES: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SetEntry:
     """One entry of a set."""
 
     hash: bytes
@@ -38,7 +38,7 @@ class Branch:
 
     number: int
     """0 to 15; the number stays while the branch has entries."""
-    entries: tuple[Entry, ...]
+    entries: tuple[SetEntry, ...]
     """1 to 16 entries."""
 
     @property
@@ -56,7 +56,7 @@ class Choice:
     """The reason, for people, why each other server does not publish; by server id."""
     mode: str = "off"
     """The publisher's mode: "dry-run", "meta" or "failover"; "off" without a publisher."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SetEntry, ...] = ()
     """Entries of the first set, by owner and hash. With branches the first set also has an entry for each branch."""
     branches: tuple[Branch, ...] = ()
     left_out: Mapping[bytes, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Choice:
     """Scores of the servers that have posted, by server id."""
 
     @property
-    def listed(self) -> tuple[Entry, ...]:
+    def listed(self) -> tuple[SetEntry, ...]:
         """The entries for leaves, of all sets."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
@@ -93,7 +93,7 @@ class Standing(NamedTuple):
 
 @dataclass(slots=True)
 class Election:
-    """Who publishes. Times are of the farm's stopwatch (`clock.Clock.passed_ms`), in ms."""
+    """Who publishes. Times are of the farm's stopwatch (`farm_time.FarmClock.passed_ms`), in ms."""
 
     publisher: int | None = None
     since_ms: int = 0
@@ -176,11 +176,11 @@ def why_not(server: int, standing: Standing, publisher: int, present: Standing) 
     if standing.not_on and not present.not_on:
         return f"server {publisher} is to publish (on), and this server only may (auto)"
     if standing.rank < present.rank:
-        return f"it can publish only for a short time yet; server {publisher} keeps the office until that has shown"
+        return f"it can publish only for a short time yet; server {publisher} stays the publisher until that has shown"
     if standing.score > present.score:
-        return f"its score is {standing.score}; server {publisher} with {present.score} is in office"
+        return f"its score is {standing.score}; server {publisher} with {present.score} publishes already"
     if standing.score < present.score:
         return f"its score is {standing.score}, and that of server {publisher} is {present.score}"
     if server > publisher:
         return f"server {publisher} is as good, and its id is lower"
-    return f"server {publisher} is as good, and in office"
+    return f"server {publisher} is as good, and publishes already"

@@ -6,22 +6,22 @@ lost the farm publishes nothing (DESIGN 4).
 
 from dataclasses import dataclass
 
-from gf_i2p.farm.choice.publisher import Branch, Choice, Entry
+from gf_i2p.farm.choice.publisher import Branch, Choice, SetEntry
 from gf_i2p.farm.publishing.lease import PublisherLease, lease_seconds
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.versions import MAX_TAKEN_AHEAD_MS, next_version
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSet:
     """The leaves that the published set lists."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SetEntry, ...] = ()
     """Entries of the first set, without the entries for branches."""
     branches: tuple[Branch, ...] = ()
 
     @classmethod
-    def of(cls, choice: Choice) -> "Wanted":
+    def of(cls, choice: Choice) -> "WantedSet":
         """Return the leaves of this choice."""
         return cls(choice.entries, choice.branches)
 
@@ -31,7 +31,7 @@ class Wanted:
         return {entry.hash for entry in self.leaves}
 
     @property
-    def leaves(self) -> tuple[Entry, ...]:
+    def leaves(self) -> tuple[SetEntry, ...]:
         """The entries for leaves, of all sets."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
@@ -40,7 +40,7 @@ class Wanted:
         """The numbers of the branches."""
         return {branch.number for branch in self.branches}
 
-    def differs(self, other: "Wanted") -> bool:
+    def differs(self, other: "WantedSet") -> bool:
         """Whether clients would see a different set."""
         return self.content != other.content
 
@@ -65,7 +65,7 @@ class Announcement:
     """Its version, in seconds since the epoch."""
     posted_at: float
     """When the announcement was posted, by the clock of `Situation.now`."""
-    wanted: Wanted = Wanted()
+    wanted: WantedSet = WantedSet()
     keys: object = None
     """The keys that sign the set."""
 
@@ -108,6 +108,6 @@ def objection(announcement: Announcement, situation: Situation) -> Objection | N
     if last_ms < announced_ms:
         # The next publisher would not know this set's version, and could choose one that routers take for older.
         return Objection("the farm takes our set for one of the future: is this machine's clock ahead?", is_fault=True)
-    if announcement.wanted.hashes - Wanted.of(situation.choice).hashes:
+    if announcement.wanted.hashes - WantedSet.of(situation.choice).hashes:
         return Objection("a leaf of the set was taken out after the announcement")
     return None

@@ -13,7 +13,7 @@ HURRIED_SETS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Cadence:
     """The farm's parameters, in seconds."""
 
     least: float
@@ -48,7 +48,7 @@ class Due:
     why: str
 
 
-def next_due(given: Given | None, *, differs: bool, pace: Pace, now: float) -> Due:
+def next_due(given: Given | None, *, differs: bool, pace: Cadence, now: float) -> Due:
     """Say when the next set is due. `differs`: whether its entries would differ from the last set's."""
     if given is None:
         return Due(now, "no set was given yet")
@@ -63,6 +63,6 @@ def next_due(given: Given | None, *, differs: bool, pace: Pace, now: float) -> D
     return min(found, key=lambda due: due.at)
 
 
-def backoff(retries: int, pace: Pace) -> float:
+def backoff(retries: int, pace: Cadence) -> float:
     """Return the seconds until a set that was not found is given again: twice as many each time."""
     return float(min(pace.least * 2.0 ** min(retries, 16), pace.most))

@@ -16,7 +16,7 @@ GRACE_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Confirmation:
     """The result of the other servers' looks."""
 
     confirmed_by: int | None = None
@@ -28,7 +28,9 @@ class Verdict:
     """Why the set is not confirmed, as a clause."""
 
 
-def judge(records: Mapping[int, StatusRecord], own: int, *, published_ms: int, sent_ms: int) -> Verdict:
+def look_for_confirmation(
+    records: Mapping[int, StatusRecord], own: int, *, published_ms: int, sent_ms: int
+) -> Confirmation:
     """Judge the set of this version, which the router took at `sent_ms` (both in ms since the epoch)."""
     missed = []
     lookers = 0
@@ -39,14 +41,14 @@ def judge(records: Mapping[int, StatusRecord], own: int, *, published_ms: int, s
         lookers += 1
         older = sensing.last_version_ms is not None and sensing.last_version_ms < published_ms
         if sensing.date_ms > sent_ms and sensing.fetch_ms is not None and not older:
-            return Verdict(server, sensing.date_ms)
+            return Confirmation(server, sensing.date_ms)
         if sensing.date_ms > sent_ms + GRACE_MS:
             what = "finds an older set" if sensing.fetch_ms is not None else "does not find the set"
             missed.append(f"server {server} {what}")
     if missed:
-        return Verdict(missed=True, why=", ".join(missed))
+        return Confirmation(missed=True, why=", ".join(missed))
     if lookers:
-        return Verdict(why="no server has looked since")
-    return Verdict(
+        return Confirmation(why="no server has looked since")
+    return Confirmation(
         why="no other server looks for sets, or its router cannot (publish.sense_minutes; i2pd finds no Meta)"
     )

@@ -12,9 +12,9 @@ A dry run chooses, builds and signs a set. Nobody gets that set: no announcement
 from dataclasses import replace
 from typing import Final
 
-from gf_i2p.farm.publishing.announcement import Announcement, Wanted, covers, objection, untimely, version_for
-from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Due, Given, Pace, next_due
-from gf_i2p.farm.publishing.confirmation import judge
+from gf_i2p.farm.publishing.announcement import Announcement, WantedSet, covers, objection, untimely, version_for
+from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Cadence, Due, Given, next_due
+from gf_i2p.farm.publishing.confirmation import look_for_confirmation
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease, Right, Verdict
 from gf_i2p.farm.publishing.progress import PublishProgress
@@ -35,7 +35,7 @@ class MetaMachine:
         """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
         self.given: Given | None = None
         """Times of the last set; None while this server publishes nothing."""
-        self.wanted = Wanted()
+        self.wanted = WantedSet()
         """The leaves of the last set."""
         self.mode = "dry-run" if dry_run else "meta"
         self._server = server
@@ -83,7 +83,7 @@ class MetaMachine:
             if verdict.right is Right.STOP:
                 self._stop(situation, effects)
             return effects
-        wanted = Wanted.of(situation.choice)
+        wanted = WantedSet.of(situation.choice)
         self._look_for_confirmation(situation)
         if self._attempt is not None:
             self._go_on(self._attempt, situation, effects)
@@ -146,20 +146,20 @@ class MetaMachine:
             return Verdict(Right.STOP, NO_LEAF)
         return verdict
 
-    def _is_time(self, wanted: Wanted, situation: Situation) -> bool:
+    def _is_time(self, wanted: WantedSet, situation: Situation) -> bool:
         if situation.lost is not None:
             self._lost = True
             self._failure = self._failure or situation.lost
         return self._due_at(wanted, situation) <= situation.now
 
-    def _due_at(self, wanted: Wanted, situation: Situation) -> float:
+    def _due_at(self, wanted: WantedSet, situation: Situation) -> float:
         if self.given is None or self._failure is not None or self._lost or self._keys is not situation.keys:
             return max(self._not_before, situation.now)
         return max(self._not_before, self._next(wanted, situation).at)
 
-    def _next(self, wanted: Wanted, situation: Situation) -> Due:
+    def _next(self, wanted: WantedSet, situation: Situation) -> Due:
         parameters = situation.state.parameters
-        pace = Pace(
+        pace = Cadence(
             parameters.republish_min_ms / 1000,
             parameters.republish_max_ms / 1000,
             hurried=0 if self._dry_run else HURRIED_SETS,
@@ -171,7 +171,9 @@ class MetaMachine:
         current = self._progress.current
         if self.given is None or current is None or not current.sent_ms or current.confirmed_ms:
             return
-        found = judge(situation.state.records, self._server, published_ms=current.published_ms, sent_ms=current.sent_ms)
+        found = look_for_confirmation(
+            situation.state.records, self._server, published_ms=current.published_ms, sent_ms=current.sent_ms
+        )
         if found.confirmed_by is not None:
             self._progress.confirmed(found.confirmed_ms, found.confirmed_by)
             self.given = replace(self.given, missed=False, retries=0)
@@ -181,7 +183,7 @@ class MetaMachine:
 
     # Announcing and giving ------------------------------------------------------------------------------------------
 
-    def _begin(self, wanted: Wanted, situation: Situation, effects: Effects) -> None:
+    def _begin(self, wanted: WantedSet, situation: Situation, effects: Effects) -> None:
         published = version_for(situation)
         late = untimely(published, situation)
         if late is not None:

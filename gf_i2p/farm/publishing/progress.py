@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SetProgress:
     """The progress of one set. Times in ms since the epoch, 0: not yet."""
 
     published_ms: int
@@ -38,13 +38,13 @@ class PublishProgress:
     """The progress of the newest set. `on_change` is called when another word has become true."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
-        self.current: Progress | None = None
+        self.current: SetProgress | None = None
         """None before the first set."""
         self._on_change = on_change
 
     def announced(self, published: int, data: bytes) -> None:
         """A set of this version, in seconds since the epoch, is about to be announced in the log."""
-        self.current = Progress(published * 1000, data)
+        self.current = SetProgress(published * 1000, data)
 
     def attempted(self, now_ms: int) -> None:
         """The announcement is committed."""

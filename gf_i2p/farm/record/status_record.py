@@ -33,7 +33,7 @@ from gf_i2p.farm.strict_json import (
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 
-__all__ = ["Config", "Leaf", "Meta", "RecordError", "StatusRecord", "router_numbers", "speaker"]
+__all__ = ["Leaf", "Meta", "RecordError", "ReportedConfig", "StatusRecord", "router_numbers", "speaker"]
 
 MAX_RECORD_BYTES: Final = 64 << 10
 MAX_DESTINATIONS: Final = 256
@@ -91,7 +91,7 @@ _RECORD: Final = frozenset(
 
 
 @dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
-class Config:
+class ReportedConfig:
     """Configuration of a server (the record's "config"). None: the record does not tell."""
 
     mode: str | None = None
@@ -189,7 +189,7 @@ class StatusRecord:
     """The router's numbers, by the names of the record."""
     meta: Meta | None = None
     leaves: tuple[Leaf, ...] = ()
-    config: Config | None = None
+    config: ReportedConfig | None = None
     remote_routers: tuple[RemoteRouter, ...] = ()
     remote_destinations: tuple[RemoteDestination, ...] = ()
     meta_sensing: MetaSensing | None = None
@@ -240,7 +240,7 @@ class StatusRecord:
             router=router,
             meta=None if "meta" not in record else Meta.parse(an_object(record["meta"], "meta")),
             leaves=parse_all(record, MAX_DESTINATIONS),
-            config=None if "config" not in record else Config.parse(an_object(record["config"], "config")),
+            config=None if "config" not in record else ReportedConfig.parse(an_object(record["config"], "config")),
             remote_routers=_remote_routers(record) if "remoteRouters" in record else (),
             remote_destinations=_remote_destinations(record) if "remoteDestinations" in record else (),
             meta_sensing=None if sensing is None else MetaSensing.parse(an_object(sensing, "metaSensing")),

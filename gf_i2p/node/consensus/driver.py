@@ -14,19 +14,19 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import structlog
 from structlog.contextvars import get_contextvars
 
-from gf_i2p.node.consensus.timing import Plan, Timeouts
+from gf_i2p.node.consensus.timing import Timeouts, TimingPlan
 from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.durability_gate import DurabilityGate
-from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Token
+from gf_i2p.raft.effects import Effects, Send, SendReply, Snapshot, Token
 from gf_i2p.raft.log import Log, size_of
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.writer import Writer
+from gf_i2p.storage.writer import LogWriter
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.delivery import NotDeliveredError, Refused, UnansweredError, deliver
+from gf_i2p.transport.delivery import NotDeliveredError, NotTaken, UnansweredError, deliver
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
@@ -70,13 +70,15 @@ class NotLeaderError(NotCommittedError):
     """Another server leads; the message names that server."""
 
 
-_NO_LEADER: Final = Refused("no server has led within the time given, or none that can be reached; see `gf-i2p status`")
+_NO_LEADER: Final = NotTaken(
+    "no server has led within the time given, or none that can be reached; see `gf-i2p status`"
+)
 
 
-async def _refusal(leader: int, response: Response | None) -> Refused:
+async def _refusal(leader: int, response: Response | None) -> NotTaken:
     """Say why the supposed leader has refused."""
     if response is not None and response.destination == leader:
-        return Refused("the leader's queue is full: fewer posts at a time, or a longer time limit")
+        return NotTaken("the leader's queue is full: fewer posts at a time, or a longer time limit")
     return _NO_LEADER
 
 
@@ -109,7 +111,7 @@ class Driver:
         self._over: str | None = None
         """Why the driver takes no more input: a clause for the caller."""
         self._peers: Mapping[int, Peer] = {}
-        self._writer = Writer(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
+        self._writer = LogWriter(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
         self._gate = DurabilityGate()
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
@@ -228,7 +230,7 @@ class Driver:
                 seconds=seconds,
             )
         except UnansweredError:
-            why = self._over or "the connection to the leader broke, or it lost its office, or the time was over"
+            why = self._over or "the connection to the leader broke, or it leads no longer, or the time was over"
             raise OutcomeUnknownError(
                 f"{why}: the entry may be in the log, or get there. Look for the entry before you post again, or post "
                 "only entries that do no harm twice."
@@ -237,7 +239,7 @@ class Driver:
             raise NotCommittedError(f"not committed: {self._over or error}") from None
         return response.next_index - 1
 
-    async def _way(self, entries: Sequence[Entry]) -> int | Refused:
+    async def _way(self, entries: Sequence[Entry]) -> int | NotTaken:
         """Return the leader: this server, or one that is connected and has room for these entries."""
         if self._over is not None:
             raise NotDeliveredError
@@ -247,7 +249,7 @@ class Driver:
             return leader if self.core.is_leader else _NO_LEADER
         sizes = self._forwarded.get(leader, [])
         if sizes and (len(sizes) >= MAX_FORWARDED or sum(sizes) + sum(map(size_of, entries)) > MAX_FORWARDED_BYTES):
-            return Refused("too many posts are on the way to the leader: fewer at a time, or a longer time limit")
+            return NotTaken("too many posts are on the way to the leader: fewer at a time, or a longer time limit")
         return leader
 
     async def _submit(self, entries: tuple[Entry, ...], end: float, leader: int) -> Response | None:
@@ -377,7 +379,7 @@ class Driver:
 
     # Timer ----------------------------------------------------------------------------------------------------------
 
-    def change_plan(self, plan: Plan) -> None:
+    def change_plan(self, plan: TimingPlan) -> None:
         """Use the time-outs of another plan from now on."""
         self.timeouts.plan = plan
         self._adopt_timing()
@@ -509,8 +511,8 @@ class Driver:
         if effects.violation is not None:
             self._log.error("a server broke the protocol", what=effects.violation)
 
-    def _release(self, item: Send | Reply) -> None:
-        if isinstance(item, Reply):
+    def _release(self, item: Send | SendReply) -> None:
+        if isinstance(item, SendReply):
             self._tell(item.token, item.response)
             return
         self.timeouts.sent(item, self._loop.time())

@@ -12,7 +12,7 @@ SLOTS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class RoundTrip:
+class RoundTripSummary:
     """A summary of round trips, in seconds: half take at most `p50`, 99 of 100 at most `p99`."""
 
     p50: float
@@ -41,13 +41,13 @@ class RoundTrips:
 
     @property
     def p99(self) -> float:
-        """See `RoundTrip`; needs at least one round trip."""
+        """See `RoundTripSummary`; needs at least one round trip."""
         return self._sorted[-(len(self._sorted) // 100) - 1]
 
     @property
-    def summary(self) -> RoundTrip:
+    def summary(self) -> RoundTripSummary:
         """The summary; needs at least one round trip."""
-        return RoundTrip(self._sorted[(len(self._sorted) - 1) // 2], self.p99, len(self._sorted))
+        return RoundTripSummary(self._sorted[(len(self._sorted) - 1) // 2], self.p99, len(self._sorted))
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from gf_i2p.node.consensus.link_measurements import SLOTS, RoundTrip, RoundTrips, Silences
+from gf_i2p.node.consensus.link_measurements import SLOTS, RoundTrips, RoundTripSummary, Silences
 from gf_i2p.raft.configurations import agreed, majority
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import I2P, LAN, Timing
@@ -88,7 +88,7 @@ INSIDE: Final = Range(
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TimingPlan:
     """The source of a node's time-outs: a profile, in which the operator may have replaced single values.
 
     Raises `ValueError`, with a sentence for the operator, when the values cannot work together.
@@ -206,7 +206,7 @@ class Timeouts:
     already counts for the core's answer.
     """
 
-    def __init__(self, plan: Plan, *, servers: int) -> None:
+    def __init__(self, plan: TimingPlan, *, servers: int) -> None:
         """`servers`: number of servers in the farm, until `change_servers` names them."""
         self.silences = Silences(plan.limits.memory)
         self._plan = plan
@@ -226,21 +226,21 @@ class Timeouts:
         self._adapt()
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> TimingPlan:
         """The source of the time-outs. A new plan keeps the measurements."""
         return self._plan
 
     @plan.setter
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: TimingPlan) -> None:
         self._plan = plan
         self._adapt()
 
-    def round_trip(self, peer: int) -> RoundTrip | None:
+    def round_trip(self, peer: int) -> RoundTripSummary | None:
         """Summary of the round trips to this peer: by requests, or by the handshake alone; None when unknown."""
         if peer in self._trips:
             return self._trips[peer].summary
         handshake = self._handshakes.get(peer)
-        return None if handshake is None else RoundTrip(handshake, handshake, 1)
+        return None if handshake is None else RoundTripSummary(handshake, handshake, 1)
 
     def change_servers(self, peers: Collection[int]) -> None:
         """From now on, the farm consists of these peers and this server."""

@@ -12,7 +12,7 @@ from gf_i2p.node.files.config import ServerTable, check_name_of_cluster, check_n
 from gf_i2p.node.files.router_config import ProxyTable
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.client.known_servers import Place
+from gf_i2p.transport.client.known_servers import ServerEndpoint
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
@@ -120,7 +120,7 @@ class _Ways:
             inside = I2pTransport(file.way.settings)
             self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
 
-    def prepare(self, places: Sequence[Place]) -> Mapping[Place, str]:
+    def prepare(self, places: Sequence[ServerEndpoint]) -> Mapping[ServerEndpoint, str]:
         """See `Prepare`."""
         pins = dict(self._pins)
         for place in places:
@@ -134,7 +134,7 @@ class _Ways:
         objections = {place: self._objection(place, pins) for place in places}
         return {place: objection for place, objection in objections.items() if objection is not None}
 
-    def _objection(self, place: Place, pins: Mapping[Endpoint, object]) -> str | None:
+    def _objection(self, place: ServerEndpoint, pins: Mapping[Endpoint, object]) -> str | None:
         server, endpoint = place
         if endpoint.is_i2p:
             if self._inside:

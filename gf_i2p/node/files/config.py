@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE, Plan, Range
+from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE, Range, TimingPlan
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_leaf
@@ -83,9 +83,9 @@ class TimingTable(Table):
         self.plan(OUTSIDE)
         return self
 
-    def plan(self, limits: Range) -> Plan:
+    def plan(self, limits: Range) -> TimingPlan:
         """Return the plan of the time-outs within these limits of the farm."""
-        return Plan(
+        return TimingPlan(
             self.profile,
             limits,
             fixed={"auto": None, "lan": settings.LAN, "i2p": settings.I2P}[self.profile],
@@ -214,7 +214,7 @@ class Config(Table):
         return Endpoint.parse(next(server.endpoint for server in self.servers if server.id == self.node.id))
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> TimingPlan:
         """The plan of the node's time-outs; any endpoint inside I2P makes them longer."""
         inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
         return self.timing.plan(INSIDE if inside else OUTSIDE)

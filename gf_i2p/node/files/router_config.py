@@ -13,7 +13,7 @@ from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import Table
 from gf_i2p.node.files.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINATION_FILE, MASTER_FILE
 from gf_i2p.transport.errors import TransportError
-from gf_i2p.transport.i2p.i2p_transport import ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
 from gf_i2p.transport.tls.certificates import parse_fingerprint
 
 _OPTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
@@ -72,13 +72,13 @@ def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
     return options
 
 
-Place = Annotated[str, AfterValidator(_place)]
+HostPort = Annotated[str, AfterValidator(_place)]
 
 
 class ProxyTable(Table):
     """The proxy of the I2P router on this machine: the only interface that a client needs."""
 
-    proxy: Place = "127.0.0.1:4444"
+    proxy: HostPort = "127.0.0.1:4444"
     way: Literal["get", "connect", "socks5"] = "get"
     beyond_loopback: bool = False
     """Whether the proxy may be on another machine: anybody who sees that network can then read along."""
@@ -99,7 +99,7 @@ class ProxyTable(Table):
     @property
     def settings(self) -> ProxySettings:
         """Endpoint and kind of the proxy."""
-        return ProxySettings(*place(self.proxy), Way(self.way))
+        return ProxySettings(*place(self.proxy), ProxyMethod(self.way))
 
 
 class RouterTable(ProxyTable):
@@ -107,12 +107,12 @@ class RouterTable(ProxyTable):
 
     inbound: Literal["sam", "tunnel"] = "sam"
     """"tunnel": the operator has configured a server tunnel in the router, to `node.listen`."""
-    sam: Place = "127.0.0.1:7656"
+    sam: HostPort = "127.0.0.1:7656"
     destination: str = DESTINATION_FILE
     """File of this node's keys inside I2P; for `inbound = "sam"`."""
     session: Annotated[Mapping[str, str], AfterValidator(check_options)] = Field(default={})
     """I2CP options of the session's tunnels."""
-    i2cp: Place = "127.0.0.1:7654"
+    i2cp: HostPort = "127.0.0.1:7654"
     kind: Literal["auto", "i2pd", "java"] = "auto"
     i2pcontrol: Annotated[str, AfterValidator(check_url)] | None = None
     """URL of the router's JSON-RPC; None: the router's numbers are not asked for."""
@@ -198,7 +198,7 @@ class PublishTable(Table):
 class BridgeTable(Table):
     """The settings of `gf-i2p bridge serve` beside the router's table. Paths are relative to the node's directory."""
 
-    listen: Place = "127.0.0.1:7651"
+    listen: HostPort = "127.0.0.1:7651"
     plain: bool = False
     """Speak HTTP without TLS; for loopback only."""
     certificate: str = BRIDGE_CERTIFICATE_FILE

@@ -10,7 +10,7 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p import __version__
-from gf_i2p.farm.record.status_record import Config, Leaf, StatusRecord, router_numbers
+from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.transport.backoff import Backoff
@@ -203,7 +203,7 @@ class LeafMember:
             router_up=self._router.trouble is None,
             router=self._router.answer or {},
             leaves=() if leaf is None else (leaf,),
-            config=Config(interval_ms=int(self._interval * 1000), version=__version__),
+            config=ReportedConfig(interval_ms=int(self._interval * 1000), version=__version__),
         )
 
 

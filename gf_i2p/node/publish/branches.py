@@ -9,7 +9,7 @@ from typing import Final
 
 from bridges.errors import RouterError
 from bridges.protocol import MetaPublishing, Publication
-from gf_i2p.farm.choice.publisher import Branch, Entry
+from gf_i2p.farm.choice.publisher import Branch, SetEntry
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
@@ -22,7 +22,7 @@ AT_ONCE: Final = 4
 branches would need minutes; all sixteen together would have the router build a hundred tunnels."""
 
 
-def leases(entries: Sequence[Entry], published: int, ends: int | None = None) -> list[MetaLease]:
+def leases(entries: Sequence[SetEntry], published: int, ends: int | None = None) -> list[MetaLease]:
     """Return the entries as leases of a set of this version, `published`. `ends`: end of the signing key; None: never.
 
     Both are in seconds since the epoch.
@@ -48,10 +48,10 @@ class Branches:
             return str(error)
         return None
 
-    def entries(self, branches: Sequence[Branch], owner: int) -> tuple[Entry, ...]:
+    def entries(self, branches: Sequence[Branch], owner: int) -> tuple[SetEntry, ...]:
         """Return the first set's entries for the branches. Raises `NetDbError` without keys."""
         return tuple(
-            Entry(self._keys(branch.number).destination.hash, int(LeaseType.META), branch.cost, owner)
+            SetEntry(self._keys(branch.number).destination.hash, int(LeaseType.META), branch.cost, owner)
             for branch in branches
         )
 

@@ -49,7 +49,7 @@ class OldLog:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RestorePlan:
     """The effect of a restoration, as far as known before."""
 
     cluster: str
@@ -64,7 +64,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoreResult:
     """The result of a restoration."""
 
     backup: Path
@@ -74,7 +74,7 @@ class Restored:
     term: int
 
 
-def plan(saved: SavedSnapshot, directory: Path) -> Plan:
+def plan(saved: SavedSnapshot, directory: Path) -> RestorePlan:
     """Plan a restoration. Raises `ConfigError` or `StorageError` when it must not, or cannot, be done."""
     config = Config.load(directory)
     Secrets.load(directory)  # checks that the file can be read, since `restore` changes it
@@ -90,7 +90,9 @@ def plan(saved: SavedSnapshot, directory: Path) -> Plan:
     if saved.snapshot.index >= MAX_INTEGER - 1:
         raise ConfigError("the snapshot ends with the last entry that there can be: begin a new farm")
     loses = old is not None and old.fault is None and old.last_index > saved.snapshot.index
-    return Plan(config.node.cluster, ClusterServer(config.node.id, str(config.own_endpoint)), old, known, loses=loses)
+    return RestorePlan(
+        config.node.cluster, ClusterServer(config.node.id, str(config.own_endpoint)), old, known, loses=loses
+    )
 
 
 def _look(directory: Path, config: Config) -> OldLog | None:
@@ -104,7 +106,7 @@ def _look(directory: Path, config: Config) -> OldLog | None:
     return OldLog(loaded.snapshot_fault, loaded.last_index, loaded.hard_state.term)
 
 
-def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], None] = lambda _: None) -> Restored:
+def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], None] = lambda _: None) -> RestoreResult:
     """Make the server of this directory the only one of a farm that begins with a snapshot; its node must not run.
 
     The log comes last: after an earlier failure the old log is still there, and the restoration can be repeated. Raises
@@ -118,7 +120,7 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
         lock.close()
 
 
-def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], None]) -> Restored:
+def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], None]) -> RestoreResult:
     database = directory / DATABASE_FILE
     planned = plan(saved, directory)
     config = Config.load(directory)
@@ -143,7 +145,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
     sync_directory(backup)
     sync_directory(directory)
     shutil.rmtree(building, ignore_errors=True)
-    return Restored(backup, index, term)
+    return RestoreResult(backup, index, term)
 
 
 def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: int) -> int:
@@ -163,7 +165,7 @@ def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: in
     return index
 
 
-def _begin_history(saved: SavedSnapshot, directory: Path, planned: Plan, rotation: Rotation, term: int) -> None:
+def _begin_history(saved: SavedSnapshot, directory: Path, planned: RestorePlan, rotation: Rotation, term: int) -> None:
     history = History.open(
         directory, cluster=planned.cluster, server_id=planned.server.id, rotation=rotation, clock=now_ms
     )

@@ -30,7 +30,7 @@ class LeafFarm(Protocol):
         ...
 
 
-class Farm(Protocol):
+class NestedFarm(Protocol):
     """A farm that runs in this process, as far as a farm above needs it; a `Node` is one."""
 
     @property
@@ -57,7 +57,7 @@ class Farm(Protocol):
 class HostedFarm:
     """A nested farm with a server in this process, which answers in place of a router."""
 
-    def __init__(self, name: str, farm: Callable[[], Farm | None]) -> None:
+    def __init__(self, name: str, farm: Callable[[], NestedFarm | None]) -> None:
         """`farm` returns the running farm, None while it does not run. `name`: for people."""
         self.trouble: str | None = None
         """See `LeafFarm`."""
@@ -174,24 +174,24 @@ def _key(tenant: Tenant) -> object:
     return tenant.directory.resolve() if tenant.master is None else tenant.master.hash
 
 
-def _publisher(farm: Farm) -> StatusRecord | None:
+def _publisher(farm: NestedFarm) -> StatusRecord | None:
     publisher = farm.choice.publisher
     return None if publisher is None else farm.records.get(publisher)
 
 
-def _master(farm: Farm) -> bytes | None:
+def _master(farm: NestedFarm) -> bytes | None:
     """The farm's master, from this server's keys or from the publisher's record."""
     record = _publisher(farm)
     told = None if record is None or record.meta is None else record.meta.hash
     return farm.master or told
 
 
-def _mode(farm: Farm) -> str | None:
+def _mode(farm: NestedFarm) -> str | None:
     record = _publisher(farm)
     return None if record is None or record.config is None else record.config.mode
 
 
-def _sent_ms(farm: Farm) -> int:
+def _sent_ms(farm: NestedFarm) -> int:
     """Return the newest version of a set that a router has taken, in ms since the epoch; 0 when none is known.
 
     A set that is only announced may still wait for its session's tunnels, and does not count.
@@ -200,7 +200,7 @@ def _sent_ms(farm: Farm) -> int:
     return max((meta.last_published_ms for meta in metas if meta is not None and meta.sent_ms), default=0)
 
 
-def _objection(farm: Farm, sent_ms: int) -> str | None:
+def _objection(farm: NestedFarm, sent_ms: int) -> str | None:
     """Say why the farm's master leads nowhere now; None when it serves. `sent_ms`: version of the last set sent."""
     if not farm.has_leader:
         return "it has no leader, so it is not known whether anything is published"

@@ -17,7 +17,7 @@ from gf_i2p import __version__
 from gf_i2p.farm.publishing.lease import PublisherLease
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
-from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord, router_numbers
+from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.lease_set import LeaseSet2
@@ -95,8 +95,6 @@ class Reporter:
         """Whether the keys for publishing are good now; see `able`."""
         self.has_service = True
         """Whether the service to which clients are led answers; see `able`."""
-        self.committed_at = float("-inf")
-        """Time of the last committed record of this server (by `clock`)."""
         self.trouble: str | None = None
         """Why the router gives no status; None while it does."""
         self.server_id = server_id
@@ -105,7 +103,7 @@ class Reporter:
         self._driver = driver
         self._bridge = bridge
         self._master = master
-        self._config = Config(mode, int(interval * 1000), __version__)
+        self._config = ReportedConfig(mode, int(interval * 1000), __version__)
         self._interval = interval
         self._resigned = False
         self._resignation = asyncio.Event()
@@ -186,7 +184,6 @@ class Reporter:
         resigned = self._resigned
         self._posted_at = began
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
-        self.committed_at = self._clock()
         self.lease.committed(index, at)
         if began >= self._posted_at:  # a record begun later would be newer
             self._told = mark

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set
-from gf_i2p.pipeline.backtest.recommendation import Result
+from gf_i2p.pipeline.backtest.recommendation import BacktestRow
 from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, Row
 from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
 from gf_i2p.pipeline.errors import PipelineError
@@ -170,10 +170,10 @@ def backtest(
     )
 
 
-def results(spark: "SparkSession", lake: Lake) -> Iterator[list[Result]]:
+def results(spark: "SparkSession", lake: Lake) -> Iterator[list[BacktestRow]]:
     """Give the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
     table = spark.read.parquet(lake.path("backtest"))
-    of_one: list[Result] = []
+    of_one: list[BacktestRow] = []
     for row in table.orderBy("farm", "cost", "parameters").toLocalIterator():
         found = _result(row.asDict())
         if of_one and of_one[0].farm != found.farm:
@@ -184,11 +184,11 @@ def results(spark: "SparkSession", lake: Lake) -> Iterator[list[Result]]:
         yield of_one
 
 
-def _result(row: dict[str, Any]) -> Result:
+def _result(row: dict[str, Any]) -> BacktestRow:
     found = {each.name: row[each.name] for each in fields(Measures)}
     for name in ("parameters", "in_force"):
         found[name] = json.loads(row[name])
-    return Result(row["farm"], Measures(**found), row["superseded"], row["gaps"])
+    return BacktestRow(row["farm"], Measures(**found), row["superseded"], row["gaps"])
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":

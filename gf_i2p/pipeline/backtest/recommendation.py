@@ -29,7 +29,7 @@ _SCALES: Final = {"without_publisher_ms": 1 / 1000, "stale_ms": 1 / 1000, "balan
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BacktestRow:
     """A row of the table `backtest`."""
 
     farm: str
@@ -53,10 +53,10 @@ class Advice:
     """The recommendation for one farm."""
 
     farm: str
-    live: Result
-    front: tuple[Result, ...]
+    live: BacktestRow
+    front: tuple[BacktestRow, ...]
     """The sets that no other set beats in everything, the cheapest first."""
-    best: Result | None
+    best: BacktestRow | None
     """The recommended set; None: no set is recommended."""
     why_not: str = ""
     """The reason why no set is recommended, for people."""
@@ -72,7 +72,7 @@ class Advice:
         return 0.0 if self.best is None else 1 - self.best.cost / self.live.cost
 
 
-def advise(results: Sequence[Result]) -> Advice:
+def advise(results: Sequence[BacktestRow]) -> Advice:
     """Choose for one farm. `results`: all rows of that farm, the live one among them."""
     live = next(each for each in results if each.live)
     possible = [each for each in results if _can_be(each, live)]
@@ -135,7 +135,7 @@ def _short(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
-def _can_be(result: Result, live: Result) -> bool:
+def _can_be(result: BacktestRow, live: BacktestRow) -> bool:
     """Whether the farm could have this set: each value is in range, but not every value fits the farm's others."""
     try:
         Parameters().changed({**live.measures.in_force, **result.measures.parameters})
@@ -144,13 +144,13 @@ def _can_be(result: Result, live: Result) -> bool:
     return True
 
 
-def _missing(result: Result, live: Result) -> dict[str, Any]:
+def _missing(result: BacktestRow, live: BacktestRow) -> dict[str, Any]:
     """Give the values of a set that the farm does not have at the end of the log."""
     have = live.measures.in_force
     return {name: value for name, value in result.measures.parameters.items() if have.get(name) != value}
 
 
-def _beats(one: Result, other: Result) -> bool:
+def _beats(one: BacktestRow, other: BacktestRow) -> bool:
     """Whether one set is nowhere worse than the other, and somewhere better."""
     pairs = [(getattr(one.measures, name), getattr(other.measures, name)) for name, _ in _COUNTS]
     return all(mine <= theirs for mine, theirs in pairs) and any(mine < theirs for mine, theirs in pairs)

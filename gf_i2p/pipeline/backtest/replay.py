@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
-from gf_i2p.farm.choice.publisher import Branch, Entry
+from gf_i2p.farm.choice.publisher import Branch, SetEntry
 from gf_i2p.farm.parameters import NAMES, Parameters
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.state import FarmState, read_entry
@@ -52,13 +52,13 @@ class Decision:
     publisher: int | None
     mode: str
     """"dry-run", "meta" or "failover"; "off" without a publisher."""
-    entries: tuple[Entry, ...]
+    entries: tuple[SetEntry, ...]
     branches: tuple[Branch, ...]
     exact: bool
     """False: the log up to here has gaps, and the farm may have decided otherwise."""
 
     @property
-    def listed(self) -> Iterator[tuple[int | None, Entry]]:
+    def listed(self) -> Iterator[tuple[int | None, SetEntry]]:
         """Give the entries of all sets, each with the number of its branch; None: the entry is in the first set."""
         yield from ((None, entry) for entry in self.entries)
         for branch in self.branches:
@@ -84,7 +84,7 @@ class SetState(FarmState):
         return self._in_force
 
 
-class Run:
+class ParameterRun:
     """The replay of one parameter set."""
 
     def __init__(self, cluster: str, fixed: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Run:
         """Empty: the live parameters."""
         self.publisher: int | None = None
         self.mode = "off"
-        self.entries: tuple[Entry, ...] = ()
+        self.entries: tuple[SetEntry, ...] = ()
         self.branches: tuple[Branch, ...] = ()
         self._cluster = cluster
         self._listed: object = None
@@ -127,7 +127,7 @@ class Run:
         return publisher_changed, listing
 
 
-class Watcher(Protocol):
+class ReplayListener(Protocol):
     """The listener that measures a replay."""
 
     def begins(self, servers: Sequence[int]) -> None:
@@ -146,10 +146,12 @@ class Watcher(Protocol):
 class Replay:
     """The replay of one farm's log with several parameter sets at once: each entry is parsed once for all sets."""
 
-    def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: Watcher | None = None) -> None:
+    def __init__(
+        self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: ReplayListener | None = None
+    ) -> None:
         """`sets`: fixed values by their names in the log, checked; {}: the live parameters."""
         self.farm = farm
-        self.runs = [Run(farm, fixed) for fixed in sets]
+        self.runs = [ParameterRun(farm, fixed) for fixed in sets]
         self.entries = 0
         """Entries that were taken in."""
         self.superseded = 0

@@ -1,6 +1,6 @@
 """The measures of a parameter set on a farm's log, and their cost together. No Spark.
 
-Time passes by the farm's stopwatch (`farm.farm_time.Clock`) with the default parameters, the same for all sets. So a
+Time passes by the farm's stopwatch (`farm_time.FarmClock`) with the default parameters, the same for all sets. So a
 silence of the whole farm counts little, and no wall clock is asked. The truth comes from the posters' own records, with
 hindsight: a poster that was silent for `SILENT_MS` before its next record counts as dead from the record before on.
 `docs/pipeline.md` ("Backtest") has the definitions for operators.
@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 
 from gf_i2p.farm.choice.candidates import OFF, PUBLISHES, Setting
 from gf_i2p.farm.choice.cost import WORST
-from gf_i2p.farm.farm_time import Clock
+from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.pipeline.backtest.replay import Replay, Row, Run
+from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, Row
 
 LIVE: Final[Mapping[str, Any]] = {}
 """The parameter set that fixes nothing."""
@@ -136,13 +136,13 @@ class _Tally:
     """Past times of leaves that are listed no more; the owners' next records will judge these times."""
 
 
-class Measure:
-    """The measuring of a replay, see `replay.Watcher`."""
+class ReplayMeter:
+    """The measuring of a replay, see `replay.ReplayListener`."""
 
     def __init__(self) -> None:
-        self._runs: Sequence[Run] = ()
+        self._runs: Sequence[ParameterRun] = ()
         self._tallies: list[_Tally] = []
-        self._clock = Clock()
+        self._clock = FarmClock()
         self._dates: dict[int, int] = {}
         self._seen: dict[int, _Seen] = {}  # the latest poster stands last
         self._servers: frozenset[int] = frozenset()
@@ -150,7 +150,7 @@ class Measure:
         self._measured_ms = 0
         self._looked_ms = 0
 
-    def watch(self, runs: Sequence[Run]) -> None:
+    def watch(self, runs: Sequence[ParameterRun]) -> None:
         """Set the runs that are measured."""
         self._runs = runs
         self._tallies = [_Tally() for _ in runs]
@@ -158,10 +158,10 @@ class Measure:
     # Reports of the replay -------------------------------------------------------------------------------------------
 
     def begins(self, servers: Sequence[int]) -> None:
-        """See `replay.Watcher`."""
+        """See `replay.ReplayListener`."""
         self._judge_all()
         passed = self._clock.passed_ms
-        self._clock = Clock()
+        self._clock = FarmClock()
         self._clock.passed_ms = passed
         self._dates, self._seen = {}, {}
         self._servers = frozenset(servers)
@@ -171,7 +171,7 @@ class Measure:
             tally.lost, tally.listed, tally.before = {}, {}, {}
 
     def configured(self, servers: Sequence[int]) -> None:
-        """See `replay.Watcher`."""
+        """See `replay.ReplayListener`."""
         self._servers = frozenset(servers)
         for server in self._dates.keys() - self._servers:
             del self._dates[server]
@@ -180,7 +180,7 @@ class Measure:
                 tally.lost.pop(server, None)
 
     def heard(self, record: StatusRecord) -> None:
-        """See `replay.Watcher`."""
+        """See `replay.ReplayListener`."""
         poster, is_server = record.id, record.id in self._servers
         if is_server:
             joined = poster not in self._dates
@@ -204,7 +204,7 @@ class Measure:
             self._judge_server(poster, now, well=able and not silent)
 
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
-        """See `replay.Watcher`."""
+        """See `replay.ReplayListener`."""
         found, tally = self._runs[run], self._tallies[run]
         if publisher_changed and found.publisher is not None:
             old, tally.publisher = tally.publisher, found.publisher
@@ -253,7 +253,7 @@ class Measure:
             and -AHEAD_MS <= now - record.date_ms <= SILENT_MS
         )
 
-    def _seems_well(self, server: int, run: Run) -> bool:
+    def _seems_well(self, server: int, run: ParameterRun) -> bool:
         """Whether nothing is known that keeps a server from publishing, when another server replaces it."""
         seen, record = self._seen.get(server), run.state.records.get(server)
         return (
@@ -322,7 +322,7 @@ class Measure:
         for poster, seen in self._seen.items():
             self._judge_leaves(poster, seen)
 
-    def _list(self, tally: _Tally, run: Run) -> None:
+    def _list(self, tally: _Tally, run: ParameterRun) -> None:
         now = self._clock.passed_ms
         entries = (*run.entries, *(entry for branch in run.branches for entry in branch.entries))
         leaves = {_Leaf(entry.owner, entry.hash) for entry in entries}
@@ -341,7 +341,7 @@ class Measure:
             tally.listed[leaf] = now
 
     @staticmethod
-    def _weigh(tally: _Tally, run: Run) -> None:
+    def _weigh(tally: _Tally, run: ParameterRun) -> None:
         state, seen = run.state, run.state.field()
         weights: list[int] = []
         rooms: list[float] = []
@@ -374,7 +374,7 @@ class Trial:
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
         """`sets`: values by their names in the log, checked; `LIVE` for the farm's own parameters."""
-        self._measure = Measure()
+        self._measure = ReplayMeter()
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)
 

@@ -17,7 +17,7 @@ _BASE64_CHARS: Final = 44
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class SoughtLeaseSet:
     """A destination whose lease set is looked for."""
 
     hash: bytes
@@ -34,7 +34,7 @@ class Target:
             return True
 
 
-def parse_target(text: str) -> Target:
+def parse_target(text: str) -> SoughtLeaseSet:
     """Read HASH or HASH NAME; the hash in I2P's base64 or as ….b32.i2p. Raises `StructureError`."""
     word, _, name = text.strip().partition(" ")
     if len(word) <= _BASE64_CHARS and not word.endswith(".i2p"):
@@ -46,10 +46,10 @@ def parse_target(text: str) -> Target:
     name = name.strip() or word
     if len(name) > MAX_NAME or not name.isprintable():
         raise StructureError(f"a name has up to {MAX_NAME} characters that can be printed")
-    return Target(hash_, name)
+    return SoughtLeaseSet(hash_, name)
 
 
-def parse_targets(lines: Iterable[str]) -> list[Target]:
+def parse_targets(lines: Iterable[str]) -> list[SoughtLeaseSet]:
     """Read a file with a hash in each line; empty lines and lines after # are left out. Raises `UsageError`."""
     targets = []
     for number, line in enumerate(lines, 1):

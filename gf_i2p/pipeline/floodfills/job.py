@@ -16,7 +16,7 @@ from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills.closest_floodfills import HASH_BYTES, SortedHashes, to_bytes, to_words
-from gf_i2p.pipeline.floodfills.given_hashes import Target
+from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
 from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find, read
 from gf_i2p.pipeline.floodfills.searched_hashes import targets_of
 from gf_i2p.pipeline.lake import tables
@@ -44,7 +44,7 @@ class FloodfillOptions:
     day: date
     """The middle one of the three days, in UTC."""
     profiles: list[str] = field(default_factory=list)
-    targets: list[Target] = field(default_factory=list)
+    targets: list[SoughtLeaseSet] = field(default_factory=list)
     """Hashes besides those of the lake's farms."""
     net_id: int | None = None
     """Only floodfills of this network count; 2 is the live one."""

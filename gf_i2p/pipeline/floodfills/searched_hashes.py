@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql import functions as fn
 
 from gf_i2p.netdb.routing_key import HASH_BYTES
-from gf_i2p.pipeline.floodfills.given_hashes import Target
+from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _LEAST_DESTINATION: Final = 387
 
 
-def targets_of(spark: "SparkSession", given: list[Target], entries: "DataFrame | None") -> "DataFrame | None":
+def targets_of(spark: "SparkSession", given: list[SoughtLeaseSet], entries: "DataFrame | None") -> "DataFrame | None":
     """Give each hash once: `hash` (32 bytes) and `name`. None: there are no hashes.
 
     `entries`: the lake's. A name that the operator gives wins over a farm's name. By a farm's name `post` finds the

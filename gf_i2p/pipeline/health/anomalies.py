@@ -31,7 +31,7 @@ _NORMAL: Final = 1.4826
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class HourlyFigure:
     """A figure of an hour that is compared with the past."""
 
     name: str
@@ -51,13 +51,13 @@ class Measure:
 
 
 MEASURES: Final = (
-    Measure("availability", 0.02, 0.0, "availability", " %", 100.0, 1, only="low"),
-    Measure("lag_ms", 20.0, 0.1, "job lag", " ms", only="high"),
-    Measure("tunnels", 10.0, 0.05, "participating tunnels"),
-    Measure("in_bytes_s", 4096.0, 0.05, "inbound bandwidth", " bytes/s"),
-    Measure("out_bytes_s", 4096.0, 0.05, "outbound bandwidth", " bytes/s"),
-    Measure("known_peers", 50.0, 0.05, "known peers"),
-    Measure("skew_ms", 500.0, 0.0, "clock skew", " ms"),
+    HourlyFigure("availability", 0.02, 0.0, "availability", " %", 100.0, 1, only="low"),
+    HourlyFigure("lag_ms", 20.0, 0.1, "job lag", " ms", only="high"),
+    HourlyFigure("tunnels", 10.0, 0.05, "participating tunnels"),
+    HourlyFigure("in_bytes_s", 4096.0, 0.05, "inbound bandwidth", " bytes/s"),
+    HourlyFigure("out_bytes_s", 4096.0, 0.05, "outbound bandwidth", " bytes/s"),
+    HourlyFigure("known_peers", 50.0, 0.05, "known peers"),
+    HourlyFigure("skew_ms", 500.0, 0.0, "clock skew", " ms"),
 )
 
 
@@ -103,7 +103,7 @@ def _middle(in_order: "Column") -> "Column":
     return (fn.element_at(in_order, low.cast("int")) + fn.element_at(in_order, high.cast("int"))) / 2
 
 
-def _by_measure(make: Callable[[Measure], "Column"]) -> "Column":
+def _by_measure(make: Callable[[HourlyFigure], "Column"]) -> "Column":
     """Give the column that `make` makes for the row's measure."""
     found = fn.when(fn.lit(False), make(MEASURES[0]))
     for each in MEASURES:

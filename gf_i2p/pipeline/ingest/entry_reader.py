@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from gf_i2p.pipeline.ingest.plan import Wanted
+from gf_i2p.pipeline.ingest.plan import WantedEntries
 from gf_i2p.pipeline.read.entry_columns import Typer
-from gf_i2p.pipeline.read.line_walk import Found, Is, Walk
-from gf_i2p.pipeline.read.stored_file import Lines, Stored
+from gf_i2p.pipeline.read.line_walk import FoundLine, Is, Walk
+from gf_i2p.pipeline.read.stored_file import Lines, UnpackedFile
 from gf_i2p.pipeline.read.survey import opened
 
 BATCH_ROWS: Final = 4_000
@@ -33,15 +33,15 @@ def taken(schema_text: str, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
                 raise RuntimeError(f"{plan['path']} {CHANGED}: {count} of {plan['entries']} entries are there")
 
 
-def _batches(plan: dict[str, Any]) -> Iterator[list[Found]]:
-    wanted = Wanted(plan)
-    batch: list[Found] = []
+def _batches(plan: dict[str, Any]) -> Iterator[list[FoundLine]]:
+    wanted = WantedEntries(plan)
+    batch: list[FoundLine] = []
     size = 0
     try:
         file, packed = opened(plan["path"])
     except FileNotFoundError:
         raise RuntimeError(f"{plan['path']} {CHANGED}: it is gone") from None
-    with file, closing(iter(Walk(Lines(Stored(file, packed=packed)), strict=plan["strict"]))) as walk:
+    with file, closing(iter(Walk(Lines(UnpackedFile(file, packed=packed)), strict=plan["strict"]))) as walk:
         for found in walk:
             if found.what is Is.BAD or not wanted.takes(found.at, found.term):
                 if wanted.done:

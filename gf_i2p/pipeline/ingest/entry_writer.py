@@ -38,7 +38,7 @@ _APART: Final = PARTITIONS["entries"]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class OutputDirectories:
     """The directories for a run's files."""
 
     table: str
@@ -49,7 +49,7 @@ class Target:
     """A name that no other run has."""
 
 
-def written(schema_text: str, target: Target, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def written(schema_text: str, target: OutputDirectories, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Read the planned entries (rows of `plan.PLAN`) and write them, for `mapInArrow`: gives one row of `WRITTEN`.
 
     `schema_text`: the JSON Schema of the status record. Raises `RuntimeError` as `taken` does, and `OSError`.
@@ -60,9 +60,9 @@ def written(schema_text: str, target: Target, plans: Iterator[pa.RecordBatch]) -
     yield write(target, 0 if context is None else context.partitionId(), taken(schema_text, plans))
 
 
-def write(target: Target, task: int, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def write(target: OutputDirectories, task: int, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Write rows of `entries`, each batch of one farm; give one row of `WRITTEN`. Raises `OSError`."""
-    writer = Writer(target, task)
+    writer = EntryWriter(target, task)
     counts = dict.fromkeys(WRITTEN.names, 0)
     for batch in batches:
         counts["new"] += batch.num_rows
@@ -88,10 +88,10 @@ class _Part:
         self.writer: Any = None
 
 
-class Writer:
+class EntryWriter:
     """Writes the files of one task. Memory is bounded, however many days there are."""
 
-    def __init__(self, target: Target, task: int) -> None:
+    def __init__(self, target: OutputDirectories, task: int) -> None:
         """`task`: the task's number in the run."""
         self._target = target
         self._system, self._table = file_system(target.table)

@@ -18,7 +18,7 @@ from uuid import uuid4
 from gf_i2p.farm import schema as farm_schema
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.ingest.entry_reader import CHANGED
-from gf_i2p.pipeline.ingest.entry_writer import KINDS, WRITTEN, Target, written
+from gf_i2p.pipeline.ingest.entry_writer import KINDS, WRITTEN, OutputDirectories, written
 from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, islands, planned
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
@@ -272,7 +272,7 @@ class _Run:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         tasks = max(1 + size // _TASK_BYTES, min(8, count, 1 + size // _LEAST_BYTES))
-        target = Target(self.lake.path("entries"), f"{self.stage}/unfinished", self.run)
+        target = OutputDirectories(self.lake.path("entries"), f"{self.stage}/unfinished", self.run)
         found = (
             plan.repartitionByRange(tasks, "farm", "first")
             .sortWithinPartitions("farm", "first", "path")

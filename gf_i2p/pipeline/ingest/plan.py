@@ -140,7 +140,7 @@ def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-class Wanted:
+class WantedEntries:
     """The wanted entries of one file. Ask for the file's entries in their order."""
 
     def __init__(self, plan: dict[str, Any]) -> None:

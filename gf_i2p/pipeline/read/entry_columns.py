@@ -16,7 +16,7 @@ import pyarrow.json as pajson
 
 from gf_i2p.farm.record.status_record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
 from gf_i2p.farm.strict_json import RecordError
-from gf_i2p.pipeline.read.line_walk import Found, Is, read_json, servers_of
+from gf_i2p.pipeline.read.line_walk import FoundLine, Is, read_json, servers_of
 from gf_i2p.pipeline.read.record_schema import Flags, RecordSchema
 from gf_i2p.storage.history_lines import Servers
 
@@ -73,10 +73,10 @@ class Typer:
             explicit_schema=pa.schema({"i": pa.int64(), "r": self._schema.type}), unexpected_field_behavior="ignore"
         )
 
-    def rows(self, farm: str, exporter: int, found: Sequence[Found]) -> pa.RecordBatch:
+    def rows(self, farm: str, exporter: int, found: Sequence[FoundLine]) -> pa.RecordBatch:
         """Give the rows of one farm's entries, none of them bad, as one server has exported the entries."""
         count = len(found)
-        whats, indexes, terms, times, texts, *_ = zip(*found, strict=True) if found else [()] * len(Found._fields)
+        whats, indexes, terms, times, texts, *_ = zip(*found, strict=True) if found else [()] * len(FoundLine._fields)
         received = np.array(times, dtype=np.int64)
         likely = [
             place
@@ -112,7 +112,7 @@ class Typer:
             *(pa.nulls(count, self.schema.field(name).type) for name in ("raw", "servers", "leader", "misfit")),
         ]
 
-    def _odd_columns(self, found: Sequence[Found], odd: Mapping[int, Odd]) -> list[pa.Array]:
+    def _odd_columns(self, found: Sequence[FoundLine], odd: Mapping[int, Odd]) -> list[pa.Array]:
         """Give the same columns where some entries do not fit."""
         count = len(found)
         kinds: list[str] = ["status"] * count
@@ -144,7 +144,7 @@ class Typer:
     def _read(
         self,
         farm: str,
-        found: Sequence[Found],
+        found: Sequence[FoundLine],
         places: list[int],
         quick: list[tuple[list[int], pa.StructArray]],
         odd: dict[int, Odd],
@@ -194,7 +194,7 @@ class Typer:
         records = table.column("r")
         return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
-    def _odd(self, farm: str, found: Found) -> Odd:
+    def _odd(self, farm: str, found: FoundLine) -> Odd:
         """Read one entry by itself."""
         if found.what is not Is.RECORD:
             return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
@@ -210,7 +210,9 @@ class Typer:
             return "admin", None, None
         return ("status" if is_status else "other"), row, misfit
 
-    def _status(self, farm: str, found: Found, value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
+    def _status(
+        self, farm: str, found: FoundLine, value: Mapping[str, Any]
+    ) -> tuple[str | None, dict[str, Any] | None]:
         if reason := self._schema.misfit(value):
             return reason, None
         try:

@@ -54,7 +54,7 @@ class Is(IntEnum):
     """
 
 
-class Found(NamedTuple):
+class FoundLine(NamedTuple):
     """One line."""
 
     what: Is
@@ -68,12 +68,12 @@ class Found(NamedTuple):
     overlong: Overlong | None = None
 
 
-class Place(NamedTuple):
+class MissingRange(NamedTuple):
     """A range of entries that the history has, and this file has not."""
 
     first: int
     last: int
-    servers: Found | None = None
+    servers: FoundLine | None = None
     """The servers behind the range, where these are known."""
 
 
@@ -95,13 +95,13 @@ class Walk:
         """Whether the file has its last line."""
         self.lines = 0
         self._offset = 0
-        self._held: list[Found] = []
+        self._held: list[FoundLine] = []
         """Lines of kind `Is.GAP`: the entry that follows gives them their time."""
 
-    def __iter__(self) -> Generator[Found]:
+    def __iter__(self) -> Generator[FoundLine]:
         """Yield the entries, and the bad lines. Ends at once where the first line is missing."""
         # A line that is far off, or follows missing lines; its offset; its text.
-        pending: tuple[Found | Place, int, bytes | Overlong] | None = None
+        pending: tuple[FoundLine | MissingRange, int, bytes | Overlong] | None = None
         missed = 0  # bad lines since the last good one
         strict = self._strict
         for line in self._lines:
@@ -117,7 +117,7 @@ class Walk:
                     self.lines += 1
                     self._offset += len(line) + 1
                     self.last_index, missed = place, 0
-                    yield Found(Is.RECORD, place, int(term), int(time), text)
+                    yield FoundLine(Is.RECORD, place, int(term), int(time), text)
                     continue
             if self.header is None:
                 self._header(line)
@@ -130,13 +130,13 @@ class Walk:
             found = self._read(line)
             if found is None:
                 continue
-            if isinstance(found, Found) and found.at == self.last_index + 1 and pending is None and not self.closed:
+            if isinstance(found, FoundLine) and found.at == self.last_index + 1 and pending is None and not self.closed:
                 self.last_index, missed = found.at, 0
                 if self._held:
                     yield from self._dated(found.received_ms)
                 yield found
                 continue
-            if isinstance(found, Found) and found.what is Is.BAD:
+            if isinstance(found, FoundLine) and found.what is Is.BAD:
                 missed += 1
                 yield found
                 continue
@@ -171,14 +171,14 @@ class Walk:
         elif self._lines.rest:
             yield _bad(self._lines.rest, "it has no end: the file was cut, or is being written")
 
-    def _entries(self, found: Found | Place) -> Iterable[Found]:
-        if isinstance(found, Found):
+    def _entries(self, found: FoundLine | MissingRange) -> Iterable[FoundLine]:
+        if isinstance(found, FoundLine):
             return (*self._dated(found.received_ms), found)
         if found.servers is not None:
             self._held.append(found.servers)
         return ()
 
-    def _dated(self, received_ms: int) -> list[Found]:
+    def _dated(self, received_ms: int) -> list[FoundLine]:
         dated, self._held = [each._replace(received_ms=received_ms) for each in self._held], []
         return dated
 
@@ -201,7 +201,7 @@ class Walk:
         self.header = found
         self.last_index = found.first - 1
 
-    def _read(self, line: bytes | Overlong) -> Found | Place | None:
+    def _read(self, line: bytes | Overlong) -> FoundLine | MissingRange | None:
         """Return an entry, or the range of a gap or of lines of other kinds; None for the last line."""
         if isinstance(line, Overlong):
             return _bad(line, "it is too long")
@@ -209,31 +209,31 @@ class Walk:
             index, received_ms, text, term = match.groups()
             if self._strict and (reason := _wrong_with(text)):
                 return _bad(line, reason)
-            return Found(Is.RECORD, int(index), int(term), int(received_ms), text)
+            return FoundLine(Is.RECORD, int(index), int(term), int(received_ms), text)
         try:
             return self._slowly(line)
         except LineError as error:
             return _bad(line, str(error))
 
-    def _slowly(self, line: bytes) -> Found | Place | None:
+    def _slowly(self, line: bytes) -> FoundLine | MissingRange | None:
         match parse_line(line):
             case Record(index, term, received_ms, value, raw):
                 if raw is not None:
-                    return Found(Is.RAW, index, term, received_ms, raw)
+                    return FoundLine(Is.RAW, index, term, received_ms, raw)
                 if depth(value) > MAX_DEPTH:
                     raise LineError(_TOO_DEEP)
                 try:
                     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
                 except ValueError:
                     raise LineError("it has text that is no Unicode, or a number that is too large") from None
-                return Found(Is.RECORD, index, term, received_ms, text)
+                return FoundLine(Is.RECORD, index, term, received_ms, text)
             case Servers(index, term, received_ms):
-                return Found(Is.SERVERS, index, term, received_ms, line)
+                return FoundLine(Is.SERVERS, index, term, received_ms, line)
             case Gap(first, last, servers=servers) as gap if servers is not None:
                 term = gap.term if isinstance(gap, Restored) else 0
-                return Place(first, last, Found(Is.GAP, last, term, 0, line))
+                return MissingRange(first, last, FoundLine(Is.GAP, last, term, 0, line))
             case Gap(first, last) | Other(first, last):
-                return Place(first, last)
+                return MissingRange(first, last)
             case Trailer(last):
                 if last != self.last_index:
                     self._wrong(f"its last line says {last}, after entry {self.last_index}", self._offset)
@@ -243,7 +243,7 @@ class Walk:
 
 
 def servers_of(line: bytes) -> Servers | Gap:
-    """Return the servers in a line that `Found.text` has."""
+    """Return the servers in a line that `FoundLine.text` has."""
     found = parse_line(line)
     assert isinstance(found, Servers | Gap)
     return found
@@ -273,22 +273,22 @@ def _no_number(name: str) -> None:
     raise ValueError(name)
 
 
-def _bad(line: bytes | Overlong, reason: str) -> Found:
+def _bad(line: bytes | Overlong, reason: str) -> FoundLine:
     if isinstance(line, Overlong):
-        return Found(Is.BAD, 0, 0, 0, line.head, reason, line)
-    return Found(Is.BAD, 0, 0, 0, line, reason)
+        return FoundLine(Is.BAD, 0, 0, 0, line.head, reason, line)
+    return FoundLine(Is.BAD, 0, 0, 0, line, reason)
 
 
-def _misplaced(found: Found | Place, line: bytes | Overlong, last: int) -> Found:
+def _misplaced(found: FoundLine | MissingRange, line: bytes | Overlong, last: int) -> FoundLine:
     return _bad(line, f"entry {_first(found)} does not belong after entry {last}")
 
 
-def _first(found: Found | Place) -> int:
-    return found.at if isinstance(found, Found) else found.first
+def _first(found: FoundLine | MissingRange) -> int:
+    return found.at if isinstance(found, FoundLine) else found.first
 
 
-def _last(found: Found | Place) -> int:
-    return found.at if isinstance(found, Found) else found.last
+def _last(found: FoundLine | MissingRange) -> int:
+    return found.at if isinstance(found, FoundLine) else found.last
 
 
 def _length(line: bytes | Overlong) -> int:

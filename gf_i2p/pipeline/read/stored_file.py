@@ -33,7 +33,7 @@ def file_system(path: str) -> tuple[Any, str]:
     return system, inside
 
 
-class Stored:
+class UnpackedFile:
     """The bytes of a file, unpacked, once; afterwards it tells how the file ended."""
 
     def __init__(self, file: Readable, *, packed: bool) -> None:

@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 
 from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS
 from gf_i2p.pipeline.read.line_walk import Is, Walk
-from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, Stored, file_system
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, file_system
 
 MAX_DEPTH: Final = 6
 """Levels of directories."""
@@ -168,14 +168,14 @@ class _Going:
         self.runs: list[dict[str, int]] = []
         self.entries = 0
         self.bad = 0
-        self.stored: Stored
+        self.stored: UnpackedFile
         self.lines: Lines
         self.walk: Walk
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         file, packed = opened(self.path)
         with file:
-            self.stored = Stored(file, packed=packed)
+            self.stored = UnpackedFile(file, packed=packed)
             self.lines = Lines(self.stored)
             self.walk = Walk(self.lines, strict=self.strict)
             late = _Late().worth

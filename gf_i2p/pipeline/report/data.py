@@ -141,7 +141,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class SmallLines:
     """Small lines below each other."""
 
     stretch_ms: int
@@ -150,7 +150,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Anomaly:
+class AnomalyRow:
     """An hour unlike a server's own past."""
 
     server: int
@@ -166,12 +166,12 @@ class Anomaly:
 class Anomalies:
     """The strongest anomalies, and how many there are."""
 
-    found: Sequence[Anomaly]
+    found: Sequence[AnomalyRow]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialRow:
     """Results of a replay with one set of parameters."""
 
     parameters: str
@@ -194,12 +194,12 @@ class Trial:
 class Backtest:
     """The live parameters, and the best of the others."""
 
-    trials: Sequence[Trial]
+    trials: Sequence[TrialRow]
     total: int
 
 
 @dataclass(frozen=True, slots=True)
-class Farm:
+class FarmReport:
     """The data of one farm."""
 
     name: str
@@ -207,8 +207,8 @@ class Farm:
     period: Period
     timeline: Timeline | None = None
     heat: Heat | None = None
-    weights: Lines | None = None
-    loads: Lines | None = None
+    weights: SmallLines | None = None
+    loads: SmallLines | None = None
     anomalies: Anomalies | None = None
     backtest: Backtest | None = None
 
@@ -300,7 +300,7 @@ class Report:
 
     made_ms: int
     lake: str
-    farms: Sequence[Farm]
+    farms: Sequence[FarmReport]
     farms_total: int
     entries_total: int
     floodfills: Floodfills | None

@@ -4,7 +4,17 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import MAX_SERVERS, MAX_TURNS, Anomalies, Heat, HeatRow, Lines, Period, Timeline, Turn
+from gf_i2p.pipeline.report.data import (
+    MAX_SERVERS,
+    MAX_TURNS,
+    Anomalies,
+    Heat,
+    HeatRow,
+    Period,
+    SmallLines,
+    Timeline,
+    Turn,
+)
 from gf_i2p.pipeline.report.layout import (
     WIDTH,
     across,
@@ -98,7 +108,7 @@ def timeline(made: Timeline, period: Period) -> Markup:
     if max(made.led_changes, made.published_changes) > MAX_TURNS:
         notes.append(f" The newest {words.count(MAX_TURNS)} of each are drawn.")
     if len(most) > len(shown):
-        notes.append(f" {words.plural(len(most) - len(shown), 'more server')} had an office for shorter.")
+        notes.append(f" {words.plural(len(most) - len(shown), 'more server')} led or published for shorter.")
     if made.published is None:
         notes.append(
             " The publishers are not known: the last gf-i2p pipeline backtest was of other farms, or there was none."
@@ -164,7 +174,7 @@ def _heat_row(each: HeatRow, made: Heat, period: Period) -> Markup:
     return row(name, plot(_HEAT, about, *shapes), words.percent(each.availability))
 
 
-def weights(made: Lines, period: Period) -> Markup:
+def weights(made: SmallLines, period: Period) -> Markup:
     """Draw the cost of leaves, 0 at the bottom and 255 at the top; a gap is where a leaf is not listed."""
     said = (
         f"Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), every {words.lasting(made.stretch_ms)}."
@@ -173,7 +183,7 @@ def weights(made: Lines, period: Period) -> Markup:
     return _lines(made, period, period.since_ms, 255.0, "cost", words.figure, said)
 
 
-def loads(made: Lines, period: Period) -> Markup:
+def loads(made: SmallLines, period: Period) -> Markup:
     """Draw the used share of each leaf's connections."""
     highest = max((value for line in made.lines for value in line.values if value is not None), default=1.0)
     said = f"Connections in use, of those that are allowed; every {words.lasting(made.stretch_ms)}"
@@ -182,7 +192,7 @@ def loads(made: Lines, period: Period) -> Markup:
 
 
 def _lines(
-    made: Lines,
+    made: SmallLines,
     period: Period,
     begin_ms: int,
     highest: float,

@@ -18,7 +18,7 @@ from gf_i2p.pipeline.report.data import (
     MAX_HASHES,
     MAX_REASONS,
     Closest,
-    Farm,
+    FarmReport,
     Floodfills,
     Near,
     Period,
@@ -85,7 +85,7 @@ def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], N
     )
 
 
-def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: Period) -> Farm:
+def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: Period) -> FarmReport:
     def own(which: str) -> DataFrame | None:
         frame = tables[which]
         return None if frame is None else frame.where(sf.col("farm") == name)
@@ -104,7 +104,7 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
         return None if frame is None or frame.isEmpty() else frame
 
     entries_of, decisions, trials = own("entries"), replayed("decisions"), replayed("backtest")
-    return Farm(
+    return FarmReport(
         name,
         entries,
         period,

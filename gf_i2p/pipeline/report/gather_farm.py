@@ -14,16 +14,16 @@ from gf_i2p.pipeline.report.data import (
     MAX_STEPS,
     MAX_TURNS,
     Anomalies,
-    Anomaly,
+    AnomalyRow,
     Backtest,
     Cell,
     Heat,
     HeatRow,
     Line,
-    Lines,
     Period,
+    SmallLines,
     Timeline,
-    Trial,
+    TrialRow,
     Turn,
 )
 
@@ -119,7 +119,7 @@ def _hours(frame: DataFrame, period: Period) -> DataFrame:
     return frame.where((sf.col("hour_ms") > period.since_ms - 3_600_000) & (sf.col("hour_ms") < period.until_ms))
 
 
-def weights(decisions: DataFrame, period: Period) -> Lines:
+def weights(decisions: DataFrame, period: Period) -> SmallLines:
     """Give the costs of the leaves that were listed most; each stretch has the last decision before its end."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-period.length_ms // stretch_ms)
@@ -137,7 +137,7 @@ def weights(decisions: DataFrame, period: Period) -> Lines:
     rows = costs.join(sf.broadcast(chosen), "hash").limit(MAX_LEAVES * (steps + 2)).collect()
     known = {(row["hash"], row["at"]): row["cost"] for row in rows}
     names = sorted({hash_ for hash_, _ in known})
-    return Lines(
+    return SmallLines(
         stretch_ms, [Line(name, _carried(name, known, decided, steps)) for name in names], max(total - len(names), 0)
     )
 
@@ -154,7 +154,7 @@ def _carried(name: str, known: dict[tuple[str, int], Any], decided: list[int], s
     return made
 
 
-def loads(destination_hours: DataFrame, period: Period) -> Lines:
+def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
     """Give the loads of the leaves with the most records."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-(period.until_ms - period.hour_ms) // stretch_ms)
@@ -175,7 +175,7 @@ def loads(destination_hours: DataFrame, period: Period) -> Lines:
         if 0 <= row["at"] < steps:
             line[row["at"]] = row["load"]
     lines = [Line(name, line) for name, line in sorted(values.items())]
-    return Lines(stretch_ms, lines, max(total - len(lines), 0))
+    return SmallLines(stretch_ms, lines, max(total - len(lines), 0))
 
 
 def anomalies(found: DataFrame, period: Period) -> Anomalies:
@@ -184,7 +184,7 @@ def anomalies(found: DataFrame, period: Period) -> Anomalies:
     rows = inside.orderBy(sf.desc("score"), "hour_ms", "server", "measure").limit(MAX_ANOMALIES).collect()
     return Anomalies(
         [
-            Anomaly(
+            AnomalyRow(
                 row.server, row.hour_ms, row.measure or "", row["value"], row.usual, row.score or 0.0, row.text or ""
             )
             for row in rows
@@ -198,7 +198,7 @@ def backtest(trials: DataFrame, _period: Period) -> Backtest:
     rows = trials.orderBy(sf.desc("live"), sf.col("cost").asc_nulls_last(), "parameters").limit(MAX_SETS).collect()
     return Backtest(
         [
-            Trial(
+            TrialRow(
                 row.parameters or "",
                 bool(row.live),
                 int(row.changes or 0),

@@ -7,7 +7,7 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.pipeline.backtest.recommendation import LEAST_GAIN
 from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import MADE_BY, Backtest, Closest, Floodfills, Near, Quarantine, TableSize, Trial
+from gf_i2p.pipeline.report.data import MADE_BY, Backtest, Closest, Floodfills, Near, Quarantine, TableSize, TrialRow
 from gf_i2p.pipeline.report.layout import WIDTH, block, dot, folded, note, plot, row, table
 from gf_i2p.pipeline.report.markup import Markup, element, joined
 
@@ -67,7 +67,7 @@ def backtest(made: Backtest) -> Markup:
     return joined(element("div", tables, class_="wide", role="region", aria_label="Backtest", tabindex="0"), note(said))
 
 
-def recommended(made: Backtest) -> Trial | None:
+def recommended(made: Backtest) -> TrialRow | None:
     """Return the cheapest set that the farm could have, if it costs clearly less than the live one.
 
     The rule is that of the job backtest: on a day of farm time at least.
@@ -85,7 +85,7 @@ def recommended(made: Backtest) -> Trial | None:
     return None if differences(best, live) == _NOTHING else best
 
 
-def _can_be(trial: Trial, live: Trial) -> bool:
+def _can_be(trial: TrialRow, live: TrialRow) -> bool:
     """Whether all values fit the farm's other parameters."""
     try:
         Parameters().changed({**_read(live.in_force or live.parameters), **_read(trial.parameters)})
@@ -94,7 +94,7 @@ def _can_be(trial: Trial, live: Trial) -> bool:
     return True
 
 
-def differences(trial: Trial, live: Trial | None) -> str:
+def differences(trial: TrialRow, live: TrialRow | None) -> str:
     """Name the values in which a set differs from the live one."""
     own, others = _read(trial.parameters), {} if live is None else _read(live.in_force or live.parameters)
     if trial.live:

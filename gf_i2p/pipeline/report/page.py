@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Final
 
 from gf_i2p.pipeline.report import farm_charts, other_charts, words
-from gf_i2p.pipeline.report.data import MADE_BY, Farm, Report
+from gf_i2p.pipeline.report.data import MADE_BY, FarmReport, Report
 from gf_i2p.pipeline.report.layout import note
 from gf_i2p.pipeline.report.markup import Markup, element
 from gf_i2p.pipeline.report.style import STYLE
@@ -69,7 +69,7 @@ def _header(report: Report) -> Markup:
     )
 
 
-def _farm(at: int, farm: Farm) -> Markup:
+def _farm(at: int, farm: FarmReport) -> Markup:
     period = farm.period
     about = f"{words.moment(period.since_ms)} to {words.moment(period.until_ms)}, {words.lasting(period.length_ms)}"
     parts = [element("p", about, class_="soft"), _tiles(farm)]
@@ -79,7 +79,7 @@ def _farm(at: int, farm: Farm) -> Markup:
     return element("section", heading, *parts, id=f"farm-{at}", aria_labelledby=f"farm-{at}-name")
 
 
-def _charts(farm: Farm) -> Iterable[tuple[str, str, Markup | None]]:
+def _charts(farm: FarmReport) -> Iterable[tuple[str, str, Markup | None]]:
     """Yield title, table and chart of each part; None as the chart means that the table is missing."""
     period = farm.period
     yield (
@@ -94,7 +94,7 @@ def _charts(farm: Farm) -> Iterable[tuple[str, str, Markup | None]]:
     yield "Parameters", "backtest", None if farm.backtest is None else other_charts.backtest(farm.backtest)
 
 
-def _tiles(farm: Farm) -> Markup:
+def _tiles(farm: FarmReport) -> Markup:
     """Give the figures that readers look for first."""
     found = [("entries", words.count(farm.entries))]
     if farm.heat is not None and farm.heat.rows:

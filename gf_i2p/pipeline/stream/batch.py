@@ -66,12 +66,14 @@ class Taking:
     lake: Lake
     schema_text: str
     limits: Limits
+    adaptive: str
+    """The session's setting of adaptive execution, "true" or "false"."""
 
     def __call__(self, lines: "DataFrame", batch: int) -> None:
         """Take a batch (`history_source.LINES`)."""
         spark = lines.sparkSession
-        # The stream's own session turns this off, for streams with state. This stream has no state.
-        spark.conf.set("spark.sql.adaptive.enabled", "true")
+        # Spark turns this off in the stream's own session, for streams with state. This stream has no state.
+        spark.conf.set("spark.sql.adaptive.enabled", self.adaptive)
         stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
         seen = Observation()  # Spark's own count is 0 where a Connect server does this work elsewhere
         counted = lines.observe(seen, fn.count(fn.lit(1)).alias("lines"))

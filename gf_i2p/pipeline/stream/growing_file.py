@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from gf_i2p.pipeline.read.stored_file import Stored, file_system
+from gf_i2p.pipeline.read.stored_file import UnpackedFile, file_system
 from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, glance_line
 from gf_i2p.wire.limits import MAX_INTEGER
 
@@ -22,7 +22,7 @@ _FIRST: Final = re.compile(rb'"first":[0-9]{1,19}')
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReadPosition:
     """How far a file was read: bytes of its content."""
 
     bytes: int = 0
@@ -48,7 +48,7 @@ class Content:
         """
         system, inside = file_system(path)
         self.packed = path.endswith(".gz")
-        self._stored: Stored | None = None
+        self._stored: UnpackedFile | None = None
         try:
             self._file: Any = self._open(system, inside)
         except FileNotFoundError:
@@ -78,14 +78,14 @@ class Content:
             while piece := self._file.read(_PIECE_BYTES):
                 yield piece
             return
-        self._stored = Stored(self._file, packed=True)
+        self._stored = UnpackedFile(self._file, packed=True)
         at = 0
         for piece in self._stored:
             if at + len(piece) > begin:
                 yield piece[max(begin - at, 0) :]
             at += len(piece)
 
-    def after(self, place: Place) -> Iterator[bytes]:
+    def after(self, place: ReadPosition) -> Iterator[bytes]:
         """Yield the bytes that a place's checksum covers, perhaps none, and then in pieces the bytes that follow.
 
         Raises `ChangedError`. Use once.
@@ -108,13 +108,13 @@ class Content:
             yield b""
 
 
-def _checked(tail: bytes, place: Place) -> bytes:
+def _checked(tail: bytes, place: ReadPosition) -> bytes:
     if zlib.crc32(tail) != place.check:
         raise ChangedError
     return tail
 
 
-def look(content: Content, place: Place, most: int, limit: int | None = None) -> tuple[Place, bool]:
+def look(content: Content, place: ReadPosition, most: int, limit: int | None = None) -> tuple[ReadPosition, bool]:
     """Go on from a place by about `most` bytes, at least one line, to the end of a line; tell if the file ends there.
 
     Only a packed file tells its end; its last line may lack the line break. `limit`: bytes of the file that count;
@@ -149,7 +149,7 @@ def look(content: Content, place: Place, most: int, limit: int | None = None) ->
     return _place(end, tail), content.packed
 
 
-def _place(end: int, tail: bytes) -> Place:
+def _place(end: int, tail: bytes) -> ReadPosition:
     lines = tail.split(b"\n")
     if lines[-1] == b"":
         del lines[-1]
@@ -172,7 +172,7 @@ def _place(end: int, tail: bytes) -> Place:
                 # An entry that is far off must not take the others' place; the walk finds its place behind a gap again.
                 follows = min(found[1], follows)
             break
-    return Place(end, zlib.crc32(tail), follows, last)
+    return ReadPosition(end, zlib.crc32(tail), follows, last)
 
 
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
@@ -193,6 +193,6 @@ def _span(line: bytes) -> tuple[int, int] | Trailer | None:
     return (first, last + 1) if last < MAX_INTEGER else None
 
 
-def going_on(header: bytes, place: Place) -> bytes:
+def going_on(header: bytes, place: ReadPosition) -> bytes:
     """Give the first line of a file as if the file began at that place."""
     return header if place.next is None or not place.bytes else _FIRST.sub(b'"first":%d' % place.next, header, count=1)

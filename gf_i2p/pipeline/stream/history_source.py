@@ -1,8 +1,8 @@
 """Histories as a stream for Spark: a source that reads on where files have grown, and finds new files and directories.
 
 Spark keeps in the stream's checkpoint how far the source has read: for each directory, and in it for each file by its
-first entry (the file's name, packed or not), a `Place`. A file that has ended, behind which the next file goes on, is
-kept as part of a range of entries. So memory grows with the directories, not with the files.
+first entry (the file's name, packed or not), a `ReadPosition`. A file that has ended, behind which the next file goes
+on, is kept as part of a range of entries. So memory grows with the directories, not with the files.
 
 A row is a line. Rows come by pieces of files. A piece begins with a row without `at`: a first line that tells the next
 entry, as if the piece were a file. Rows with a `problem` tell an error of a file.
@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import Lines, Overlong, file_system
 from gf_i2p.pipeline.read.survey import first_index, listed
-from gf_i2p.pipeline.stream.growing_file import ChangedError, Content, Place, going_on, look
+from gf_i2p.pipeline.stream.growing_file import ChangedError, Content, ReadPosition, going_on, look
 
 FORMAT: Final = "gf-i2p-history"
 DEFAULT_BYTES: Final = 32 << 20
@@ -49,7 +49,7 @@ _NO_END: Final = "its last line is missing"
 class Reading:
     """How far a file was read, and its state."""
 
-    place: Place = field(default_factory=Place)
+    place: ReadPosition = field(default_factory=ReadPosition)
     anew: int = 0
     """Number of times that the file was begun anew, because its bytes had changed."""
     problem: str | None = None
@@ -58,7 +58,7 @@ class Reading:
     def parse(cls, found: Mapping[str, Any]) -> "Reading":
         """Read the state from an offset."""
         values = dict(found)
-        return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=Place(**values))
+        return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=ReadPosition(**values))
 
     def encode(self) -> dict[str, Any]:
         """Give the state for an offset."""
@@ -129,8 +129,8 @@ class Piece:
     """The part of a file that one batch reads."""
 
     path: str
-    begin: Place
-    end: Place
+    begin: ReadPosition
+    end: ReadPosition
     problem: str | None = None
     """A new error of the file."""
 
@@ -219,7 +219,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 known = before.files.get(first, Reading())
                 if known == reading:
                     continue
-                begin = known.place if known.anew == reading.anew else Place()
+                begin = known.place if known.anew == reading.anew else ReadPosition()
                 path = f"{directory}/entries-{first:020}.jsonl"
                 problem = reading.problem if reading.problem != known.problem else None
                 pieces.append(Piece(path, begin, reading.place, problem))
@@ -295,14 +295,14 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     place, is_end = look(content, begin, most, limit)
                     damage = content.damage
             except ChangedError:
-                begin, anew = Place(), anew + 1
+                begin, anew = ReadPosition(), anew + 1
                 continue
             except FileNotFoundError:  # the node has deleted the file, for its time was over
                 return before
             except OSError as error:
                 return Reading(before.place, before.anew, f"it cannot be read: {error}")
             if content.packed and before.problem is not None and 0 < begin.bytes < place.bytes:
-                begin, anew = Place(), anew + 1  # the file was not whole before: its end was half of a line
+                begin, anew = ReadPosition(), anew + 1  # the file was not whole before: its end was half of a line
                 continue
             if is_end:
                 self._known[path] = size, place.bytes
@@ -352,12 +352,12 @@ def _rows(piece: Piece) -> Iterator[dict[str, Any]]:
     try:
         yield from _lines(piece, piece.begin)
     except ChangedError:  # the file was cut after the planning; the present bytes are read, and no entry is taken twice
-        yield from _lines(piece, Place())
+        yield from _lines(piece, ReadPosition())
     except OSError as error:
         yield {"path": piece.path, "problem": f"it cannot be read any more: {error}"}
 
 
-def _lines(piece: Piece, begin: Place) -> Iterator[dict[str, Any]]:
+def _lines(piece: Piece, begin: ReadPosition) -> Iterator[dict[str, Any]]:
     if begin.bytes:
         with Content(piece.path) as content:
             header = next(iter(Lines(content.pieces(0))), b"")
@@ -377,7 +377,7 @@ def _lines(piece: Piece, begin: Place) -> Iterator[dict[str, Any]]:
             yield {"path": path, "strict": strict, "at": at or None, **_line(lines.rest)}
 
 
-def _line(line: bytes | Overlong, place: Place | None = None) -> dict[str, Any]:
+def _line(line: bytes | Overlong, place: ReadPosition | None = None) -> dict[str, Any]:
     if isinstance(line, Overlong):
         return {"line": line.head, "length": line.length, "digest": line.digest}
     return {"line": line if place is None else going_on(line, place)}

@@ -198,9 +198,10 @@ class _Run:
             .option("ending", ending_path(self.lake))
             .load()
         )
+        adaptive = str(self.spark.conf.get("spark.sql.adaptive.enabled"))
         writer = (
             lines.writeStream.queryName("gf-i2p")
-            .foreachBatch(Taking(self.lake, farm_schema.text(), self.options.limits))
+            .foreachBatch(Taking(self.lake, farm_schema.text(), self.options.limits, adaptive))
             .option("checkpointLocation", f"{stream_root(self.lake)}/checkpoint")
         )
         if self.options.once:

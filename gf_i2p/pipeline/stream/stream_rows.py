@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from gf_i2p.pipeline.ingest.entry_reader import BATCH_BYTES, BATCH_ROWS
 from gf_i2p.pipeline.read.entry_columns import Typer, entries_schema
-from gf_i2p.pipeline.read.line_walk import Found, Is, Walk
+from gf_i2p.pipeline.read.line_walk import FoundLine, Is, Walk
 from gf_i2p.pipeline.read.record_schema import RecordSchema
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong
 from gf_i2p.pipeline.read.survey import first_index
@@ -100,7 +100,7 @@ class _Piece(Lines):
 def _piece(rows: _Rows, typer: Typer, made: pa.Schema) -> Iterator[pa.RecordBatch]:
     piece = _Piece(rows)
     walk = Walk(piece, strict=piece.strict)
-    batch: list[Found] = []
+    batch: list[FoundLine] = []
     size = 0
     for found in walk:
         if found.what is Is.BAD:
@@ -128,7 +128,7 @@ def _piece(rows: _Rows, typer: Typer, made: pa.Schema) -> Iterator[pa.RecordBatc
         yield _bad(made, {"source": piece.path, "what": "file", "farm": header.cluster, "reason": reason})
 
 
-def _entries(made: pa.Schema, path: str, walk: Walk, typer: Typer, found: list[Found]) -> pa.RecordBatch:
+def _entries(made: pa.Schema, path: str, walk: Walk, typer: Typer, found: list[FoundLine]) -> pa.RecordBatch:
     assert walk.header is not None
     rows = typer.rows(walk.header.cluster, walk.header.server, found)
     nothing = [pa.nulls(len(found), each.type) for each in BAD]
@@ -136,7 +136,7 @@ def _entries(made: pa.Schema, path: str, walk: Walk, typer: Typer, found: list[F
     return pa.RecordBatch.from_arrays([*rows.columns, *nothing], schema=made)
 
 
-def _line(path: str, walk: Walk, found: Found) -> dict[str, Any]:
+def _line(path: str, walk: Walk, found: FoundLine) -> dict[str, Any]:
     text, over = found.text, found.overlong
     return {
         "source": path,

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, Final
 
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.simulator.facts import Members
 from gf_i2p.simulator.life.farm import BEGAN_MS, FarmLife
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS, CALM, LifePlan
@@ -21,7 +21,7 @@ from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, 
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import record_line
 
-__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Entry", "Incident", "Shape", "SynthLife", "live"]
+__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Incident", "Shape", "SynthEntry", "SynthLife", "live"]
 
 DAY_SECONDS: Final = 86_400.0
 FAULT_GAP: Final = 1_800.0
@@ -57,7 +57,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SynthEntry:
     """An entry of a life's log."""
 
     seconds: float
@@ -94,7 +94,7 @@ class SynthLife:
 
     shape: Shape
     seed: int
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SynthEntry] = field(default_factory=list)
     away: dict[int, list[tuple[float, float]]] = field(default_factory=dict)
     """Times when each server was down, paused or cut off: seconds of the day."""
     incidents: list[Incident] = field(default_factory=list)
@@ -114,12 +114,12 @@ def live(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
     life = SynthLife(shape, seed, incidents=simulated.incidents, faults=dict(sorted(simulated.counts.items())))
     for value, (seconds, term, leader, errors) in zip(simulated.log, simulated.stamps, strict=True):
         if isinstance(value, tuple):
-            life.entries.append(Entry(seconds, term, leader, "servers", b"", value, errors))
+            life.entries.append(SynthEntry(seconds, term, leader, "servers", b"", value, errors))
         else:
             line = record_line(1, 0, 0, value)
             assert line.startswith(_HEAD)
             kind = "admin" if b'"action":' in value else "status"
-            life.entries.append(Entry(seconds, term, leader, kind, line[len(_HEAD) : -_TAIL], (), errors))
+            life.entries.append(SynthEntry(seconds, term, leader, kind, line[len(_HEAD) : -_TAIL], (), errors))
     life.away = simulated.absences()
     return life
 
@@ -234,7 +234,7 @@ class _Poster(SimulatedReporter):
                 )
                 for leaf in self.leaves
             ),
-            config=Config(self.mode, int(INTERVAL * 1000), "0.1.0") if self.is_server else None,
+            config=ReportedConfig(self.mode, int(INTERVAL * 1000), "0.1.0") if self.is_server else None,
             remote_routers=tuple(RemoteRouter(*each) for each in sorted(self.accused.items())),
         ).encode()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, Entry, SynthLife
+from gf_i2p.pipeline.synth.farm_life import BEGAN_MS, CLUSTER, SynthEntry, SynthLife
 from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
 
@@ -100,7 +100,7 @@ def _missing(life: SynthLife, server: int, chance: Random) -> set[int]:
     return missing
 
 
-def _applied(life: SynthLife, server: int, entry: Entry, chance: Random) -> float:
+def _applied(life: SynthLife, server: int, entry: SynthEntry, chance: Random) -> float:
     """Return the second of the day at which a server has applied an entry."""
     found = entry.seconds + chance.uniform(*_LATE)
     for since, until in life.away[server]:
@@ -120,7 +120,7 @@ class _Maker:
         self._missed_from = 0
         self._servers: tuple[int, ...] = ()
 
-    def entry(self, index: int, entry: Entry, received_ms: int) -> None:
+    def entry(self, index: int, entry: SynthEntry, received_ms: int) -> None:
         """Add an entry's line. `received_ms`: of the day."""
         self.end(index - 1)
         piece = self.pieces[-1]
@@ -139,7 +139,7 @@ class _Maker:
         record = _TIMES.sub(r"\1%d", text)
         piece.add(f'{{"index":%d,"received":%d,"record":{record},"term":%d}}\n', index_hole, received, *times, term)
 
-    def miss(self, index: int, entry: Entry) -> None:
+    def miss(self, index: int, entry: SynthEntry) -> None:
         """Leave an entry out."""
         self._missed_from = self._missed_from or index
         self._servers = entry.servers or self._servers
@@ -157,7 +157,7 @@ def _list(servers: tuple[int, ...]) -> str:
     return f"[{','.join(map(str, servers))}]"
 
 
-class Writer:
+class HistoryGenerator:
     """One server's history, from its beginning on; `close` leaves the newest file as a running node does."""
 
     def __init__(self, directory: Path, farm: str, server: int, *, level: int, rotate: int = ROTATE_BYTES) -> None:

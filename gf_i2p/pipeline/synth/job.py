@@ -28,7 +28,7 @@ from typing import Any, Final
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth.export_faults import FAULTY, write_faults
 from gf_i2p.pipeline.synth.farm_life import Shape, SynthLife, live
-from gf_i2p.pipeline.synth.history_generator import ROTATE_BYTES, Template, Writer
+from gf_i2p.pipeline.synth.history_generator import ROTATE_BYTES, HistoryGenerator, Template
 
 MANIFEST: Final = "manifest.json"
 FIRST_DAY: Final = date(2025, 1, 1)
@@ -229,7 +229,7 @@ def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
         templates = [Template.make(life, server, farm.name) for life in lives]
         for known, template in zip(present, templates, strict=True):
             known.update(template.present)
-        writer = Writer(
+        writer = HistoryGenerator(
             options.out / farm.name / f"server-{server}", farm.name, server, level=options.level, rotate=options.rotate
         )
         index = term = 0

@@ -18,8 +18,8 @@ from gf_i2p.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.farm import Farm
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.farm import SimulatedFarm
+    from gf_i2p.simulator.cluster.server import SimulatedServer
 
 
 class Post:
@@ -33,8 +33,8 @@ class Post:
 
     def __init__(
         self,
-        farm: "Farm",
-        server: "Server",
+        farm: "SimulatedFarm",
+        server: "SimulatedServer",
         values: Sequence[bytes],
         done: Callable[[Response | None, bool], None],
     ) -> None:
@@ -93,8 +93,8 @@ class Order:
 
     def __init__(
         self,
-        farm: "Farm",
-        server: "Server",
+        farm: "SimulatedFarm",
+        server: "SimulatedServer",
         message_type: MessageType,
         value: bytes,
         done: Callable[[bool], None],
@@ -128,7 +128,9 @@ class Query:
 
     __slots__ = ("_done", "_farm", "_key", "_owed", "_server")
 
-    def __init__(self, farm: "Farm", server: "Server", key: int, done: Callable[[int | None], None]) -> None:
+    def __init__(
+        self, farm: "SimulatedFarm", server: "SimulatedServer", key: int, done: Callable[[int | None], None]
+    ) -> None:
         self._farm = farm
         self._server = server
         self._key = key
@@ -140,7 +142,7 @@ class Query:
         if self._server.up:
             self._server.enter(self._server.life, self._server.step, inputs.Read(self))
 
-    def served(self, server: "Server") -> None:
+    def served(self, server: "SimulatedServer") -> None:
         """Read the register: the read may be served now."""
         self._farm.checker.read(server.id, server.applied, self._owed)
         self._farm.events.after(

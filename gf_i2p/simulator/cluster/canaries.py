@@ -13,7 +13,7 @@ from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations, agreed
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.durability_gate import DurabilityGate
-from gf_i2p.raft.effects import Effects, HardState, ReadReady, Reply, Send, Snapshot, Token
+from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Snapshot, Token
 from gf_i2p.raft.follower import Follower, SnapshotReceiver
 from gf_i2p.raft.follower_progress import FollowerProgress
 from gf_i2p.raft.leader import Leader
@@ -23,7 +23,7 @@ from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary, method
 from gf_i2p.storage.entry_chunks import Packed
 from gf_i2p.storage.tables import Tables
-from gf_i2p.storage.write_group import Group
+from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
@@ -52,7 +52,7 @@ def _takes_any_vote(state: State, term: int, vote: int) -> None:
     state._hard_state_changed = True
 
 
-def _stores_any_vote(group: Group, new: HardState) -> None:
+def _stores_any_vote(group: WriteGroup, new: HardState) -> None:
     """Switch off the assertion that the storage has of its own."""
 
 
@@ -85,7 +85,7 @@ def _votes_for_the_longer_log(log: Log, last_term: int, last_index: int) -> bool
 
 
 def _wins_with_half(candidate: Any) -> bool:
-    members = candidate._state.configurations.members
+    members = candidate._state.configurations.voters
     return len(candidate._granted.intersection(members)) >= max(len(members) // 2, 1)
 
 
@@ -182,11 +182,11 @@ def _takes_lost_for_stored(progress: FollowerProgress) -> None:
 # Promises to peers, and what clients hear ---------------------------------------------------------------------------
 
 
-def _speaks_before_the_disk(gate: DurabilityGate, effects: Effects) -> list[Send | Reply]:
+def _speaks_before_the_disk(gate: DurabilityGate, effects: Effects) -> list[Send | SendReply]:
     return [*effects.sends, *effects.replies, *effects.gated_sends, *effects.gated_replies]
 
 
-def _waits_for_one_write_less(gate: DurabilityGate, number: int) -> list[Send | Reply]:
+def _waits_for_one_write_less(gate: DurabilityGate, number: int) -> list[Send | SendReply]:
     return _stored(gate, number + 1)
 
 
@@ -321,7 +321,7 @@ class _WithoutTransactions:
         return self._connection.execute(statement, values)
 
 
-def _writes_by_halves(tables: Tables, group: Group, packed: Packed, written: int) -> int:
+def _writes_by_halves(tables: Tables, group: WriteGroup, packed: Packed, written: int) -> int:
     connection = tables._writing
     tables._writing = cast("sqlite3.Connection", _WithoutTransactions(connection))
     try:
@@ -341,7 +341,7 @@ def core_canaries() -> Iterator[Canary]:
         (
             (Core, "_request_vote", _votes_twice),
             (State, "set_hard_state", _takes_any_vote),
-            (Group, "_check", _stores_any_vote),
+            (WriteGroup, "_check", _stores_any_vote),
         ),
     )
     yield Canary("forgets-vote", "never writes its vote to the disk", method(State, "take_effects", _forgets_its_vote))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gf_i2p.raft.core import Core
-from gf_i2p.raft.effects import Effects, Reply, Send, Write
+from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.invariants import ALL, Invariant, NobodyAccused
 from gf_i2p.simulator.facts import Facts, ServerFacts, Violation
@@ -104,7 +104,7 @@ class Checker:
         """The snapshot of a stopped server is damaged: the server must get a snapshot from another one."""
         self.facts.servers[server_id].durable.snapshot = None
 
-    def sent(self, server_id: int, item: Send | Reply) -> None:
+    def sent(self, server_id: int, item: Send | SendReply) -> None:
         """A message leaves."""
         server = self.facts.servers[server_id]
         for ask in self._sends:

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gf_i2p.simulator.cluster.caller_connections import Post, Query
-from gf_i2p.simulator.cluster.linearizability import Kind, Operation, Undecided, linearizable
+from gf_i2p.simulator.cluster.linearizability import Operation, OperationKind, Undecided, linearizable
 from gf_i2p.simulator.facts import Violation
-from gf_i2p.simulator.registers import Command
+from gf_i2p.simulator.registers import RegisterWrite
 from gf_i2p.wire.messages import Response
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.farm import Farm
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.farm import SimulatedFarm
+    from gf_i2p.simulator.cluster.server import SimulatedServer
 
 MOST_OPERATIONS: Final = 150
 """Operations on one register in one run."""
@@ -21,7 +21,7 @@ MOST_UNKNOWN: Final = 30
 READ_TIMEOUTS: Final = 0.4
 """Patience of a client for a value, in maximum election time-outs: to give up a read costs nothing."""
 WATCH_TIMEOUTS: Final = 0.15
-"""Pause of a `Watcher` between two looks, in maximum election time-outs."""
+"""Pause of a `DeposedReader` between two looks, in maximum election time-outs."""
 WRITE_TIMEOUTS: Final = 2.0
 """Patience of a client for a write, in maximum election time-outs: a write that is given up has an unknown outcome."""
 
@@ -30,7 +30,7 @@ WRITE_TIMEOUTS: Final = 2.0
 class _Entry:
     """One operation in the making."""
 
-    kind: Kind
+    kind: OperationKind
     called: int
     value: int = 0
     expected: int = 0
@@ -40,7 +40,7 @@ class _Entry:
     """Whether the operation surely had no effect and its answer says nothing."""
 
 
-class History:
+class OperationHistory:
     """The operations of all clients, by register."""
 
     def __init__(self, keys: int) -> None:
@@ -60,7 +60,7 @@ class History:
         self._moments += 1
         return self._moments
 
-    def begin(self, key: int, kind: Kind, value: int = 0, expected: int = 0) -> _Entry:
+    def begin(self, key: int, kind: OperationKind, value: int = 0, expected: int = 0) -> _Entry:
         """Note that an operation was sent."""
         entry = _Entry(kind, self.moment(), value, expected)
         self._keys[key].append(entry)
@@ -85,7 +85,9 @@ class History:
     def check(self) -> None:
         """Raise `Violation` when no order of the operations explains the answers."""
         for key, entries in enumerate(self._keys):
-            told = [e for e in entries if not e.left_out and (e.kind is not Kind.READ or e.returned is not None)]
+            told = [
+                e for e in entries if not e.left_out and (e.kind is not OperationKind.READ or e.returned is not None)
+            ]
             self.unknown += sum(entry.returned is None for entry in told)
             operations = [Operation(e.kind, e.called, e.returned, e.value, e.expected, e.swapped) for e in told]
             try:
@@ -99,9 +101,9 @@ class History:
 def _describe(operation: Operation) -> str:
     until = "?" if operation.returned is None else operation.returned
     what = {
-        Kind.READ: f"read {operation.value}",
-        Kind.WRITE: f"write {operation.value}",
-        Kind.SWAP: f"set {operation.value} if {operation.expected}: {operation.swapped}",
+        OperationKind.READ: f"read {operation.value}",
+        OperationKind.WRITE: f"write {operation.value}",
+        OperationKind.SWAP: f"set {operation.value} if {operation.expected}: {operation.swapped}",
     }[operation.kind]
     return f"{operation.called}-{until} {what}"
 
@@ -109,7 +111,7 @@ def _describe(operation: Operation) -> str:
 class Client:
     """A client that goes on until the farm is calm."""
 
-    def __init__(self, farm: "Farm", history: History) -> None:
+    def __init__(self, farm: "SimulatedFarm", history: OperationHistory) -> None:
         self._farm = farm
         self._history = history
         self._server = farm.rng.choice(farm.plan.first_ids)
@@ -135,19 +137,19 @@ class Client:
         server = farm.servers[self._server]
         dice = rng.random()
         if dice < 0.4:
-            entry = history.begin(key, Kind.READ)
+            entry = history.begin(key, OperationKind.READ)
             Query(farm, server, key, lambda value: self._has_read(turn, key, entry, value))
             farm.events.after(READ_TIMEOUTS * unit, self._gives_up_reading, turn, key, entry)
         else:
             number = farm.next_command()
             value = number
             expected = self._seen[key] if dice < 0.6 else None
-            kind = Kind.WRITE if expected is None else Kind.SWAP
+            kind = OperationKind.WRITE if expected is None else OperationKind.SWAP
             entry = history.begin(key, kind, value, expected or 0)
-            command = Command(number, key, value, expected)
+            command = RegisterWrite(number, key, value, expected)
             values = [command.encode()]
             if dice > 0.9:  # several entries in one request: the register's last, others before
-                others = [Command(farm.next_command(), farm.plan.keys, value) for _ in range(rng.choice((1, 12)))]
+                others = [RegisterWrite(farm.next_command(), farm.plan.keys, value) for _ in range(rng.choice((1, 12)))]
                 values = [*(other.encode() for other in others), *values]
             Post(farm, server, values, lambda answer, swapped: self._has_written(turn, key, entry, answer, swapped))
             farm.events.after(WRITE_TIMEOUTS * unit, self._overdue, turn)
@@ -193,16 +195,16 @@ class Client:
                 self._server = answer.destination
         else:
             self._history.returned(key, entry)
-            entry.swapped = swapped if entry.kind is Kind.SWAP else None
-            if entry.kind is Kind.WRITE or swapped:
+            entry.swapped = swapped if entry.kind is OperationKind.SWAP else None
+            if entry.kind is OperationKind.WRITE or swapped:
                 self._seen[key] = entry.value
             self._ends(elsewhere=False)
 
 
-class Watcher:
+class DeposedReader:
     """Reads from a server that may have lost leadership without knowing: there a wrong read is most likely."""
 
-    def __init__(self, farm: "Farm", history: History) -> None:
+    def __init__(self, farm: "SimulatedFarm", history: OperationHistory) -> None:
         self._farm = farm
         self._history = history
         self._look()
@@ -222,19 +224,19 @@ class Watcher:
             else:
                 self._write(key, newest, oldest)
 
-    def elected(self, server: "Server") -> None:
+    def elected(self, server: "SimulatedServer") -> None:
         """A server has become leader: look for another one that still believes in its own leadership."""
         leading = [other for other in self._farm.servers.values() if other.up and other.core.is_leader]
         oldest = min(leading, key=lambda other: other.core.term)
         if oldest is not server and not self._farm.calm:
             self._write(self._farm.rng.randrange(self._farm.plan.keys), server, oldest)
 
-    def _write(self, key: int, newest: "Server", oldest: "Server") -> None:
+    def _write(self, key: int, newest: "SimulatedServer", oldest: "SimulatedServer") -> None:
         """Set the register at the new leader, and then read the register at the old leader."""
         if not self._history.has_room(key):
             return
         number = self._farm.next_command()
-        entry = self._history.begin(key, Kind.WRITE, number)
+        entry = self._history.begin(key, OperationKind.WRITE, number)
 
         def has_written(answer: Response | None, _: bool) -> None:
             if answer is None:
@@ -246,12 +248,12 @@ class Watcher:
             self._read(key, oldest)
             self._farm.reading(oldest)
 
-        Post(self._farm, newest, [Command(number, key, number).encode()], has_written)
+        Post(self._farm, newest, [RegisterWrite(number, key, number).encode()], has_written)
 
-    def _read(self, key: int, server: "Server") -> None:
+    def _read(self, key: int, server: "SimulatedServer") -> None:
         if not self._history.has_room(key):
             return
-        entry = self._history.begin(key, Kind.READ)
+        entry = self._history.begin(key, OperationKind.READ)
         Query(self._farm, server, key, lambda value: self._has_read(key, entry, value))
         pause = WATCH_TIMEOUTS * self._farm.plan.timing.election_max
         self._farm.events.after(2 * pause, self._gives_up, key, entry)

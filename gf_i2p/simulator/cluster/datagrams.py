@@ -13,7 +13,7 @@ from gf_i2p.simulator.cluster.network import Network
 from gf_i2p.wire.messages import Response, decode_request, decode_response, encode_request, encode_response
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.server import SimulatedServer
 
 
 class _Asked:
@@ -37,7 +37,7 @@ class DatagramLink:
 
     connected = True
 
-    def __init__(self, net: Network, server: "Server", peer: "Server", *, patience: float) -> None:
+    def __init__(self, net: Network, server: "SimulatedServer", peer: "SimulatedServer", *, patience: float) -> None:
         """`patience`: seconds for one answer; then the request has failed, and a later answer is ignored."""
         self.server = server
         self.life = server.life

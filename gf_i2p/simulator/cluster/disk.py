@@ -9,7 +9,7 @@ from gf_i2p.raft.effects import Write
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.events import Events
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.write_group import Group
+from gf_i2p.storage.write_group import WriteGroup
 
 
 class DiskFullError(StorageError):
@@ -26,7 +26,7 @@ class Loss(Enum):
 
 
 class Disk:
-    """Takes writes as `storage.writer.Writer` does: the writes that wait when a group is done are the next group.
+    """Takes writes as `storage.writer.LogWriter` does: the writes that wait when a group is done are the next group.
 
     Each life of a server has a disk of its own; `store` outlives the disk. `on_stored(number)` is called later than the
     sync, as the message of the writer's thread reaches the event loop later.
@@ -57,7 +57,7 @@ class Disk:
         self._on_stored = on_stored
         self._on_failure = on_failure
         self._waiting: deque[Write] = deque()
-        self._group: Group | None = None
+        self._group: WriteGroup | None = None
         self._writes: list[Write] = []  # of the present group
         self._told_at = 0.0  # messages of the thread arrive in order
         self._alive = True
@@ -78,7 +78,7 @@ class Disk:
         self.synced_at = self._events.now + seconds
         self._events.after(seconds, self._synced, group)
 
-    def _synced(self, group: Group) -> None:
+    def _synced(self, group: WriteGroup) -> None:
         if not self._alive:
             return
         if self.full:

@@ -7,7 +7,7 @@ from typing import Final
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.storage.tables import Tables
-from gf_i2p.storage.write_group import Group
+from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 
 _TEAR_STEPS: Final = 400
@@ -37,11 +37,11 @@ class Store:
         """The content at the latest opening."""
         return self._tables.loaded
 
-    def group(self) -> Group:
+    def group(self) -> WriteGroup:
         """Return an empty group for the next writes."""
         return self._tables.group()
 
-    def store(self, group: Group) -> None:
+    def store(self, group: WriteGroup) -> None:
         """Make a group durable, all or nothing."""
         self._tables.store(group)
 
@@ -49,7 +49,7 @@ class Store:
         """See `LogReader`."""
         return self._tables.read(first, last, max_bytes)
 
-    def tear(self, group: Group, share: float) -> bool:
+    def tear(self, group: WriteGroup, share: float) -> bool:
         """Stop in the middle of storing a group; return whether the group was stored. `share`: 0 (at once) to 1.
 
         Nothing may be stored after that until `reopen`.

@@ -6,18 +6,18 @@ from random import Random
 from typing import Final
 
 from gf_i2p.simulator.cluster.checker import Checker
-from gf_i2p.simulator.cluster.clients import Client, History, Watcher
+from gf_i2p.simulator.cluster.clients import Client, DeposedReader, OperationHistory
 from gf_i2p.simulator.cluster.datagrams import DatagramLink
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.faults import Faults
 from gf_i2p.simulator.cluster.links import ConnectedLink, Link
 from gf_i2p.simulator.cluster.network import Network
 from gf_i2p.simulator.cluster.operator import Operator
-from gf_i2p.simulator.cluster.plan import Plan
+from gf_i2p.simulator.cluster.plan import RunPlan
 from gf_i2p.simulator.cluster.routers import Router
-from gf_i2p.simulator.cluster.server import Server
+from gf_i2p.simulator.cluster.server import SimulatedServer
 from gf_i2p.simulator.cluster.trace import Trace
-from gf_i2p.simulator.events import Clock, Events
+from gf_i2p.simulator.events import Events, MachineClock
 from gf_i2p.simulator.facts import Members, members_of
 from gf_i2p.wire.entries import ValueType
 
@@ -26,10 +26,10 @@ _WALL_RATE: Final = 10.0
 """Seconds of wall clocks between two records of a server: the rate of wall clocks fits the publisher choice."""
 
 
-class Farm:
+class SimulatedFarm:
     """One run. The run depends on `plan` only. Nothing happens before `begin`."""
 
-    def __init__(self, plan: Plan, *, trace: bool = False, write: Callable[[str], None] | None = None) -> None:
+    def __init__(self, plan: RunPlan, *, trace: bool = False, write: Callable[[str], None] | None = None) -> None:
         """`trace`: whether to make a trace; `write` takes the lines of the trace."""
         self.plan = plan
         self.rng = Random(f"run {plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
@@ -53,12 +53,12 @@ class Farm:
             self.net.drop_chance, self.net.duplicate_chance, self.net.straggle_chance = plan.message_faults
         self._commands = 0
         self._faults: Faults | None = None
-        self._watcher: Watcher | None = None
-        self.servers: dict[int, Server] = {}
+        self._watcher: DeposedReader | None = None
+        self.servers: dict[int, SimulatedServer] = {}
         self.routers: dict[int, Router] = {}
-        self.history = History(plan.keys)
+        self.history = OperationHistory(plan.keys)
         for server_id in plan.ids:
-            clock = Clock(
+            clock = MachineClock(
                 self.events,
                 rate=plan.rates[server_id - 1],
                 origin=self.rng.uniform(0, 1_000_000),
@@ -67,7 +67,7 @@ class Farm:
             )
             clock.error_ms = plan.errors_ms[server_id - 1]
             self.counts["skewed clocks"] += clock.rate != 1.0
-            self.servers[server_id] = Server(self, server_id, Store(server_id), clock)
+            self.servers[server_id] = SimulatedServer(self, server_id, Store(server_id), clock)
 
     def begin(self) -> None:
         """Boot the first servers, and start routers, clients, the operator and the faults."""
@@ -76,7 +76,7 @@ class Farm:
         self.routers = {server.id: Router(self, server) for server in self.servers.values()}
         for _ in range(self.plan.clients):
             Client(self, self.history)
-        self._watcher = Watcher(self, self.history)
+        self._watcher = DeposedReader(self, self.history)
         Operator(self)
         self._faults = Faults(self)
 
@@ -85,7 +85,7 @@ class Farm:
         for server in self.servers.values():
             server.store.close()
 
-    def link(self, server: Server, peer_id: int) -> Link:
+    def link(self, server: SimulatedServer, peer_id: int) -> Link:
         """Return a new link from a server to another."""
         timing, peer = self.plan.timing, self.servers[peer_id]
         if self.plan.strict:
@@ -104,24 +104,24 @@ class Farm:
 
     # Triggers of faults --------------------------------------------------------------------------------------------
 
-    def writing(self, server: Server) -> None:
+    def writing(self, server: SimulatedServer) -> None:
         """A server has given its disk a write."""
         if self._faults is not None:
             self._faults.writing(server)
 
-    def elected(self, server: Server) -> None:
+    def elected(self, server: SimulatedServer) -> None:
         """A server has become leader."""
         if self._faults is not None:
             self._faults.elected(server)
         if self._watcher is not None:
             self._watcher.elected(server)
 
-    def reading(self, server: Server) -> None:
+    def reading(self, server: SimulatedServer) -> None:
         """A client reads from a server that leads no more, and may not know."""
         if self._faults is not None:
             self._faults.reading(server)
 
-    def halted(self, server: Server) -> None:
+    def halted(self, server: SimulatedServer) -> None:
         """A server has ended by itself."""
         assert self._faults is not None
         self._faults.halted(server)

@@ -7,8 +7,8 @@ from gf_i2p.simulator.cluster.disk import Loss
 from gf_i2p.simulator.cluster.operator import ORDERS
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.farm import Farm
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.farm import SimulatedFarm
+    from gf_i2p.simulator.cluster.server import SimulatedServer
     from gf_i2p.simulator.facts import ServerFacts
 
 MESSAGE_FAULTS: Final = (
@@ -38,12 +38,12 @@ _MOMENT: Final = 1e-5
 class Faults:
     """Strikes at random until `stop`, which undoes all faults."""
 
-    def __init__(self, farm: "Farm") -> None:
+    def __init__(self, farm: "SimulatedFarm") -> None:
         self._farm = farm
         self._undo: dict[int, Callable[[], None]] = {}
         self._number = 0
         self._stopped = False
-        self._kinds: dict[str, Callable[[Server], None]] = {
+        self._kinds: dict[str, Callable[[SimulatedServer], None]] = {
             "one-way cuts": self._cut_one_way,
             "partitions": self._partition,
             "resets": self._reset,
@@ -79,14 +79,14 @@ class Faults:
         self._do(name, self._pick())
         self._plan_next()
 
-    def _do(self, name: str, server: "Server") -> None:
+    def _do(self, name: str, server: "SimulatedServer") -> None:
         before = self._number
         self._kinds[name](server)
         if self._number > before:
             self._farm.counts[name] += 1
             self._farm.note(server.id, "fault", name)
 
-    def _pick(self) -> "Server":
+    def _pick(self) -> "SimulatedServer":
         """Return any server, or, equally often, the leader."""
         rng, servers = self._farm.rng, [server for server in self._farm.servers.values() if server.life]
         leaders = [server for server in servers if server.up and server.core.is_leader]
@@ -127,7 +127,7 @@ class Faults:
 
         self._lasts(heal, 1.5, exactly)
 
-    def _cut_one_way(self, server: "Server") -> None:
+    def _cut_one_way(self, server: "SimulatedServer") -> None:
         others = [i for i in self._farm.plan.ids if i != server.id]
         if others:
             rng = self._farm.rng
@@ -135,7 +135,7 @@ class Faults:
             towards = rng.random() < 0.5
             self._cut([(other, server.id) if towards else (server.id, other) for other in chosen])
 
-    def _partition(self, server: "Server") -> None:
+    def _partition(self, server: "SimulatedServer") -> None:
         ids, rng = self._farm.plan.ids, self._farm.rng
         if len(ids) == 1:
             return
@@ -147,20 +147,20 @@ class Faults:
         inside = {server.id, *rng.sample([i for i in ids if i != server.id], size - 1)}
         self._cut([(one, other) for one in ids for other in ids if (one in inside) != (other in inside)])
 
-    def _desert(self, server: "Server") -> None:
+    def _desert(self, server: "SimulatedServer") -> None:
         """Cut a leader off for about the time that the others need to elect and the leader to notice."""
         if not self._stopped:
             others = [i for i in self._farm.plan.ids if i != server.id]
             pairs = [(server.id, other) for other in others] + [(other, server.id) for other in others]
             self._cut(pairs, self._farm.rng.uniform(0.6, 1.2))
 
-    def _hold_answers(self, server: "Server") -> None:
+    def _hold_answers(self, server: "SimulatedServer") -> None:
         """Let a leader get answers late, in the middle of a read, from before another leader was elected."""
         if server.up and server.core.is_leader and server.links and not self._farm.plan.strict:
             self._number += 1
             self._after_heartbeats(server, self._hold)
 
-    def _hold(self, server: "Server") -> None:
+    def _hold(self, server: "SimulatedServer") -> None:
         if self._stopped:
             return
         net, rng = self._farm.net, self._farm.rng
@@ -176,20 +176,20 @@ class Faults:
         if not self._stopped:
             self._cut(pairs, units)
 
-    def reading(self, server: "Server") -> None:
+    def reading(self, server: "SimulatedServer") -> None:
         """A client asks an old leader whose answers may be held up: let the answers come."""
         number = self._held.pop(server.id, None)
         if number is not None:
             units = 0.1 * self._farm.rng.random()
             self._farm.events.after(units * self._farm.plan.timing.election_max, self._end, number)
 
-    def _reset(self, server: "Server") -> None:
+    def _reset(self, server: "SimulatedServer") -> None:
         links = list(server.links.values())
         if links:
             self._farm.rng.choice(links).reset(lose=self._farm.rng.random() < 0.5)
             self._lasts()
 
-    def _stall(self, server: "Server") -> None:
+    def _stall(self, server: "SimulatedServer") -> None:
         links = list(server.links.values())
         if links and not self._farm.plan.strict:
             self._farm.rng.choice(links).stall(self._farm.rng.expovariate(1 / self._farm.plan.timing.election_max))
@@ -197,7 +197,7 @@ class Faults:
 
     # Processes and machines ----------------------------------------------------------------------------------------
 
-    def _pause(self, server: "Server") -> None:
+    def _pause(self, server: "SimulatedServer") -> None:
         if not server.up or server.paused:
             return
         if server.core.is_leader and self._farm.rng.random() < 0.5:
@@ -206,12 +206,12 @@ class Faults:
         else:
             self._stop_for_a_while(server, self._farm.rng.choice((0.5, 2.0)))
 
-    def _after_heartbeats(self, leader: "Server", action: Callable[..., None], *args: object) -> None:
+    def _after_heartbeats(self, leader: "SimulatedServer", action: Callable[..., None], *args: object) -> None:
         """Act when requests of a leader are on their way: the leader will read old answers."""
         seconds = leader.clock.wait(leader.core.deadline) + _MOMENT
         self._farm.events.after(seconds, leader.enter, leader.life, action, leader, *args)
 
-    def _stop_for_a_while(self, server: "Server", units: float) -> None:
+    def _stop_for_a_while(self, server: "SimulatedServer", units: float) -> None:
         if self._stopped:
             return
         life = server.life
@@ -224,7 +224,7 @@ class Faults:
 
         self._lasts(resume, units)
 
-    def _crash(self, server: "Server", *, silently: bool, units: float = 1.0) -> None:
+    def _crash(self, server: "SimulatedServer", *, silently: bool, units: float = 1.0) -> None:
         if not server.up:
             return
         loss = server.end(silently=silently)
@@ -232,7 +232,7 @@ class Faults:
         self._farm.note(server.id, "ends", loss.value)
         self._restart_later(server, units)
 
-    def _restart_later(self, server: "Server", units: float = 1.0) -> None:
+    def _restart_later(self, server: "SimulatedServer", units: float = 1.0) -> None:
         life = server.life
 
         def restart() -> None:
@@ -243,55 +243,55 @@ class Faults:
 
         self._lasts(restart, units)
 
-    def _cut_all_power(self, server: "Server") -> None:
+    def _cut_all_power(self, server: "SimulatedServer") -> None:
         if server.up:
             for each in self._farm.servers.values():
                 self._crash(each, silently=True, units=0.3)
 
-    def _set_trap(self, server: "Server") -> None:
+    def _set_trap(self, server: "SimulatedServer") -> None:
         if server.id not in self._trapped:
             self._trapped[server.id] = None
             self._lasts()
 
-    def writing(self, server: "Server") -> None:
+    def writing(self, server: "SimulatedServer") -> None:
         """A server has given its disk a write: a server with a trap crashes before long."""
         if server.id in self._trapped:
             del self._trapped[server.id]
             seconds = 1.3 * self._farm.rng.random() * (server.disk.synced_at - self._farm.events.now)
             self._farm.events.after(max(seconds, 0.0), server.enter, server.life, self._spring, server)
 
-    def _spring(self, server: "Server") -> None:
+    def _spring(self, server: "SimulatedServer") -> None:
         if not self._stopped:
             self._crash(server, silently=self._farm.rng.random() < 0.5, units=0.5)
 
-    def _lie_in_wait(self, _: "Server") -> None:
+    def _lie_in_wait(self, _: "SimulatedServer") -> None:
         self._in_wait += 1
         self._lasts()
 
-    def elected(self, server: "Server") -> None:
+    def elected(self, server: "SimulatedServer") -> None:
         """A server has become leader: strike at the new leader soon, if that was planned."""
         if self._in_wait and not self._stopped:
             self._in_wait -= 1
             seconds = self._farm.rng.random() ** 3 * self._farm.plan.timing.election_min
             self._farm.events.after(seconds, self._befall, server, server.life)
 
-    def _befall(self, server: "Server", life: int) -> None:
+    def _befall(self, server: "SimulatedServer", life: int) -> None:
         if server.life == life and not self._stopped:
             self._do(self._farm.rng.choice(("partitions", "one-way cuts", "crashes", "power cuts", "pauses")), server)
 
     # Disks, clocks, routers ----------------------------------------------------------------------------------------
 
-    def _fill_disk(self, server: "Server") -> None:
+    def _fill_disk(self, server: "SimulatedServer") -> None:
         disk = server.disk
         if server.up and not disk.full:
             disk.full = True
             self._lasts()
 
-    def halted(self, server: "Server") -> None:
+    def halted(self, server: "SimulatedServer") -> None:
         """A server has ended because its disk is full: make room, and start the server later."""
         self._restart_later(server)
 
-    def _damage_snapshot(self, _: "Server") -> None:
+    def _damage_snapshot(self, _: "SimulatedServer") -> None:
         """Damage one snapshot on the disk of a stopped server; only one snapshot at a time."""
         facts = self._farm.checker.facts.servers
         if any(each.durable.base and each.durable.snapshot is None for each in facts.values()):
@@ -321,7 +321,7 @@ class Faults:
         counting = [committed, *(members for index, members in later if index > len(facts.committed))]
         return len(committed) >= 3 and not any(others.isdisjoint(members) for members in counting)
 
-    def _slow_disk(self, server: "Server") -> None:
+    def _slow_disk(self, server: "SimulatedServer") -> None:
         disk = server.disk
         disk.slow = self._farm.rng.choice((5.0, 30.0))
 
@@ -330,7 +330,7 @@ class Faults:
 
         self._lasts(recover)
 
-    def _jump(self, server: "Server") -> None:
+    def _jump(self, server: "SimulatedServer") -> None:
         clock, rng = server.clock, self._farm.rng
         before = clock.error_ms
         clock.error_ms += int(rng.choice((-1, 1)) * 10 ** rng.uniform(2, 7))
@@ -340,7 +340,7 @@ class Faults:
 
         self._lasts(correct, 2.0)
 
-    def _router_down(self, server: "Server") -> None:
+    def _router_down(self, server: "SimulatedServer") -> None:
         router = self._farm.routers[server.id]
         router.up = False
 

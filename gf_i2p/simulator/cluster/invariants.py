@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from gf_i2p.raft.configurations import majority
-from gf_i2p.raft.effects import Effects, Reply, Send, Write
+from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.simulator.facts import Facts, Members, ServerFacts, Violation, members_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
@@ -47,7 +47,7 @@ class Invariant:
     def is_durable(self, server: ServerFacts) -> None:
         """A server's disk has changed."""
 
-    def sends(self, server: ServerFacts, item: Send | Reply) -> None:
+    def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
         """A message for another server leaves. Answers to clients are left out: these promise nothing of this disk."""
 
     def keeps(self, server: ServerFacts, write: Write) -> None:
@@ -202,7 +202,7 @@ class VoteOnce(Invariant):
         super().__init__(facts)
         self._votes: dict[tuple[int, int], int] = {}
 
-    def sends(self, server: ServerFacts, item: Send | Reply) -> None:
+    def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
         if isinstance(item, Send):
             if item.request.type is MessageType.REQUEST_VOTE_REQUEST:
                 self._votes_for(server, item.request.term, server.id)
@@ -225,7 +225,7 @@ class PersistedBeforeSent(Invariant):
     Raft, figure 2 (persistent state); thesis 10.2.1.
     """
 
-    def sends(self, server: ServerFacts, item: Send | Reply) -> None:
+    def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
         if isinstance(item, Send):
             request = item.request
             self._check_term(server, request.term)

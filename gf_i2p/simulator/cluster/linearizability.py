@@ -20,7 +20,7 @@ class Undecided(Exception):  # noqa: N818 -- the result is no error
     """The search was given up: the history may be linearizable or not."""
 
 
-class Kind(Enum):
+class OperationKind(Enum):
     """The kind of an operation."""
 
     READ = "read"
@@ -37,7 +37,7 @@ class Operation:
     unknown, now or for ever. A read of unknown outcome changes nothing and should be left out.
     """
 
-    kind: Kind
+    kind: OperationKind
     called: int
     returned: int | None
     value: int = 0
@@ -50,9 +50,9 @@ class Operation:
 
 def outcome(operation: Operation, held: int) -> int | None:
     """Return the register's value after an operation on the value `held`; None: the operation cannot have come here."""
-    if operation.kind is Kind.WRITE:
+    if operation.kind is OperationKind.WRITE:
         return operation.value
-    if operation.kind is Kind.READ:
+    if operation.kind is OperationKind.READ:
         return held if operation.value == held else None
     fits = operation.expected == held
     if operation.swapped is not None and operation.swapped != fits:
@@ -67,12 +67,12 @@ def linearizable(history: Sequence[Operation], initial: int = 0) -> bool:
     """
     # An operation of unknown outcome whose value no read or swap mentions need not have happened: no client looked
     # before the next change. The exception is a swap that failed, and would have succeeded without the operation.
-    seen = {op.value for op in history if op.kind is Kind.READ}
-    seen |= {op.expected for op in history if op.kind is Kind.SWAP}
+    seen = {op.value for op in history if op.kind is OperationKind.READ}
+    seen |= {op.expected for op in history if op.kind is OperationKind.SWAP}
     likely = [op for op in history if op.returned is not None or op.value in seen]
     if _search(likely, initial):
         return True
-    failed = any(op.kind is Kind.SWAP and op.returned is not None and op.swapped is not True for op in history)
+    failed = any(op.kind is OperationKind.SWAP and op.returned is not None and op.swapped is not True for op in history)
     return failed and len(likely) < len(history) and _search(history, initial)
 
 

@@ -21,7 +21,7 @@ from gf_i2p.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.server import SimulatedServer
 
 HANDSHAKE_TRIPS: Final = 3
 """Trips there and back for TCP, TLS and HTTP."""
@@ -30,7 +30,7 @@ _END: Final = b""
 """The data that arrive when the other end has closed."""
 
 
-class Caller(Protocol):
+class Requester(Protocol):
     """The receiver of an answer: the token of a request."""
 
     def answer(self, response: Response) -> None:
@@ -140,7 +140,7 @@ class _Asked:
 class Connection:
     """One connection: requests from the dialler, and answers to the dialler in the order of the requests."""
 
-    def __init__(self, net: Network, link: "ConnectedLink", acceptor: "Server") -> None:
+    def __init__(self, net: Network, link: "ConnectedLink", acceptor: "SimulatedServer") -> None:
         self.number = net.next_connection()
         self._net = net
         self._link = link
@@ -211,7 +211,9 @@ class Connection:
 class ConnectedLink:
     """Keeps one connection to one peer, as `transport.peer_link` does."""
 
-    def __init__(self, net: Network, server: "Server", peer: "Server", *, redial: tuple[float, float]) -> None:
+    def __init__(
+        self, net: Network, server: "SimulatedServer", peer: "SimulatedServer", *, redial: tuple[float, float]
+    ) -> None:
         """`redial`: shortest and longest pause between two attempts, in seconds."""
         self.server = server
         self.life = server.life

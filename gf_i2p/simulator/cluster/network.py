@@ -10,7 +10,7 @@ CLIENTS: Final = 0
 """Id of all clients, among the servers' ids."""
 
 
-class Way(NamedTuple):
+class Delay(NamedTuple):
     """Duration of one way, in seconds: `least`, and up to `jitter` more; seldom, up to `spike` more than that."""
 
     least: float
@@ -26,9 +26,9 @@ class Way(NamedTuple):
         return seconds
 
 
-LAN: Final = Way(0.0002, 0.002, 0.002, 0.3)
+LAN: Final = Delay(0.0002, 0.002, 0.002, 0.3)
 """Switched Ethernet, and a garbage collection now and then."""
-I2P: Final = Way(0.3, 1.2, 0.01, 20.0)
+I2P: Final = Delay(0.3, 1.2, 0.01, 20.0)
 """Tunnels of three hops each, some of which are being rebuilt."""
 
 
@@ -39,7 +39,7 @@ class Network:
         self,
         events: Events,
         rng: Random,
-        ways: dict[tuple[int, int], Way],
+        ways: dict[tuple[int, int], Delay],
         counts: Counter[str],
         *,
         retry: float,

@@ -9,8 +9,8 @@ from gf_i2p.wire.log_values import encode_server_id
 from gf_i2p.wire.messages import MessageType
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.farm import Farm
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.farm import SimulatedFarm
+    from gf_i2p.simulator.cluster.server import SimulatedServer
 
 ORDERS = ("servers added", "servers removed", "leaders told to step down")
 """Names of the counts."""
@@ -19,7 +19,7 @@ ORDERS = ("servers added", "servers removed", "leaders told to step down")
 class Operator:
     """Gives an order now and then to a server that seems to lead, without waiting for the outcome of the last order."""
 
-    def __init__(self, farm: "Farm") -> None:
+    def __init__(self, farm: "SimulatedFarm") -> None:
         self._farm = farm
         if farm.plan.orders:
             self._plan_next()
@@ -47,7 +47,7 @@ class Operator:
         else:
             self._remove(leader, rng.choice(members))
 
-    def _add(self, leader: "Server", server_id: int) -> None:
+    def _add(self, leader: "SimulatedServer", server_id: int) -> None:
         server = self._farm.servers[server_id]
         if server.life == 0:
             server.boot()
@@ -57,7 +57,7 @@ class Operator:
 
         Order(self._farm, leader, MessageType.ADD_SERVER_REQUEST, cluster_server(server_id).encode(), told)
 
-    def _remove(self, leader: "Server", server_id: int) -> None:
+    def _remove(self, leader: "SimulatedServer", server_id: int) -> None:
         def told(accepted: bool) -> None:
             self._farm.counts["servers removed"] += accepted
 

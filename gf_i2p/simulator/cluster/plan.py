@@ -7,7 +7,7 @@ from typing import Final
 from gf_i2p.raft import settings
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.simulator.cluster import network
-from gf_i2p.simulator.cluster.network import CLIENTS, Way
+from gf_i2p.simulator.cluster.network import CLIENTS, Delay
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 MOST_NODES: Final = 9
@@ -41,7 +41,7 @@ SELDOM: Final = {"farm-wide power cuts": 0.1, "power cuts": 0.5, "disks full": 0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """One run. All times are seconds."""
 
     seed: int
@@ -51,8 +51,8 @@ class Plan:
     strict: bool
     """Whether messages travel alone (`datagrams`) instead of on connections (`links`)."""
     timing: Timing
-    ways: dict[tuple[int, int], Way]
-    sync: Way
+    ways: dict[tuple[int, int], Delay]
+    sync: Delay
     """Duration of a sync."""
     flow: Flow
     cache_bytes: int
@@ -108,7 +108,7 @@ def cluster_server(server_id: int) -> ClusterServer:
     return ClusterServer(server_id, f"tcp://server-{server_id}.i2p:1")
 
 
-def draw(seed: int, nodes: int | None = None) -> Plan:
+def draw(seed: int, nodes: int | None = None) -> RunPlan:
     """Return the plan of a seed, with so many servers if a number is given (1 to `MOST_NODES`)."""
     rng = Random(f"plan {seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
     usual = rng.choice(USUAL_NODES)
@@ -123,7 +123,7 @@ def draw(seed: int, nodes: int | None = None) -> Plan:
     spares = rng.randint(nodes == 1, MOST_SPARES) if changing else 0
     strict = rng.random() < 0.35
     skewed = rng.random() < 0.5
-    return Plan(
+    return RunPlan(
         seed=seed,
         nodes=nodes,
         profile=profile,
@@ -158,18 +158,18 @@ def draw(seed: int, nodes: int | None = None) -> Plan:
     )
 
 
-def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple[int, int], Way]:
+def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple[int, int], Delay]:
     """Draw one kind of way for each pair, and for the clients, equal in both directions."""
-    tight = Way(0.0, timing.election_min * rng.uniform(0.05, 0.3), 0.01, timing.election_min)
+    tight = Delay(0.0, timing.election_min * rng.uniform(0.05, 0.3), 0.01, timing.election_min)
     kinds = {"lan": [network.LAN], "i2p": [network.I2P], "mixed": [network.LAN, network.I2P], "tight": [tight]}
-    ways: dict[tuple[int, int], Way] = {}
+    ways: dict[tuple[int, int], Delay] = {}
     for one in range(CLIENTS, servers + 1):
         for other in range(one + 1, servers + 1):
             ways[one, other] = ways[other, one] = rng.choice(kinds[profile])
     return ways
 
 
-def _sync(rng: Random, timing: Timing) -> Way:
+def _sync(rng: Random, timing: Timing) -> Delay:
     """Draw a disk: a fast one beside the time-outs, or a slower one."""
     unit = timing.heartbeat
-    return rng.choice((Way(unit * 0.001, unit * 0.01), Way(unit * 0.01, unit * 0.3, 0.01, unit)))
+    return rng.choice((Delay(unit * 0.001, unit * 0.01), Delay(unit * 0.01, unit * 0.3, 0.01, unit)))

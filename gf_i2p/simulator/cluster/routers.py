@@ -2,24 +2,24 @@
 
 from typing import TYPE_CHECKING, Final
 
-from gf_i2p.farm.record.status_record import Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.simulator.cluster.caller_connections import Post
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.wire.messages import Response
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.farm import Farm
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.farm import SimulatedFarm
+    from gf_i2p.simulator.cluster.server import SimulatedServer
 
-_CONFIG: Final = Config("meta", 10_000, "simulated")
+_CONFIG: Final = ReportedConfig("meta", 10_000, "simulated")
 _MASTER: Final = to_base64(b"the master's destination")
 
 
 class Router:
     """One router, and its server's posts about the router: `node.report`, without waiting."""
 
-    def __init__(self, farm: "Farm", server: "Server") -> None:
+    def __init__(self, farm: "SimulatedFarm", server: "SimulatedServer") -> None:
         self.up = True
         self._farm = farm
         self._server = server

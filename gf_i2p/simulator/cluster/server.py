@@ -11,21 +11,21 @@ from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.durability_gate import DurabilityGate
-from gf_i2p.raft.effects import Effects, Reply, Send, Snapshot, Write
+from gf_i2p.raft.effects import Effects, Send, SendReply, Snapshot, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.simulator.cluster.caller_connections import Order, Post, Query
 from gf_i2p.simulator.cluster.disk import Disk, Loss
 from gf_i2p.simulator.cluster.disk_contents import Store
-from gf_i2p.simulator.cluster.links import Caller, Connection, Link
-from gf_i2p.simulator.events import Clock
+from gf_i2p.simulator.cluster.links import Connection, Link, Requester
+from gf_i2p.simulator.events import MachineClock
 from gf_i2p.simulator.facts import Violation, members_of
-from gf_i2p.simulator.registers import CLUSTER, Command, Registers
+from gf_i2p.simulator.registers import CLUSTER, Registers, RegisterWrite
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.farm import Farm
+    from gf_i2p.simulator.cluster.farm import SimulatedFarm
 
 _PAGE_ENTRIES: Final = 64
 _PAGE_BYTES: Final = 1 << 20
@@ -34,10 +34,10 @@ _SPLIT: Final = b"\n"
 """Separator between the farm's state and the registers, in a snapshot."""
 
 
-class Server:
+class SimulatedServer:
     """One server, through all its lives."""
 
-    def __init__(self, farm: "Farm", server_id: int, store: Store, clock: Clock) -> None:
+    def __init__(self, farm: "SimulatedFarm", server_id: int, store: Store, clock: MachineClock) -> None:
         self.id = server_id
         self.clock = clock
         self.life = 0
@@ -218,14 +218,14 @@ class Server:
         for item in self.gate.take(effects):
             self._release(item)
         for token in effects.dropped:
-            cast("Caller", token).drop()
+            cast("Requester", token).drop()
         for ready in effects.reads_ready:
             query = cast("Query", ready.token)
             self.when_applied(ready.read_index, query.served, self)
         for token in effects.reads_refused:
             cast("Query", token).refused()
 
-    def _release(self, item: Send | Reply) -> None:
+    def _release(self, item: Send | SendReply) -> None:
         if isinstance(item, Send):
             link = self.links.get(item.peer)
             if link is None:
@@ -236,7 +236,7 @@ class Server:
             return
         if not isinstance(item.token, Post | Order):
             self._farm.checker.sent(self.id, item)
-        cast("Caller", item.token).answer(item.response)
+        cast("Requester", item.token).answer(item.response)
 
     def failed(self, peer: int, tag: int) -> None:
         """A request to this peer gets no answer."""
@@ -323,7 +323,7 @@ class Server:
         if entry.value_type is ValueType.CONFIGURATION:
             self.state.configure(members_of(entry))
         else:
-            command = Command.decode(entry.value)
+            command = RegisterWrite.decode(entry.value)
             if command is not None:
                 self._swapped[self.applied] = self.registers.apply(command)
                 return

@@ -11,7 +11,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, Request, Response
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.cluster.server import Server
+    from gf_i2p.simulator.cluster.server import SimulatedServer
 
 
 class Trace:
@@ -37,7 +37,7 @@ class Trace:
         if self._write is not None:
             self._write(text)
 
-    def step(self, server: "Server", event: inputs.Input) -> None:
+    def step(self, server: "SimulatedServer", event: inputs.Input) -> None:
         """Write a core's step; the line has the state after the step."""
         core = server.core
         state = f"{core.role:<9} t{core.term:<4} {core.commit:>4}/{core.log.last_index:<4}"

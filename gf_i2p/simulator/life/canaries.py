@@ -16,7 +16,7 @@ from gf_i2p.farm.choice.listed_leaves import Field
 from gf_i2p.farm.choice.publisher import Election, Standing
 from gf_i2p.farm.choice.score import own_score
 from gf_i2p.farm.damping import Health
-from gf_i2p.farm.farm_time import Clock
+from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import announcement
 from gf_i2p.farm.publishing.announcement import Announcement
@@ -32,7 +32,7 @@ from gf_i2p.simulator.canary import Canary
 # The sound functions, for canaries that add a mistake before or after.
 _administer = Administration.apply
 _objection = candidates.objection
-_parse_clock = Clock.parse.__func__  # type: ignore[attr-defined]
+_parse_clock = FarmClock.parse.__func__  # type: ignore[attr-defined]
 _parse_election = Election.parse.__func__  # type: ignore[attr-defined]
 _farm_time = farm_time.farm_time_ms
 _room = tree.room
@@ -122,8 +122,8 @@ def _leaves_nothing_out(state: FarmState) -> dict[bytes, str]:
 # Snapshots ------------------------------------------------------------------------------------------------------------
 
 
-def _forgets_how_far_it_was(cls: type[Clock], *args: Any) -> Clock:
-    made: Clock = _parse_clock(cls, *args)
+def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
+    made: FarmClock = _parse_clock(cls, *args)
     made._high_ms = None
     return made
 
@@ -214,7 +214,7 @@ def farm_canaries() -> Iterator[Canary]:
         return Canary(name, mistake, patches, lives=True)
 
     yield life("lists-excluded", "does not hear of exclusions", (Administration, "apply", _deaf_to("exclude")))
-    yield life("never-moves", "does not hear where the office is to go", (Administration, "apply", _deaf_to("move")))
+    yield life("never-moves", "does not hear where publishing is to move", (Administration, "apply", _deaf_to("move")))
     yield life("never-drains", "does not hear of drained servers", (Administration, "apply", _deaf_to("drain")))
     yield life(
         "any-router", "chooses servers whose routers are down", (candidates, "objection", _forgives("router is"))
@@ -226,8 +226,8 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("accusations", "does not hear accusations", (FarmState, "_accuse", _hears_nothing))
     yield life("newest-clock", "believes the newest clock", (farm_time, "farm_time_ms", _believes_the_newest_clock))
     yield life("oldest-clock", "believes the oldest clock", (farm_time, "farm_time_ms", _believes_the_oldest_clock))
-    yield life("no-hysteresis", "gives the office to the best each time", (Election, "hold", _takes_the_best))
-    yield life("stays-empty", "leaves the office empty when it is lost", (Election, "hold", _stays_empty))
+    yield life("no-hysteresis", "has the best publish each time", (Election, "hold", _takes_the_best))
+    yield life("stays-empty", "chooses nobody when the publisher fails", (Election, "hold", _stays_empty))
     yield life("one-too-many", "has room for one leaf too many", (tree, "room", _has_room_for_one_more))
     yield life("room-for-one", "lists one leaf only", (tree, "room", _has_room_for_one))
     yield life(
@@ -238,8 +238,8 @@ def farm_canaries() -> Iterator[Canary]:
     )
     yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
     yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
-    yield life("half-a-clock", "restores half of a clock", (Clock, "parse", classmethod(_forgets_how_far_it_was)))
-    yield life("no-office", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
+    yield life("half-a-clock", "restores half of a clock", (FarmClock, "parse", classmethod(_forgets_how_far_it_was)))
+    yield life("no-publisher", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
     yield life(
         "other-scores",
         "restores the scores of routers that say nothing",

@@ -11,7 +11,7 @@ from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.registers import CLUSTER
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.farm import FarmLife, Node
+    from gf_i2p.simulator.life.farm import FarmLife, SimulatedNode
 
 RIGHT_MS: Final = 1_000
 """Most error of a clock that counts as right."""
@@ -109,7 +109,7 @@ class LifeChecker:
         """Return for how many seconds the server could truly have published."""
         return self.now - self.good_since.get(server, self.now)
 
-    def _is_good(self, node: "Node") -> bool:
+    def _is_good(self, node: "SimulatedNode") -> bool:
         poster, mode = node.poster, self.ledger.mode
         return (
             node.works

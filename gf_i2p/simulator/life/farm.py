@@ -35,7 +35,7 @@ _CHANGE: Final = 2.0
 """Least seconds between two records of one poster."""
 
 
-class Node:
+class SimulatedNode:
     """One server or member: its process, its machine's clock and its router."""
 
     def __init__(self, life: "FarmLife", poster: SimulatedReporter) -> None:
@@ -206,7 +206,9 @@ class FarmLife:
         self._leaderless_until = 0.0
         self._leader: int | None = None
         self.nodes = {
-            each: Node(self, SimulatedReporter(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)]))
+            each: SimulatedNode(
+                self, SimulatedReporter(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)])
+            )
             for each in (*range(1, plan.servers + 1), *plan.members)
         }
         self.nodes[self.rng.randint(1, plan.servers)].poster.leaves += _odd_leaves(plan.odd)
@@ -237,7 +239,7 @@ class FarmLife:
         if self._write is not None:
             self._write(f"{self.events.now:12.3f}  s{who:<11}  {what}")
 
-    def later(self, seconds: float, node: Node, action: Callable[[], None]) -> None:
+    def later(self, seconds: float, node: SimulatedNode, action: Callable[[], None]) -> None:
         """Run an action in this process, if the process still runs then."""
         life = node.life
         self.events.after(seconds, lambda: action() if node.life == life else None)
@@ -248,7 +250,7 @@ class FarmLife:
 
     # The log --------------------------------------------------------------------------------------------------------
 
-    def post(self, node: Node, value: bytes, done: Callable[[int | None], None]) -> None:
+    def post(self, node: SimulatedNode, value: bytes, done: Callable[[int | None], None]) -> None:
         """Bring an entry to the leader, if there is one, and the answer back; `done(None)`: the outcome is unknown."""
         rng, life = self.rng, node.life
 
@@ -291,7 +293,7 @@ class FarmLife:
         """Commit nothing for so many seconds."""
         self._leaderless_until = max(self._leaderless_until, self.events.now + seconds)
 
-    def away(self, node: Node) -> None:
+    def away(self, node: SimulatedNode) -> None:
         """Note that a server is down, paused or cut off: its leader says so soon, or its followers elect another."""
         if node.away_since is None:
             node.away_since = self.events.now
@@ -306,14 +308,14 @@ class FarmLife:
         if leader is not None:
             self.later(self.rng.uniform(2.0, 6.0), leader, leader.changed)
 
-    def back(self, node: Node) -> None:
+    def back(self, node: SimulatedNode) -> None:
         """Note that a node is there again."""
         if node.works:
             node.away_since = None
             node.pull()
             node.report()
 
-    def accusations(self, node: Node) -> dict[int, bool]:
+    def accusations(self, node: SimulatedNode) -> dict[int, bool]:
         """Return the reachability of other servers, for the record that this server posts now."""
         if node.id != self._leader:
             return {}

@@ -8,7 +8,7 @@ from gf_i2p.simulator.life.plan import WRONG_MS
 from gf_i2p.simulator.registers import CLUSTER
 
 if TYPE_CHECKING:
-    from gf_i2p.simulator.life.farm import FarmLife, Node
+    from gf_i2p.simulator.life.farm import FarmLife, SimulatedNode
 
 _PARAMETERS: Final = (
     ("tree", ("best", "tree")),
@@ -30,7 +30,7 @@ class LifeFaults:
         self._number = 0
         self._stopped = False
         self._trapped: set[int] = set()
-        self._kinds: dict[str, Callable[[Node], None]] = {
+        self._kinds: dict[str, Callable[[SimulatedNode], None]] = {
             "servers stopped": self._stop_server,
             "servers paused": self._pause,
             "servers cut off": self._cut,
@@ -66,7 +66,7 @@ class LifeFaults:
             life.note(node.id, name)
         self._plan_next()
 
-    def _pick(self) -> "Node":
+    def _pick(self) -> "SimulatedNode":
         """Return any server, or, as often, the one that publishes."""
         life = self._life
         publisher = life.checker.state.choice.publisher
@@ -94,14 +94,14 @@ class LifeFaults:
 
     # Servers --------------------------------------------------------------------------------------------------------
 
-    def _may_fail(self, node: "Node") -> bool:
+    def _may_fail(self, node: "SimulatedNode") -> bool:
         """Whether a majority would be left that works and has right clocks."""
         life = self._life
         servers = life.checker.ledger.servers
         bad = {each.id for each in life.servers if not each.works or each.error_ms} & set(servers)
         return node.works and len(bad | {node.id}) <= (len(servers) - 1) // 2
 
-    def _stop_server(self, node: "Node") -> None:
+    def _stop_server(self, node: "SimulatedNode") -> None:
         if self._may_fail(node):
             node.stop()
             self._life.away(node)
@@ -112,7 +112,7 @@ class LifeFaults:
 
             self._lasts(start, self._away_seconds())
 
-    def _pause(self, node: "Node") -> None:
+    def _pause(self, node: "SimulatedNode") -> None:
         """Pause a server: at once, or when it has announced a set, and has not given it."""
         if node.publisher.publishes and self._life.rng.random() < 0.5:
             self._trapped.add(node.id)
@@ -120,13 +120,13 @@ class LifeFaults:
         else:
             self._pause_now(node)
 
-    def announced(self, node: "Node") -> None:
+    def announced(self, node: "SimulatedNode") -> None:
         """A server has announced a set."""
         if node.id in self._trapped and not self._stopped:
             self._trapped.discard(node.id)
             self._life.later(0.0, node, lambda: self._pause_now(node))
 
-    def _pause_now(self, node: "Node") -> None:
+    def _pause_now(self, node: "SimulatedNode") -> None:
         if self._may_fail(node):
             node.paused = True
             self._life.away(node)
@@ -137,7 +137,7 @@ class LifeFaults:
 
             self._lasts(resume, self._away_seconds())
 
-    def _cut(self, node: "Node") -> None:
+    def _cut(self, node: "SimulatedNode") -> None:
         if self._may_fail(node):
             node.cut = True
             self._life.away(node)
@@ -151,16 +151,16 @@ class LifeFaults:
     def _away_seconds(self) -> float:
         return self._life.rng.choice((5.0, 40.0, 150.0, 400.0)) * self._life.rng.uniform(0.5, 1.5)
 
-    def _without_leader(self, _: "Node") -> None:
+    def _without_leader(self, _: "SimulatedNode") -> None:
         self._number += 1
         self._life.without_leader(self._life.rng.uniform(5.0, 40.0))
 
-    def _jump(self, _: "Node") -> None:
+    def _jump(self, _: "SimulatedNode") -> None:
         if self._life.plan.wrong:
             self._number += 1
             self._set_wrong(self._life.nodes[self._life.rng.choice(self._life.plan.wrong)])
 
-    def _set_wrong(self, node: "Node") -> None:
+    def _set_wrong(self, node: "SimulatedNode") -> None:
         """Its clock is wrong from now on: by little, so that it may publish all the same, or by much."""
         rng = self._life.rng
         most = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
@@ -169,7 +169,7 @@ class LifeFaults:
 
     # Routers and leaves ---------------------------------------------------------------------------------------------
 
-    def _router_off(self, node: "Node") -> None:
+    def _router_off(self, node: "SimulatedNode") -> None:
         if node.poster.router_up:
             node.poster.router_up = False
             node.changed()
@@ -180,7 +180,7 @@ class LifeFaults:
 
             self._lasts(mend, self._life.rng.expovariate(1 / 120))
 
-    def _leaf_down(self, _: "Node") -> None:
+    def _leaf_down(self, _: "SimulatedNode") -> None:
         life = self._life
         poster = life.rng.choice(list(life.nodes.values()))
         leaf = life.rng.choice(poster.poster.leaves)
@@ -194,7 +194,7 @@ class LifeFaults:
 
             self._lasts(mend, life.rng.choice((15.0, 100.0, 300.0)) * life.rng.uniform(0.5, 1.5))
 
-    def _flap(self, node: "Node") -> None:
+    def _flap(self, node: "SimulatedNode") -> None:
         """One leaf goes up and down for a while."""
         life = self._life
         leaf = life.rng.choice(node.poster.leaves)
@@ -212,7 +212,7 @@ class LifeFaults:
         self._number += 1
         turn()
 
-    def _load(self, node: "Node") -> None:
+    def _load(self, node: "SimulatedNode") -> None:
         rng = self._life.rng
         node.poster.lag_ms = rng.choice((0, 0, 500, 3_000, 9_000))
         for leaf in node.poster.leaves:
@@ -221,7 +221,7 @@ class LifeFaults:
 
     # Settings -------------------------------------------------------------------------------------------------------
 
-    def _switch(self, node: "Node") -> None:
+    def _switch(self, node: "SimulatedNode") -> None:
         before, node.poster.publish = node.poster.publish, self._life.rng.choice(("on", "off", "auto"))
         node.changed()
 
@@ -231,7 +231,7 @@ class LifeFaults:
 
         self._lasts(back, self._life.rng.expovariate(1 / 200))
 
-    def _change_mode(self, node: "Node") -> None:
+    def _change_mode(self, node: "SimulatedNode") -> None:
         """Of one server, or of all of them, one after another."""
         life = self._life
         if life.rng.random() < 0.7:
@@ -249,12 +249,12 @@ class LifeFaults:
             for each in life.servers:
                 life.events.after(life.rng.random() * 60.0, self._set_mode, each, mode)
 
-    def _set_mode(self, node: "Node", mode: str) -> None:
+    def _set_mode(self, node: "SimulatedNode", mode: str) -> None:
         if not self._stopped:
             node.poster.mode = mode
             node.changed()
 
-    def _administer(self, node: "Node") -> None:
+    def _administer(self, node: "SimulatedNode") -> None:
         rng = self._life.rng
         posters = [*self._life.nodes.values()]
         leaf = rng.choice(rng.choice(posters).poster.leaves).hash
@@ -276,7 +276,7 @@ class LifeFaults:
             self._number += 1
             self._life.post(node, entry.encode(), lambda _: None)
 
-    def _configure(self, node: "Node") -> None:
+    def _configure(self, node: "SimulatedNode") -> None:
         """Take a server out for a while."""
         life = self._life
         servers = life.checker.ledger.servers

@@ -188,7 +188,7 @@ class Overlap(FarmRule):
                 since = max(checker.changed_at, checker.resumed.get(node.id, 0.0))
                 if checker.now - since > LEASE + SLACK:
                     raise self.violated(
-                        f"server {node.id} publishes {checker.now - since:.0f} s after it lost the office"
+                        f"server {node.id} publishes {checker.now - since:.0f} s after the farm chose another"
                     )
 
 
@@ -263,7 +263,7 @@ class GoodStays(FarmRule):
         old, new = checker.before.publisher, checker.choice.publisher
         if old is not None and old != new and self._is_good(old) and not self._is_wanted(old, new):
             raise self.violated(
-                f"server {old} loses the office to {new} though it is good; wrong clocks: {sorted(checker.wrong)}"
+                f"server {new} replaces {old} as publisher though {old} is good; wrong clocks: {sorted(checker.wrong)}"
             )
         if old != new:
             self._began_ms, self._beaten_ms = ledger.risen_ms, None

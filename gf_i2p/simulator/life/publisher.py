@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
-from gf_i2p.farm.choice.publisher import Entry
+from gf_i2p.farm.choice.publisher import SetEntry
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Close, Drain, Effect, Give, Open, Rehearse, Stop
 from gf_i2p.farm.publishing.failover import FailoverMachine, FailoverState, NotDueError
@@ -37,7 +37,7 @@ class GivenSet:
     server: int
     version_ms: int
     """The set's `published`, in milliseconds."""
-    entries: tuple[Entry, ...]
+    entries: tuple[SetEntry, ...]
     """The leaves of all sets; none in mode `failover`."""
     posted: float
     """Time of the announcement's sending, by the server's monotonic clock."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Config, Leaf, Meta, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.simulator.registers import CLUSTER
 
@@ -68,7 +68,7 @@ class SimulatedReporter:
             router={"uptime": 86_400_000, "reachability": "ok", "jobLag": self.lag_ms},
             meta=Meta(MASTER_TEXT, self.publish, publishing, version_ms) if self.is_server else None,
             leaves=tuple(map(_leaf, self.leaves)),
-            config=Config(self.mode, int(INTERVAL * 1000), f"0 #{self.records}") if self.is_server else None,
+            config=ReportedConfig(self.mode, int(INTERVAL * 1000), f"0 #{self.records}") if self.is_server else None,
             remote_routers=_accusations(self.accused),
         ).encode()
 

@@ -9,9 +9,9 @@ from typing import Final, Self, cast
 import structlog
 
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.client.known_servers import KnownServers, Place, Prepare
+from gf_i2p.transport.client.known_servers import KnownServers, Prepare, ServerEndpoint
 from gf_i2p.transport.client.server_queries import Survey, fetch_configuration, survey
-from gf_i2p.transport.delivery import NotDeliveredError, Refused, UnansweredError, deliver
+from gf_i2p.transport.delivery import NotDeliveredError, NotTaken, UnansweredError, deliver
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
@@ -32,7 +32,7 @@ _I2P_PATIENCE_SECONDS: Final = 5.0
 # Least time between two questions to one server for the Configuration: each question is a connection.
 _REFRESH_SECONDS: Final = 2.0
 
-_Way = tuple[Place, Link]
+_Way = tuple[ServerEndpoint, Link]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class FoundPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFarm:
     """The farm by the answers of its servers."""
 
     leader: int | None
@@ -63,7 +63,7 @@ class Found:
     places: tuple[FoundPlace, ...]
 
 
-def _trust_the_transport(_: Sequence[Place]) -> Mapping[Place, str]:
+def _trust_the_transport(_: Sequence[ServerEndpoint]) -> Mapping[ServerEndpoint, str]:
     """Object to no place: the transport refuses to dial a server without proof of identity."""
     return {}
 
@@ -227,7 +227,7 @@ class FarmClient:
             self._leader = place.server
         return response
 
-    async def find(self, *, timeout: float = 30.0) -> Found:  # noqa: ASYNC109
+    async def find(self, *, timeout: float = 30.0) -> FoundFarm:  # noqa: ASYNC109
         """Find the servers and the leader: ask until the leader itself has answered, or the time is over.
 
         The search ends early when only a way to dial the leader is missing. Nothing is written into the farm's log.
@@ -237,11 +237,11 @@ class FarmClient:
         leader: int | None = None
         trouble: str | None = None
 
-        async def learn(way: _Way, response: Response | None) -> Refused:
+        async def learn(way: _Way, response: Response | None) -> NotTaken:
             nonlocal leader
             if response is None:
                 place, link = way
-                return Refused(f"server {place.server} did not answer: {link.last_error or 'the connection ended'}")
+                return NotTaken(f"server {place.server} did not answer: {link.last_error or 'the connection ended'}")
             leader = None if response.destination == NOBODY else response.destination
             refused = await self._learn(way, response)
             if leader in self._directory.troubles and not self._directory.of(leader):
@@ -266,7 +266,7 @@ class FarmClient:
                 await asyncio.wait([question], timeout=end - asyncio.get_running_loop().time())
         return self._found(leader, trouble)
 
-    def _found(self, leader: int | None, trouble: str | None) -> Found:
+    def _found(self, leader: int | None, trouble: str | None) -> FoundFarm:
         directory = self._directory
         newest = directory.newest
         current = None if newest is None else {(server.id, server.endpoint) for server in newest.servers}
@@ -289,7 +289,7 @@ class FarmClient:
             for server, sentence in directory.troubles.items()
         ]
         places.sort(key=lambda each: each.server)
-        return Found(leader, trouble, None if newest is None else newest.log_index, tuple(places))
+        return FoundFarm(leader, trouble, None if newest is None else newest.log_index, tuple(places))
 
     # --- The server to ask --------------------------------------------------------------------------------
 
@@ -307,20 +307,20 @@ class FarmClient:
                     break  # the dial takes milliseconds, unless the server is down
             patient = await self._changed(seconds if patient else None)
 
-    def _order(self) -> Iterator[Place]:
+    def _order(self) -> Iterator[ServerEndpoint]:
         if self._leader is not None:
             yield from self._directory.of(self._leader)
         places = self._directory.places
         start = places.index(self._preferred) if self._preferred in places else 0
         yield from places[start:] + places[:start]
 
-    def _prefer_after(self, place: Place) -> None:
+    def _prefer_after(self, place: ServerEndpoint) -> None:
         """Ask the next server, while no server names a leader."""
         places = self._directory.places
         position = places.index(place) if place in places else -1
         self._preferred = places[(position + 1) % len(places)]
 
-    def _dial(self, place: Place) -> Link:
+    def _dial(self, place: ServerEndpoint) -> Link:
         inside = place.endpoint.is_i2p
         link = Link(
             self._transport,
@@ -358,7 +358,7 @@ class FarmClient:
             self._waiters.discard(waiter)
         return seconds is not None
 
-    def _up(self, place: Place) -> None:
+    def _up(self, place: ServerEndpoint) -> None:
         self._ask(place)
         self._wake()
 
@@ -367,7 +367,7 @@ class FarmClient:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _learn(self, way: _Way, response: Response | None) -> Refused:
+    async def _learn(self, way: _Way, response: Response | None) -> NotTaken:
         """Take in a refusal, and ask that server for the Configuration when the refusal leads nowhere."""
         assert response is not None
         place, _ = way
@@ -377,30 +377,30 @@ class FarmClient:
         self._refusal = refused.why
         return refused
 
-    def _refused(self, place: Place, response: Response) -> Refused:
+    def _refused(self, place: ServerEndpoint, response: Response) -> NotTaken:
         server, leader = place.server, response.destination
         if leader == response.source:
             self._leader = server
             why = "its queue is full, or this user posts too often"
-            return Refused(f"server {server} leads, and takes nothing now: {why}")
+            return NotTaken(f"server {server} leads, and takes nothing now: {why}")
         elsewhere = [other for other in self._directory.of(leader) if other.endpoint != place.endpoint]
         if elsewhere:
             self._leader = leader
             troubled = all(self._trouble(other) is not None for other in elsewhere)
             if troubled:
                 self._prefer_after(place)  # another server may know a better way
-            return Refused(
+            return NotTaken(
                 f"server {leader} leads, says server {server}" + (f", but {self._troubles()}" if troubled else ""),
                 at_once=not troubled,
             )
         self._leader = None
         self._prefer_after(place)
         if leader == NOBODY:
-            return Refused(f"server {server} knows no leader")
+            return NotTaken(f"server {server} knows no leader")
         why = self._directory.troubles.get(leader, "its endpoint is not configured here").rstrip(".")
-        return Refused(f"server {leader} leads, says server {server}, and {why[0].lower()}{why[1:]}")
+        return NotTaken(f"server {leader} leads, says server {server}, and {why[0].lower()}{why[1:]}")
 
-    def _trouble(self, place: Place) -> str | None:
+    def _trouble(self, place: ServerEndpoint) -> str | None:
         link = self._links.get(place.endpoint)
         return None if link is None else link.last_error
 
@@ -410,7 +410,7 @@ class FarmClient:
 
     # --- The farm's servers -------------------------------------------------------------------------------
 
-    async def _has_news(self, place: Place, refusal: Response) -> bool:
+    async def _has_news(self, place: ServerEndpoint, refusal: Response) -> bool:
         """Ask the server that refused for the Configuration; return whether more is known of the servers now.
 
         A leader is not asked: then no other server is of use.
@@ -424,7 +424,7 @@ class FarmClient:
             await asyncio.wait([question], timeout=_patience(place))
         return before != (directory.places, directory.troubles)
 
-    def _ask(self, place: Place) -> asyncio.Task[None] | None:
+    def _ask(self, place: ServerEndpoint) -> asyncio.Task[None] | None:
         """Ask a server for the Configuration, unless the last question was a moment ago; return the latest question."""
         latest = self._questions.get(place.endpoint)
         now = asyncio.get_running_loop().time()
@@ -435,7 +435,7 @@ class FarmClient:
         self._questions[place.endpoint] = question
         return question
 
-    async def _refresh(self, place: Place) -> None:
+    async def _refresh(self, place: ServerEndpoint) -> None:
         try:
             configuration = await fetch_configuration(
                 self._transport,
@@ -488,7 +488,7 @@ def _settle(answer: asyncio.Future[Response | None], response: Response | None) 
         answer.set_result(response)
 
 
-def _patience(place: Place) -> float:
+def _patience(place: ServerEndpoint) -> float:
     return _I2P_PATIENCE_SECONDS if place.endpoint.is_i2p else _PATIENCE_SECONDS
 
 

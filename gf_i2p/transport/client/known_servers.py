@@ -8,14 +8,14 @@ from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.log_values import Configuration
 
 
-class Place(NamedTuple):
+class ServerEndpoint(NamedTuple):
     """A server, and one endpoint of the server."""
 
     server: int
     endpoint: Endpoint
 
 
-Prepare = Callable[[Sequence[Place]], Mapping[Place, str]]
+Prepare = Callable[[Sequence[ServerEndpoint]], Mapping[ServerEndpoint, str]]
 """Called with all places that were not given, at each change: prepares dialling, and returns the places that cannot be
 dialled, each with a sentence that names the missing setting."""
 
@@ -31,8 +31,8 @@ class KnownServers:
 
     def __init__(self, given: Mapping[int, Endpoint], prepare: Prepare) -> None:
         """`given`: by server id. `prepare`: see `Prepare`."""
-        self.given = tuple(Place(server, endpoint) for server, endpoint in given.items())
-        self.told: tuple[Place, ...] = ()
+        self.given = tuple(ServerEndpoint(server, endpoint) for server, endpoint in given.items())
+        self.told: tuple[ServerEndpoint, ...] = ()
         """Told places that can be dialled."""
         self.troubles: dict[int, str] = {}
         """Told servers with a place that cannot be dialled: a sentence each."""
@@ -41,11 +41,11 @@ class KnownServers:
         self._prepare = prepare
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[ServerEndpoint, ...]:
         """All places that can be dialled, the given ones first."""
         return self.given + self.told
 
-    def of(self, server: int) -> list[Place]:
+    def of(self, server: int) -> list[ServerEndpoint]:
         """Places where this server can be dialled."""
         return [place for place in self.places if place.server == server]
 
@@ -55,10 +55,10 @@ class KnownServers:
             return
         self.newest = configuration
         troubles: dict[int, str] = {}
-        told: list[Place] = []
+        told: list[ServerEndpoint] = []
         for server in configuration.servers:
             try:
-                place = Place(server.id, Endpoint.parse(server.endpoint))
+                place = ServerEndpoint(server.id, Endpoint.parse(server.endpoint))
             except EndpointError as error:
                 troubles[server.id] = f"Server {server.id} has an endpoint that cannot be dialled: {error}."
                 continue

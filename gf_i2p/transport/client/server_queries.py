@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from gf_i2p.transport.client.known_servers import KnownServers, Place
+from gf_i2p.transport.client.known_servers import KnownServers, ServerEndpoint
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, credentials_refused
 from gf_i2p.transport.interface import Transport
 from gf_i2p.wire.configuration_get import ConfigurationGet
@@ -246,7 +246,7 @@ async def survey(
     troubles: dict[int, str] = {}
     refused: set[int] = set()
 
-    async def ask(place: Place) -> None:
+    async def ask(place: ServerEndpoint) -> None:
         try:
             found = await fetch_configuration(
                 transport, place.endpoint, cluster, credentials(place.endpoint), seconds=seconds
@@ -264,7 +264,7 @@ async def survey(
         if place.server not in told or told[place.server].log_index < found.log_index:
             told[place.server] = found
 
-    asked: tuple[Place, ...] = ()
+    asked: tuple[ServerEndpoint, ...] = ()
     while new := [place for place in directory.places if place not in asked]:
         asked += tuple(new)
         await asyncio.gather(*map(ask, new))

@@ -28,7 +28,7 @@ _UNNAMED: Final = "not named yet"
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class SessionPauses:
     """Delays between sessions, and between looks at a session, in seconds."""
 
     again_floor: float = 8.0
@@ -43,7 +43,7 @@ class Pace:
     max_patience: float = 600.0
 
 
-_PACE: Final = Pace()
+_PACE: Final = SessionPauses()
 
 
 class Inbound(Protocol):
@@ -76,7 +76,7 @@ class Inbound(Protocol):
         ...
 
 
-class ServerTunnel:
+class ConfiguredTunnel:
     """An `Inbound` that the operator has configured in the router: there is nothing to do or to ask."""
 
     names_peers = False
@@ -101,7 +101,7 @@ class ServerTunnel:
 class I2pListener:
     """Accepts the streams that the router brings, and keeps a session for these streams."""
 
-    def __init__(self, inbound: Inbound, server: asyncio.Server, pace: Pace) -> None:
+    def __init__(self, inbound: Inbound, server: asyncio.Server, pace: SessionPauses) -> None:
         """Use `open`."""
         self._inbound = inbound
         self._server = server
@@ -125,7 +125,7 @@ class I2pListener:
         factory: Callable[[Admission], asyncio.Protocol],
         gate: Gate,
         *,
-        pace: Pace = _PACE,
+        pace: SessionPauses = _PACE,
     ) -> Self:
         """Listen at once on an IP address; the session follows. Raises `TransportError` when the port is taken."""
         check_address(host, "listening for the router")

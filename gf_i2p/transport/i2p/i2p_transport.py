@@ -22,7 +22,7 @@ from gf_i2p.transport.tls.tcp_sockets import check_address, why
 from gf_i2p.wire.endpoint import Endpoint
 
 
-class Way(StrEnum):
+class ProxyMethod(StrEnum):
     """The protocol with the router's proxy."""
 
     GET = "get"
@@ -42,9 +42,9 @@ SOCKS_GREETING_SECONDS: Final = 5.0
 _SOCKS_GREETING: Final = b"\x05\x01\x00"
 """RFC 1928, 3: version 5, one method, no authentication."""
 _SETTINGS: Final = {
-    Way.GET: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
-    Way.CONNECT: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
-    Way.SOCKS5: "i2pd: [socksproxy] enabled = true; Java: a SOCKS 4/4a/5 client tunnel started",
+    ProxyMethod.GET: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
+    ProxyMethod.CONNECT: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
+    ProxyMethod.SOCKS5: "i2pd: [socksproxy] enabled = true; Java: a SOCKS 4/4a/5 client tunnel started",
 }
 
 
@@ -57,7 +57,7 @@ class ProxySettings:
 
     host: str = "127.0.0.1"
     port: int = 4444
-    way: Way = Way.GET
+    way: ProxyMethod = ProxyMethod.GET
 
     def __post_init__(self) -> None:
         check_address(self.host, "the router's proxy")
@@ -85,7 +85,7 @@ class I2pTransport:
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
-        return self._proxy.way is Way.GET
+        return self._proxy.way is ProxyMethod.GET
 
     def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
         """See `Transport.patience`."""
@@ -110,11 +110,11 @@ class I2pTransport:
         try:
             async with asyncio.timeout(deadline):
                 match self._proxy.way:
-                    case Way.GET:
+                    case ProxyMethod.GET:
                         return await self._to_proxy(factory)
-                    case Way.CONNECT:
+                    case ProxyMethod.CONNECT:
                         return await self._through_tunnel(peer, factory)
-                    case Way.SOCKS5:
+                    case ProxyMethod.SOCKS5:
                         return await self._through_socks(peer, factory)
         except TimeoutError:
             raise UnreachableError(
@@ -185,7 +185,7 @@ class I2pTransport:
             raise DialError(
                 f"The router's SOCKS proxy at {self._proxy} does not speak SOCKS5 (no answer to a greeting within "
                 f"{SOCKS_GREETING_SECONDS:g} s): check that the port is not the HTTP proxy's, and that the SOCKS proxy "
-                f"is on ({_SETTINGS[Way.SOCKS5]})."
+                f"is on ({_SETTINGS[ProxyMethod.SOCKS5]})."
             ) from None
         except OSError:
             pass  # python-socks meets the same error, or better luck, and its error is told

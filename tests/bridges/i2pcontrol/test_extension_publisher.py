@@ -12,7 +12,7 @@ import pytest_asyncio
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol import extension_publisher
 from bridges.i2pcontrol.access import Access
-from bridges.i2pcontrol.extension import Method, State, decode_publication_state
+from bridges.i2pcontrol.extension import Method, PublicationPhase, decode_publication_state
 from bridges.i2pcontrol.extension_publisher import ExtensionPublisher
 from bridges.i2pcontrol.router_status import I2pControl
 from bridges.publisher_choice import PublisherChoice
@@ -114,7 +114,7 @@ async def test_publish_renew_stop(publisher: ExtensionPublisher, served: Served)
 async def test_it_waits_while_tunnels_are_built(publisher: ExtensionPublisher, served: Served) -> None:
     served.bridge.go_on.clear()
     call = asyncio.create_task(publisher.publish_meta_lease_set(publication()))
-    await until(lambda: served.server.publications.state(MASTER).state is State.OPENING)
+    await until(lambda: served.server.publications.state(MASTER).state is PublicationPhase.OPENING)
     await asyncio.wait([call], timeout=0.2)
     assert not call.done()
     served.bridge.go_on.set()
@@ -138,7 +138,7 @@ async def test_a_set_that_the_router_refuses(publisher: ExtensionPublisher, serv
         served.bridge.go_on.clear()
     call = asyncio.create_task(publisher.publish_meta_lease_set(publication()))
     if late:
-        await until(lambda: served.server.publications.state(MASTER).state is State.OPENING)
+        await until(lambda: served.server.publications.state(MASTER).state is PublicationPhase.OPENING)
         await asyncio.wait([call], timeout=0.1)
         served.bridge.go_on.set()
     with pytest.raises(RouterError, match="another client holds it"):
@@ -149,7 +149,7 @@ async def test_a_set_that_the_router_refuses(publisher: ExtensionPublisher, serv
 async def test_stopping_ends_a_publish_that_waits(publisher: ExtensionPublisher, served: Served) -> None:
     served.bridge.go_on.clear()
     call = asyncio.create_task(publisher.publish_meta_lease_set(publication()))
-    await until(lambda: served.server.publications.state(MASTER).state is State.OPENING)
+    await until(lambda: served.server.publications.state(MASTER).state is PublicationPhase.OPENING)
     await publisher.stop_publishing_meta_lease_set(MASTER)
     with pytest.raises(RouterError, match="stopped meanwhile"):
         await soon(call)
@@ -190,7 +190,7 @@ def test_a_state_that_nobody_knows(state: object) -> None:
 
 def test_a_state_with_odd_members() -> None:
     odd = decode_publication_state({"State": "lost", "Reason": "x\x1b" * 2000, "Published": -1, "Expires": "7", "X": 1})
-    assert (odd.state, odd.published, odd.expires) == (State.LOST, None, None)
+    assert (odd.state, odd.published, odd.expires) == (PublicationPhase.LOST, None, None)
     assert odd.reason is not None
     assert len(odd.reason) < 6000
     assert odd.reason.isprintable()

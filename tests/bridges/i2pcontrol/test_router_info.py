@@ -3,34 +3,34 @@
 import pytest
 
 from bridges.i2pcontrol import router_info as names
-from bridges.i2pcontrol.router_info import Answer, Kind, kind, reachability
+from bridges.i2pcontrol.router_info import CheckedAnswer, RouterProgram, kind, reachability
 from bridges.i2pcontrol.strict_json import Json
 from gf_i2p.farm.record.router_facts import Reachability
 
 
-def seen(router: Kind | None, **values: Json) -> tuple[Reachability | None, list[str]]:
+def seen(router: RouterProgram | None, **values: Json) -> tuple[Reachability | None, list[str]]:
     """Give the reachability, and the notes. The notes come without the common part of their names."""
     notes: list[str] = []
     said: dict[str, Json] = {"i2p.router.version": "2.58.0"}
     said |= {"i2p.router." + name.replace("_", "."): value for name, value in values.items()}
-    answer = Answer(said, notes.append)
+    answer = CheckedAnswer(said, notes.append)
     return reachability(router, answer, notes.append), notes
 
 
 @pytest.mark.parametrize(
     ("router", "version", "expected"),
     [
-        (Kind.JAVA, "2.8.0-0", "ok testing firewalled hidden" + " warning" * 4 + " error" * 7),
-        (Kind.I2PD, "2.58.0", "ok firewalled unknown hidden ok hidden"),
-        (Kind.I2PD, "2.49.0", "ok firewalled unknown hidden ok hidden"),
-        (Kind.I2PD, "3.0.0", "ok firewalled unknown hidden ok hidden"),
-        (Kind.I2PD, "2.48.0", "ok testing firewalled unknown hidden ok"),
-        (Kind.I2PD, "2.45.1", "ok testing firewalled unknown hidden ok"),
-        (Kind.I2PD, "2.43.0", "ok testing firewalled error unknown hidden ok"),
-        (Kind.I2PD, "2.9.0", "ok testing firewalled error unknown hidden ok"),
+        (RouterProgram.JAVA, "2.8.0-0", "ok testing firewalled hidden" + " warning" * 4 + " error" * 7),
+        (RouterProgram.I2PD, "2.58.0", "ok firewalled unknown hidden ok hidden"),
+        (RouterProgram.I2PD, "2.49.0", "ok firewalled unknown hidden ok hidden"),
+        (RouterProgram.I2PD, "3.0.0", "ok firewalled unknown hidden ok hidden"),
+        (RouterProgram.I2PD, "2.48.0", "ok testing firewalled unknown hidden ok"),
+        (RouterProgram.I2PD, "2.45.1", "ok testing firewalled unknown hidden ok"),
+        (RouterProgram.I2PD, "2.43.0", "ok testing firewalled error unknown hidden ok"),
+        (RouterProgram.I2PD, "2.9.0", "ok testing firewalled error unknown hidden ok"),
     ],
 )
-def test_each_router_and_version_has_its_own_numbers(router: Kind, version: str, expected: str) -> None:
+def test_each_router_and_version_has_its_own_numbers(router: RouterProgram, version: str, expected: str) -> None:
     numbers = [seen(router, version=version, net_status=number) for number in range(len(expected.split()))]
     assert [state for state, _ in numbers] == [Reachability(name) for name in expected.split()]
     assert [notes for _, notes in numbers] == [[] for _ in numbers]
@@ -39,8 +39,10 @@ def test_each_router_and_version_has_its_own_numbers(router: Kind, version: str,
     assert "which is unknown" in notes[0]
 
 
-@pytest.mark.parametrize(("router", "version"), [(None, "2.58.0"), (Kind.I2PD, "nightly"), (Kind.I2PD, None)])
-def test_a_number_of_nobody_means_nothing_but_0(router: Kind | None, version: str | None) -> None:
+@pytest.mark.parametrize(
+    ("router", "version"), [(None, "2.58.0"), (RouterProgram.I2PD, "nightly"), (RouterProgram.I2PD, None)]
+)
+def test_a_number_of_nobody_means_nothing_but_0(router: RouterProgram | None, version: str | None) -> None:
     assert seen(router, version=version, net_status=1)[0] is None
     assert seen(router, version=version, net_status=0) == (Reachability.OK, [])
 
@@ -63,14 +65,14 @@ def test_a_number_of_nobody_means_nothing_but_0(router: Kind | None, version: st
     ],
 )
 def test_what_newer_i2pd_say_in_addition(values: dict[str, Json], expected: str) -> None:
-    state, notes = seen(Kind.I2PD, **values)
+    state, notes = seen(RouterProgram.I2PD, **values)
     assert state == Reachability(expected)
     assert len(notes) == bool(values.get("net_error"))
 
 
 def test_the_names_in_an_answer_tell_the_router() -> None:
-    assert kind({names.ONLY_I2PD: 0}) is Kind.I2PD
-    assert kind({names.ONLY_JAVA: 0}) is Kind.JAVA
+    assert kind({names.ONLY_I2PD: 0}) is RouterProgram.I2PD
+    assert kind({names.ONLY_JAVA: 0}) is RouterProgram.JAVA
     assert kind({}) is None
     assert kind({names.ONLY_I2PD: 0, names.ONLY_JAVA: 0}) is None
 
@@ -88,7 +90,7 @@ def test_the_names_in_an_answer_tell_the_router() -> None:
 )
 def test_numbers(value: Json, count: int | None, amount: float | None) -> None:
     notes: list[str] = []
-    answer = Answer({"x": value}, notes.append)
+    answer = CheckedAnswer({"x": value}, notes.append)
     assert (answer.count("x"), answer.amount("x")) == (count, amount)
     assert notes == []
 
@@ -98,7 +100,7 @@ def test_numbers(value: Json, count: int | None, amount: float | None) -> None:
 )
 def test_odd_numbers_are_left_out_and_noted(value: Json) -> None:
     notes: list[str] = []
-    assert Answer({"x": value}, notes.append).count("x") is None
+    assert CheckedAnswer({"x": value}, notes.append).count("x") is None
     assert len(notes) == 1
     assert "x" in notes[0]
     assert len(notes[0]) < 250
@@ -107,11 +109,11 @@ def test_odd_numbers_are_left_out_and_noted(value: Json) -> None:
 @pytest.mark.parametrize("value", [1, "", "x" * 65, "2.8\n", "\x1b[0m", [], True])
 def test_odd_texts_are_left_out_and_noted(value: Json) -> None:
     notes: list[str] = []
-    assert Answer({"x": value}, notes.append).text("x") is None
+    assert CheckedAnswer({"x": value}, notes.append).text("x") is None
     assert len(notes) == 1
 
 
 def test_what_is_missing_is_noted() -> None:
     notes: list[str] = []
-    assert Answer({}, notes.append).count("x") is None
+    assert CheckedAnswer({}, notes.append).count("x") is None
     assert notes == ["the router does not tell x"]

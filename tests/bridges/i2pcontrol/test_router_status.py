@@ -11,7 +11,7 @@ from bridges.i2pcontrol import router_info as names
 from bridges.i2pcontrol import router_status
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.jsonrpc_client import UnknownMethodError
-from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.i2pcontrol.router_status import MAX_NOTES, SAFE_TUNNELS, SAFE_TUNNELS_BYTES, I2pControl
 from gf_i2p.farm.record.router_facts import LeafStatus, Reachability, RouterStatus
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
@@ -64,7 +64,7 @@ async def test_the_status_of_i2pd(control: I2pControl) -> None:
         known_peers=1,
         active_peers=0,
     )
-    assert control.kind is Kind.I2PD
+    assert control.kind is RouterProgram.I2PD
     assert control.notes == ()
 
 
@@ -82,7 +82,7 @@ async def test_the_status_of_java(control_java: I2pControl) -> None:
         known_peers=8,
         active_peers=9,
     )
-    assert control_java.kind is Kind.JAVA
+    assert control_java.kind is RouterProgram.JAVA
     assert control_java.notes == ()
 
 

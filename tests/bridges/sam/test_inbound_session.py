@@ -9,12 +9,12 @@ from structlog.testing import capture_logs
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.sam.inbound_session import SamInbound
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound, Pace
+from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound, SessionPauses
 from tests.bridges.sam.scripted_sam import HANG_UP, KEYS, REPLIES, SILENCE, scripted
 from tests.transport.harness import hang_up, soon, until
 from tests.transport.i2p.i2p_harness import PEER
 
-FAST = Pace(again_floor=0.001, again_ceiling=0.002, look=0.001, look_again=0.001)
+FAST = SessionPauses(again_floor=0.001, again_ceiling=0.002, look=0.001, look_again=0.001)
 
 
 async def test_it_is_what_a_listener_asks_for() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from bridges.errors import RouterRefusedError
-from bridges.i2pcontrol.extension import State
+from bridges.i2pcontrol.extension import PublicationPhase
 from bridges.serving import publications
 from bridges.serving.jsonrpc_server import CallError
 from bridges.serving.publications import Publications
@@ -21,8 +21,11 @@ async def test_what_is_not_renewed_is_ended() -> None:
     await served.publish(publication(), 10)
     await until(lambda: bridge.stopped == [MASTER])
     state = served.state(MASTER)
-    assert (state.state, state.reason) == (State.LOST, "the publication was not renewed for 0 s, and has ended")
-    assert (await served.publish(publication(NOW + 1), 10)).state is State.SENT
+    assert (state.state, state.reason) == (
+        PublicationPhase.LOST,
+        "the publication was not renewed for 0 s, and has ended",
+    )
+    assert (await served.publish(publication(NOW + 1), 10)).state is PublicationPhase.SENT
     await served.close()
 
 
@@ -38,7 +41,7 @@ async def test_there_are_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> Non
     await served.publish(publication(NOW + 1, keys[0]), 10)
     bridge.troubles[keys[1].destination.hash] = "lost"
     await served.publish(publication(keys=keys[2]), 10)
-    assert served.state(keys[1].destination.hash).state is State.IDLE, "a lost one makes room"
+    assert served.state(keys[1].destination.hash).state is PublicationPhase.IDLE, "a lost one makes room"
     await served.stop(keys[0].destination.hash)
     await served.publish(publication(keys=keys[3]), 10)
     await served.close()
@@ -52,7 +55,7 @@ async def test_a_renewal_that_fails_is_lost() -> None:
     with pytest.raises(RouterRefusedError):
         await served.publish(publication(NOW + 1), 10)
     state = served.state(MASTER)
-    assert (state.state, state.reason, state.published) == (State.LOST, "too old", NOW)
+    assert (state.state, state.reason, state.published) == (PublicationPhase.LOST, "too old", NOW)
     await served.close()
 
 
@@ -60,6 +63,6 @@ async def test_closing_gives_up_what_is_being_given() -> None:
     bridge = FakeBridge()
     bridge.go_on.clear()
     served = Publications(bridge)
-    assert (await served.publish(publication(), 0)).state is State.OPENING
+    assert (await served.publish(publication(), 0)).state is PublicationPhase.OPENING
     await served.close()
     assert bridge.published == []

@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 import requests
 
-from bridges.i2pcontrol.extension import Code, Method, State
+from bridges.i2pcontrol.extension import Code, Method, PublicationPhase
 from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.netdb.encoding import to_base64
 from tests.bridges.fake_bridge import LEAF
@@ -66,8 +66,8 @@ async def test_requests(served: Served, localhost: Identity) -> None:
     answers = await asyncio.to_thread(by_requests, served.url, localhost.certificate)
     assert [answer["id"] for answer in answers] == [7] * 4
     assert answers[1]["result"] == {"Result": "gf"}
-    assert answers[2]["result"]["State"] == State.SENT
-    assert answers[3]["result"]["State"] == State.IDLE
+    assert answers[2]["result"]["State"] == PublicationPhase.SENT
+    assert answers[3]["result"]["State"] == PublicationPhase.IDLE
     assert len(served.bridge.published) == 1
 
 
@@ -86,7 +86,7 @@ async def test_curl(served: Served, localhost: Identity) -> None:
     call = {"id": 2, "jsonrpc": "2.0", "method": Method.PUBLISH, "params": {**published(), "Token": token}}
     for options in ((), ("--http1.0",), ("-H", "Transfer-Encoding: chunked"), ("-H", "Expect: 100-continue")):
         answer = await asyncio.to_thread(curl, served.url, localhost.certificate, json.dumps(call).encode(), *options)
-        assert answer["result"]["State"] == State.SENT, options
+        assert answer["result"]["State"] == PublicationPhase.SENT, options
 
 
 # The page -------------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ async def test_every_example_is_what_happens(served: Served) -> None:
 
 def test_the_page_has_all_codes_and_words() -> None:
     assert not [code for code in Code if str(int(code)) not in PAGE]
-    assert not [word for word in (*State, *Reachability) if f"`{word}`" not in PAGE]
+    assert not [word for word in (*PublicationPhase, *Reachability) if f"`{word}`" not in PAGE]
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 
 from bridges.streaming.packet import REPLAY_NACKS, Flag, Packet
-from bridges.streaming.stream import State, Stream
+from bridges.streaming.stream import Stream, StreamState
 from gf_i2p.netdb.private_keys import DestinationKeys
 from tests.netdb.strategies import KEYS, NOW, entropy
 
@@ -154,4 +154,4 @@ class Network:
 
 
 def ended(stream: Stream) -> bool:
-    return stream.state is not State.OPEN
+    return stream.state is not StreamState.OPEN

@@ -17,7 +17,7 @@ from bridges.streaming.acceptor import Acceptor, RefusedError
 from bridges.streaming.envelope import pack
 from bridges.streaming.errors import PacketError, StreamingError
 from bridges.streaming.packet import Flag, Packet
-from bridges.streaming.stream import State, Stream
+from bridges.streaming.stream import Stream, StreamState
 from gf_i2p.netdb.private_keys import DestinationKeys
 from tests.bridges.streaming.streaming_client import CLIENT, CLIENT_DELEGATED, first_packet
 from tests.netdb.strategies import KEYS, NOW, entropy
@@ -222,10 +222,10 @@ def test_whatever_comes_is_taken_or_dropped_and_limits_hold(seed: int) -> None:
             stream.tick(now)
             for out in stream.take():
                 Packet.parse(out)
-            if stream.state is not State.OPEN:
+            if stream.state is not StreamState.OPEN:
                 accepting.ended(stream, now)
             assert stream.buffered <= 2 * limits.MAX_UNREAD + limits.MAX_UNSENT + (limits.MAX_WINDOW + 1) * 4096
-            assert stream.state is not State.OPEN or (stream.due is not None and stream.due > now)
+            assert stream.state is not StreamState.OPEN or (stream.due is not None and stream.due > now)
 
 
 def test_an_ended_stream_answers_for_a_while_and_is_forgotten() -> None:
@@ -234,7 +234,7 @@ def test_an_ended_stream_answers_for_a_while_and_is_forgotten() -> None:
     stream.close(0.1)
     close = Packet(stream.number, 77, 1, 1, flags=Flag.CLOSE | Flag.SIGNATURE).encode(CLIENT.key.sign)
     accepting.receive(pack(close, 0, 0), 0.2)
-    assert stream.state is State.CLOSED
+    assert stream.state is StreamState.CLOSED
     accepting.ended(stream, 0.2)
     stream.take()
     assert accepting.receive(pack(close, 0, 0), 0.3) == (stream, False)

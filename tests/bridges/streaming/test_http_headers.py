@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridges.streaming.http_headers import MAX_HEAD_BYTES, MAX_HEAD_LINES, Request, RequestError
+from bridges.streaming.http_headers import MAX_HEAD_BYTES, MAX_HEAD_LINES, HttpRequest, RequestError
 from gf_i2p.netdb.encoding import to_base64
 from tests.bridges.streaming.streaming_client import CLIENT
 
@@ -26,7 +26,7 @@ SECOND = b"GET /admin HTTP/1.1\r\nHost: farm.i2p\r\nX-I2P-DestB32: forged\r\n\r\
 
 
 def passed(*pieces: bytes) -> tuple[bytes, bool]:
-    request = Request(CLIENT.destination)
+    request = HttpRequest(CLIENT.destination)
     return b"".join(request.feed(piece) for piece in pieces), request.finished
 
 
@@ -260,7 +260,7 @@ def test_a_request_that_is_not_whole_yet_says_nothing() -> None:
 def test_what_two_could_read_in_two_ways_is_refused(head: bytes) -> None:
     with pytest.raises(RequestError):
         passed(head)
-    request = Request(CLIENT.destination)
+    request = HttpRequest(CLIENT.destination)
     out = bytearray()
 
     def feed_byte_by_byte() -> None:
@@ -292,7 +292,7 @@ def test_a_request_with_a_few_bytes_changed_is_refused_or_says_who_asks_once(who
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(changed) - 1))
         changed[at : at + data.draw(st.integers(0, 2))] = data.draw(st.sampled_from(b"\r\n\0 \t:,;_-0aX")).to_bytes()
-    request = Request(CLIENT.destination)
+    request = HttpRequest(CLIENT.destination)
     try:
         out = request.feed(bytes(changed))
     except RequestError:
@@ -303,7 +303,7 @@ def test_a_request_with_a_few_bytes_changed_is_refused_or_says_who_asks_once(who
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_wait(data: bytes) -> None:
-    request = Request(CLIENT.destination)
+    request = HttpRequest(CLIENT.destination)
     try:
         out = request.feed(data + b"\r\n\r\n")
     except RequestError:

@@ -11,7 +11,7 @@ from bridges.streaming.acceptor import Acceptor
 from bridges.streaming.envelope import STREAMING, unpack
 from bridges.streaming.errors import PacketError, StreamingError
 from bridges.streaming.packet import Flag, Packet, meant_for, signing_key
-from bridges.streaming.stream import State, Stream
+from bridges.streaming.stream import Stream, StreamState
 from gf_i2p.netdb.private_keys import DestinationKeys
 from tests.netdb.strategies import NOW
 
@@ -72,7 +72,7 @@ def test_whole_streams_are_served_again() -> None:
             stream.close(1.0)
         received[stream] = received.get(stream, b"") + stream.read()
     assert [data.partition(b"\r\n\r\n")[2] for data in received.values()] == list(BODIES)
-    assert {stream.state for stream in received} == {State.CLOSED}
+    assert {stream.state for stream in received} == {StreamState.CLOSED}
 
 
 def test_every_truncation_is_dropped_cleanly() -> None:

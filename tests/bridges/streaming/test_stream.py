@@ -9,12 +9,12 @@ import pytest
 from bridges.streaming import limits
 from bridges.streaming.errors import PacketError
 from bridges.streaming.packet import CHOKE_MS, Flag, Packet
-from bridges.streaming.stream import Peer, State, Stream
+from bridges.streaming.stream import Stream, StreamPeer, StreamState
 from gf_i2p.netdb.private_keys import DestinationKeys
 from tests.bridges.streaming.streaming_client import CLIENT, Client, Network, ended, first_packet
 from tests.netdb.strategies import DELEGATED, KEYS
 
-PEER = Peer(CLIENT.destination, CLIENT.key.public, 0, 0)
+PEER = StreamPeer(CLIENT.destination, CLIENT.key.public, 0, 0)
 OURS, THEIRS = 5, 77
 
 
@@ -97,7 +97,7 @@ def converse(seed: int, inward: bytes, outward: bytes, **network: float) -> tupl
     flush()
     clock()
     end = net.now + 500
-    while net.now < end and not (streams and streams[0].state is not State.OPEN and client.done):
+    while net.now < end and not (streams and streams[0].state is not StreamState.OPEN and client.done):
         net.step()
     assert streams, f"seed {seed}: never opened"
     return streams[0], client, received, net
@@ -112,7 +112,7 @@ def test_everything_arrives_once_and_in_order_whatever_the_network_does(seed: in
     stream, client, received, _ = converse(seed, inward, outward, loss=loss, doubled=doubled)
     assert received == inward
     assert client.received == outward
-    assert (stream.state, stream.reason, client.reset) == (State.CLOSED, "", False)
+    assert (stream.state, stream.reason, client.reset) == (StreamState.CLOSED, "", False)
     assert stream.buffered == 0
 
 
@@ -130,13 +130,13 @@ def test_a_peer_that_is_gone_is_given_up() -> None:
     stream.receive(ack(0), 0.1)
     stream.write(b"x", 0.1)
     now, sent = 0.1, len(stream.take())
-    while stream.state is State.OPEN:
+    while stream.state is StreamState.OPEN:
         assert stream.due is not None
         assert stream.due > now
         now = stream.due
         stream.tick(now)
         sent += len([packet for packet in taken(stream) if not packet.flags & Flag.RESET])
-    assert (stream.state, sent) == (State.RESET, limits.MAX_ATTEMPTS)
+    assert (stream.state, sent) == (StreamState.RESET, limits.MAX_ATTEMPTS)
     assert "has not acknowledged" in stream.reason
     assert 20 < now < 300
 
@@ -250,9 +250,9 @@ def test_the_end_and_a_reset_are_only_the_peer_s_to_say() -> None:
             stream.receive(signed(flag, 1, KEYS), 0.1)
         with pytest.raises(PacketError, match="another stream's number"):
             stream.receive(signed(flag, 1, number=THEIRS + 1), 0.1)
-    assert (stream.state, stream.ended) == (State.OPEN, False)
+    assert (stream.state, stream.ended) == (StreamState.OPEN, False)
     stream.receive(signed(Flag.RESET, 1, number=0), 0.1)
-    assert (stream.state, stream.reason) == (State.RESET, "the client has reset the stream")
+    assert (stream.state, stream.reason) == (StreamState.RESET, "the client has reset the stream")
 
 
 def test_a_word_about_packets_that_were_never_sent_changes_nothing() -> None:
@@ -332,7 +332,7 @@ def test_the_end_is_said_after_all_data_and_ends_the_stream_when_both_have_said_
     stream.receive(ack(2), 0.2)
     assert not ended(stream)  # the client may have more to say
     stream.receive(signed(Flag.CLOSE, 1), 0.3)
-    assert stream.state is State.CLOSED
+    assert stream.state is StreamState.CLOSED
     assert taken(stream)[-1].acknowledged == 1
     stream.receive(signed(Flag.CLOSE, 1), 0.4)
     assert taken(stream)[-1].acknowledged == 1  # the client had not heard
@@ -345,13 +345,13 @@ def test_a_peer_that_forgets_a_closed_stream_does_not_keep_it_open() -> None:
     stream.receive(ack(1), 0.2)
     assert stream.due == 0.2 + limits.LINGER
     stream.tick(stream.due)
-    assert stream.state is State.CLOSED
+    assert stream.state is StreamState.CLOSED
     silent = opened()
     silent.receive(ack(0), 0.1)
     silent.close(0.1)
     while silent.due is not None:
         silent.tick(silent.due)
-    assert (silent.state, silent.reason) == (State.CLOSED, "")
+    assert (silent.state, silent.reason) == (StreamState.CLOSED, "")
 
 
 def test_a_reset_is_signed_and_final() -> None:
@@ -362,7 +362,7 @@ def test_a_reset_is_signed_and_final() -> None:
     (packet,) = taken(stream)
     packet.verify(KEYS.key.public)
     assert packet.flags & Flag.RESET
-    assert (stream.state, stream.reason, stream.due, stream.room) == (State.RESET, "because", None, 0)
+    assert (stream.state, stream.reason, stream.due, stream.room) == (StreamState.RESET, "because", None, 0)
     stream.close(0.2)
     stream.receive(data(1), 0.2)
     assert stream.take() == []
@@ -375,7 +375,7 @@ def test_an_idle_stream_is_reset() -> None:
     stream.tick(stream.due - 1)
     assert not ended(stream)
     stream.tick(stream.due)
-    assert stream.state is State.RESET
+    assert stream.state is StreamState.RESET
     patient = Stream(KEYS, PEER, first_packet(), OURS, 0.0, idle=limits.LONG_IDLE)
     patient.receive(ack(0), 1.0)
     assert patient.due == 1.0 + limits.LONG_IDLE

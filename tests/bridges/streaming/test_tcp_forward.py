@@ -12,7 +12,7 @@ from bridges.streaming import limits, tcp_forward
 from bridges.streaming.envelope import pack, unpack
 from bridges.streaming.http_headers import BAD_REQUEST
 from bridges.streaming.packet import Flag, Packet
-from bridges.streaming.stream import Peer
+from bridges.streaming.stream import StreamPeer
 from bridges.streaming.tcp_forward import Forwarder
 from tests.bridges.streaming.streaming_client import CLIENT, Client
 from tests.netdb.strategies import KEYS, NOW, entropy
@@ -50,7 +50,7 @@ class Line:
                     async with asyncio.timeout(0.05):
                         await self.changed.wait()
 
-    def _send(self, peer: Peer, payload: bytes) -> None:
+    def _send(self, peer: StreamPeer, payload: bytes) -> None:
         self.changed.set()
         assert peer.destination == CLIENT.destination
         raw = unpack(payload).payload

@@ -7,27 +7,39 @@ from typing import Final
 import pytest
 
 from gf_i2p.cli.doctor import checks as framework
-from gf_i2p.cli.doctor.checks import Check, Finding, Remedy, State, Verdict, examine, fail, is_well, ok, skip, warn
+from gf_i2p.cli.doctor.checks import (
+    Check,
+    CheckResult,
+    CheckState,
+    Finding,
+    Remedy,
+    examine,
+    fail,
+    is_well,
+    ok,
+    skip,
+    warn,
+)
 
 MEND: Final = Remedy("for i2pd", "for Java")
 
 
-def saying(verdict: Verdict) -> Callable[[], Awaitable[Verdict]]:
-    async def look() -> Verdict:
-        return verdict
+def saying(result: CheckResult) -> Callable[[], Awaitable[CheckResult]]:
+    async def look() -> CheckResult:
+        return result
 
     return look
 
 
-async def made(*checks: Check) -> dict[str, Verdict]:
+async def made(*checks: Check) -> dict[str, CheckResult]:
     findings = await examine(checks, lambda _: None, lambda *_: None)
-    return {finding.name: finding.verdict for finding in findings}
+    return {finding.name: finding.result for finding in findings}
 
 
 @pytest.mark.parametrize(
     ("first", "made_too"), [(ok("x"), True), (warn("x"), True), (fail("x", MEND), False), (skip("x"), False)]
 )
-async def test_what_needs_a_check_that_is_not_well_is_passed_over(first: Verdict, made_too: bool) -> None:
+async def test_what_needs_a_check_that_is_not_well_is_passed_over(first: CheckResult, made_too: bool) -> None:
     found = await made(Check("a", saying(first)), Check("b", saying(ok("y")), needs=("a",)))
     assert found["b"] == (ok("y") if made_too else skip("not looked at: it needs a"))
 
@@ -35,12 +47,12 @@ async def test_what_needs_a_check_that_is_not_well_is_passed_over(first: Verdict
 async def test_what_comes_after_a_check_is_made_whatever_that_says() -> None:
     order = []
 
-    async def first() -> Verdict:
+    async def first() -> CheckResult:
         await asyncio.sleep(0)
         order.append("first")
         return fail("x", MEND)
 
-    async def second() -> Verdict:
+    async def second() -> CheckResult:
         order.append("second")
         return ok("y")
 
@@ -51,7 +63,7 @@ async def test_what_comes_after_a_check_is_made_whatever_that_says() -> None:
 async def test_checks_run_side_by_side_and_are_told_in_their_order() -> None:
     both = asyncio.Barrier(2)
 
-    async def meet() -> Verdict:
+    async def meet() -> CheckResult:
         async with asyncio.timeout(20):
             await both.wait()
         return ok("met")
@@ -62,7 +74,7 @@ async def test_checks_run_side_by_side_and_are_told_in_their_order() -> None:
 
 
 async def test_a_deadline() -> None:
-    async def never() -> Verdict:
+    async def never() -> CheckResult:
         await asyncio.Event().wait()
         raise AssertionError
 
@@ -70,16 +82,16 @@ async def test_a_deadline() -> None:
         Check("a", never, seconds=0.01, late=MEND), Check("b", never, seconds=0.01), Check("c", saying(ok("well")))
     )
     assert found["a"] == fail("no result within 0.01 s", MEND)
-    assert found["b"].state is State.FAIL
+    assert found["b"].state is CheckState.FAIL
     assert found["c"] == ok("well")
 
 
 async def test_a_defect_hides_nothing_and_tells_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    async def broken() -> Verdict:
+    async def broken() -> CheckResult:
         raise RuntimeError("the password is hunter2")
 
     found = await made(Check("a", broken), Check("b", saying(ok("well"))))
-    assert found["a"].state is State.FAIL
+    assert found["a"].state is CheckState.FAIL
     assert "RuntimeError" in found["a"].text
     assert "hunter2" not in str(found)
     assert found["b"] == ok("well")
@@ -97,7 +109,7 @@ async def test_who_waits_is_told_what_for(monkeypatch: pytest.MonkeyPatch) -> No
         told.append(names)
         enough.set()
 
-    async def long() -> Verdict:
+    async def long() -> CheckResult:
         await enough.wait()
         return ok("at last")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.cli.doctor.checks import State, Verdict
+from gf_i2p.cli.doctor.checks import CheckResult, CheckState
 from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.cli.main import main
 from gf_i2p.cli.shared.errors import CommandError
@@ -22,12 +22,12 @@ from tests.transport.harness import Identity
 BOTH = pytest.mark.parametrize("java", [False, True], ids=["i2pd", "java"])
 
 
-def only(verdicts: dict[str, Verdict], name: str, skipped: set[str] | None = None) -> Verdict:
+def only(results: dict[str, CheckResult], name: str, skipped: set[str] | None = None) -> CheckResult:
     """Check that this check alone fails, and that only `skipped` were passed over."""
-    assert set(having(State.FAIL, verdicts)) == {name}, having(State.FAIL, verdicts)
-    assert set(having(State.SKIP, verdicts)) == (skipped or set())
-    assert having(State.WARN, verdicts) == {}
-    return verdicts[name]
+    assert set(having(CheckState.FAIL, results)) == {name}, having(CheckState.FAIL, results)
+    assert set(having(CheckState.SKIP, results)) == (skipped or set())
+    assert having(CheckState.WARN, results) == {}
+    return results[name]
 
 
 @BOTH
@@ -35,17 +35,17 @@ async def test_all_is_well(tmp_path: Path, identity: Identity, java: bool) -> No
     async with ScriptedRouter(identity, java=java) as router:
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            verdicts = await place.look()
-    assert having(State.OK, verdicts).keys() == verdicts.keys(), verdicts
+            results = await place.look()
+    assert having(CheckState.OK, results).keys() == results.keys(), results
     kind = "Java I2P" if java else "i2pd"
-    assert verdicts["node"].text == "follows server 2, reaches 3 of 3 servers, up 1:02:05"
-    assert verdicts["log"].text == f"held by process {os.getpid()}"
-    assert verdicts["proxy"].text.startswith(f"{kind}'s HTTP proxy at 127.0.0.1:")
-    assert verdicts["I2CP"].text.startswith(f"{kind} at 127.0.0.1:")
-    assert verdicts["i2pcontrol"].text.startswith(f"{kind} 2.")
-    assert verdicts["server 2"].text.startswith(f"{place.peers[0]} lets us in (")
-    assert verdicts["own address"].text.startswith(f"{place.own} is found")
-    assert [verdict.remedy for verdict in verdicts.values()] == [None] * len(verdicts)
+    assert results["node"].text == "follows server 2, reaches 3 of 3 servers, up 1:02:05"
+    assert results["log"].text == f"held by process {os.getpid()}"
+    assert results["proxy"].text.startswith(f"{kind}'s HTTP proxy at 127.0.0.1:")
+    assert results["I2CP"].text.startswith(f"{kind} at 127.0.0.1:")
+    assert results["i2pcontrol"].text.startswith(f"{kind} 2.")
+    assert results["server 2"].text.startswith(f"{place.peers[0]} lets us in (")
+    assert results["own address"].text.startswith(f"{place.own} is found")
+    assert [result.remedy for result in results.values()] == [None] * len(results)
     # Every peer is asked twice, for a challenge and with the answer; nobody else is asked for anything.
     assert sorted(router.asked) == sorted(["gf--doctor.i2p", *place.peers, *place.peers])
     assert [method for method in router.control.methods if method not in {"Authenticate", "RouterInfo"}] in (
@@ -78,13 +78,13 @@ async def test_an_interface_that_is_off(
     async with ScriptedRouter(identity, java=java, without=(interface,)) as router:
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            verdicts = await place.look()
-    verdict = only(verdicts, name, skipped)
-    assert verdicts["router"].text == "runs: 3 of 4 interfaces can be connected to"
-    assert verdict.text == f"nobody answers at 127.0.0.1:{router.ports[interface]} (Connection refused)"
-    assert verdict.remedy is not None
-    assert i2pd in verdict.remedy.i2pd
-    assert for_java in verdict.remedy.java
+            results = await place.look()
+    result = only(results, name, skipped)
+    assert results["router"].text == "runs: 3 of 4 interfaces can be connected to"
+    assert result.text == f"nobody answers at 127.0.0.1:{router.ports[interface]} (Connection refused)"
+    assert result.remedy is not None
+    assert i2pd in result.remedy.i2pd
+    assert for_java in result.remedy.java
 
 
 @BOTH
@@ -93,24 +93,24 @@ async def test_a_wrong_password_of_i2pcontrol(tmp_path: Path, identity: Identity
         place = Place(tmp_path, router)
         place.change(SECRETS_FILE, ('"recorded"', '"wrong"'))
         async with RunningNode(place.directory):
-            verdicts = await place.look()
-    verdict = only(verdicts, "i2pcontrol")
-    assert verdict.text == "the router refuses the password"
-    assert "section [i2pcontrol], into secrets.toml: i2pcontrol_password" in remedy(verdict)
-    assert "/password" in remedy(verdict)
-    assert "wrong" not in str(verdicts)
-    assert "recorded" not in str(verdicts)
+            results = await place.look()
+    result = only(results, "i2pcontrol")
+    assert result.text == "the router refuses the password"
+    assert "section [i2pcontrol], into secrets.toml: i2pcontrol_password" in remedy(result)
+    assert "/password" in remedy(result)
+    assert "wrong" not in str(results)
+    assert "recorded" not in str(results)
 
 
 async def test_a_router_that_does_not_run_is_one_fault_and_not_four(tmp_path: Path, identity: Identity) -> None:
     async with ScriptedRouter(identity, without=("proxy", "sam", "i2cp", "i2pcontrol")) as router:
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            verdicts = await place.look()
-    assert set(having(State.FAIL, verdicts)) == {"router"}
-    assert "systemctl start i2pd" in remedy(verdicts["router"])
-    assert "i2prouter start" in remedy(verdicts["router"])
-    assert having(State.SKIP, verdicts)["SAM"] == "not looked at: it needs router"
+            results = await place.look()
+    assert set(having(CheckState.FAIL, results)) == {"router"}
+    assert "systemctl start i2pd" in remedy(results["router"])
+    assert "i2prouter start" in remedy(results["router"])
+    assert having(CheckState.SKIP, results)["SAM"] == "not looked at: it needs router"
 
 
 async def test_a_certificate_that_is_not_the_configured_one(tmp_path: Path, identity: Identity) -> None:
@@ -118,14 +118,14 @@ async def test_a_certificate_that_is_not_the_configured_one(tmp_path: Path, iden
         place = Place(tmp_path, router)
         place.change(CONFIG_FILE, (router.fingerprint, "sha256:" + "0" * 64))
         async with RunningNode(place.directory):
-            verdict = only(await place.look(), "i2pcontrol")
-            assert verdict.text.startswith("shows another certificate than the configured one")
-            assert verdict.text.endswith(router.fingerprint)
-            assert "openssl x509" in remedy(verdict)
-            assert "keytool" in remedy(verdict)
+            result = only(await place.look(), "i2pcontrol")
+            assert result.text.startswith("shows another certificate than the configured one")
+            assert result.text.endswith(router.fingerprint)
+            assert "openssl x509" in remedy(result)
+            assert "keytool" in remedy(result)
             place.change(CONFIG_FILE, ('\ni2pcontrol_fingerprint = "sha256:' + "0" * 64 + '"', ""))
-            verdict = only(await place.look(), "i2pcontrol")
-    assert verdict.text.startswith("shows a certificate that nothing vouches for; nothing was sent")
+            result = only(await place.look(), "i2pcontrol")
+    assert result.text.startswith("shows a certificate that nothing vouches for; nothing was sent")
     assert router.control.methods == []
 
 
@@ -133,11 +133,11 @@ async def test_a_certificate_that_is_not_the_configured_one(tmp_path: Path, iden
 async def test_clocks(tmp_path: Path, identity: Identity, ahead: float, state: str) -> None:
     async with ScriptedRouter(identity, ahead=ahead) as router:
         place = Place(tmp_path, router)
-        verdict = (await place.look())["clock"]
-    assert verdict.state == state
+        result = (await place.look())["clock"]
+    assert result.state == state
     which = "ahead of" if ahead > 0 else "behind"
-    assert verdict.text.startswith("the router's is ")
-    assert f" s {which} ours" in verdict.text
+    assert result.text.startswith("the router's is ")
+    assert f" s {which} ours" in result.text
 
 
 async def test_a_router_that_is_not_the_configured_one(tmp_path: Path, identity: Identity) -> None:
@@ -145,8 +145,8 @@ async def test_a_router_that_is_not_the_configured_one(tmp_path: Path, identity:
         place = Place(tmp_path, router)
         place.change(CONFIG_FILE, ('# kind = "i2pd"', 'kind = "java"'))
         async with RunningNode(place.directory):
-            verdict = only(await place.look(), "I2CP")
-    assert 'the router is i2pd, and the configuration says kind = "java"' in verdict.text
+            result = only(await place.look(), "I2CP")
+    assert 'the router is i2pd, and the configuration says kind = "java"' in result.text
 
 
 async def test_without_publishing_i2cp_and_i2pcontrol_may_be_off(tmp_path: Path, identity: Identity) -> None:
@@ -155,10 +155,10 @@ async def test_without_publishing_i2cp_and_i2pcontrol_may_be_off(tmp_path: Path,
         place.change(CONFIG_FILE, ('mode = "meta"', 'mode = "off"'), ("\ni2pcontrol = ", "\n# i2pcontrol = "))
         place.change(CONFIG_FILE, ("\ni2pcontrol_fingerprint", "\n# i2pcontrol_fingerprint"))
         async with RunningNode(place.directory):
-            verdicts = await place.look()
-    assert having(State.FAIL, verdicts) == {}
-    assert "only publishing needs I2CP" in having(State.WARN, verdicts)["I2CP"]
-    assert set(having(State.SKIP, verdicts)) == {"clock", "i2pcontrol"}
+            results = await place.look()
+    assert having(CheckState.FAIL, results) == {}
+    assert "only publishing needs I2CP" in having(CheckState.WARN, results)["I2CP"]
+    assert set(having(CheckState.SKIP, results)) == {"clock", "i2pcontrol"}
 
 
 async def test_an_interface_that_is_silent_is_given_up(tmp_path: Path, identity: Identity) -> None:
@@ -166,9 +166,9 @@ async def test_an_interface_that_is_silent_is_given_up(tmp_path: Path, identity:
         router.silent.add("sam")
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            verdict = only(await place.look(SAM=0.2), "SAM", {"own address", "leaf"})
-    assert verdict.text == "no result within 0.2 s"
-    assert "[sam]" in remedy(verdict)
+            result = only(await place.look(SAM=0.2), "SAM", {"own address", "leaf"})
+    assert result.text == "no result within 0.2 s"
+    assert "[sam]" in remedy(result)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ async def test_sam_is_something_else(tmp_path: Path, identity: Identity, said: b
         router.sam_says = said
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            verdict = only(await place.look(), "SAM", {"own address", "leaf"})
-    assert text in verdict.text
+            result = only(await place.look(), "SAM", {"own address", "leaf"})
+    assert text in result.text
 
 
 # --- The node -------------------------------------------------------------------------------------------------------
@@ -190,11 +190,11 @@ async def test_a_node_that_does_not_run(tmp_path: Path, identity: Identity) -> N
     async with ScriptedRouter(identity) as router:
         place = Place(tmp_path, router)
         before = {path: path.stat().st_mtime_ns for path in place.directory.iterdir()}
-        verdicts = await place.look()
-    assert having(State.FAIL, verdicts) == {}
-    assert having(State.WARN, verdicts) == {"node": "does not run"}
-    assert having(State.SKIP, verdicts) == {"own address": "not looked for: the address exists while the node runs"}
-    assert verdicts["log"].text == "0 entries, term 0"
+        results = await place.look()
+    assert having(CheckState.FAIL, results) == {}
+    assert having(CheckState.WARN, results) == {"node": "does not run"}
+    assert having(CheckState.SKIP, results) == {"own address": "not looked for: the address exists while the node runs"}
+    assert results["log"].text == "0 entries, term 0"
     assert {path: path.stat().st_mtime_ns for path in place.directory.iterdir()} == before, "nothing is written"
 
 
@@ -203,8 +203,8 @@ async def test_a_node_that_holds_the_log_and_does_not_answer(tmp_path: Path, ide
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
             (place.directory / "node.sock").unlink()
-            verdict = only(await place.look(), "node", {"own address"})
-    assert verdict.text == f"process {os.getpid()} holds the log, and does not answer on node.sock"
+            result = only(await place.look(), "node", {"own address"})
+    assert result.text == f"process {os.getpid()} holds the log, and does not answer on node.sock"
 
 
 async def test_a_farm_without_quorum_is_a_warning(tmp_path: Path, identity: Identity) -> None:
@@ -212,8 +212,8 @@ async def test_a_farm_without_quorum_is_a_warning(tmp_path: Path, identity: Iden
         place = Place(tmp_path, router)
         quorum = {"reachable": 1, "needed": 2, "servers": 3}
         async with RunningNode(place.directory, leader=None, healthy=False, quorum=quorum):
-            verdicts = await place.look()
-    assert having(State.WARN, verdicts) == {
+            results = await place.look()
+    assert having(CheckState.WARN, results) == {
         "node": "no leader is known, reaches 1 of 3 servers, up 1:02:05; 2 are needed"
     }
 
@@ -223,13 +223,13 @@ async def test_an_address_that_nobody_finds(tmp_path: Path, identity: Identity) 
         place = Place(tmp_path, router)
         router.known.clear()
         async with RunningNode(place.directory):
-            verdicts = await place.look()
-        assert set(having(State.FAIL, verdicts)) == {"own address", "leaf"}
-        assert "inbound.quantity" in remedy(verdicts["own address"])
-        assert "tunnels.conf" in remedy(verdicts["leaf"])
+            results = await place.look()
+        assert set(having(CheckState.FAIL, results)) == {"own address", "leaf"}
+        assert "inbound.quantity" in remedy(results["own address"])
+        assert "tunnels.conf" in remedy(results["leaf"])
         async with RunningNode(place.directory, uptime=20.0):
-            verdicts = await place.look()
-    assert "it runs for 20 s only" in having(State.WARN, verdicts)["own address"]
+            results = await place.look()
+    assert "it runs for 20 s only" in having(CheckState.WARN, results)["own address"]
 
 
 # --- The command ----------------------------------------------------------------------------------------------------
@@ -279,5 +279,5 @@ def test_a_directory_that_is_no_nodes(tmp_path: Path, capsys: pytest.CaptureFixt
 async def test_a_node_without_router_publishes_nothing_and_hears_so(tmp_path: Path) -> None:
     make_farm(tmp_path, {1: Endpoint("127.0.0.1", 4001)}, cluster="farm", profile="lan", clients=[])
     [check] = [each for group in all_checks(tmp_path / "server-1") for each in group if each.name == "publishing"]
-    verdict = await check.look()
-    assert (verdict.state, verdict.text[:4]) == (State.OK, "off:")
+    result = await check.look()
+    assert (result.state, result.text[:4]) == (CheckState.OK, "off:")

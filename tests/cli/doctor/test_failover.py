@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.cli.doctor.checks import State
+from gf_i2p.cli.doctor.checks import CheckState
 from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from integration.harness.processes import free_ports
@@ -49,13 +49,13 @@ async def test_the_local_service_must_answer(tmp_path: Path, identity: Identity)
         async with RunningNode(place.directory):
             async with place.served():
                 found = await place.look()
-            assert having(State.FAIL, found) == having(State.WARN, found) == {}, "no leaf is asked for"
+            assert having(CheckState.FAIL, found) == having(CheckState.WARN, found) == {}, "no leaf is asked for"
             assert found["service"].text == f"127.0.0.1:{place.port} answers"
             b32 = place.master.destination.b32
             assert found["publishing"].text == f"serves {b32} when chosen, by 127.0.0.1:{place.port}"
             assert "branch keys" not in found
             found = await place.look()
-    assert set(having(State.FAIL, found)) == {"service"}
+    assert set(having(CheckState.FAIL, found)) == {"service"}
     assert "[publish.service] target" in remedy(found["service"])
 
 
@@ -76,7 +76,7 @@ async def test_an_i2pd_goes_by_the_options_that_the_master_has_signed(
             if java:
                 assert found["service session"].text == "2 options of our own"
                 return
-            assert set(having(State.WARN, found)) == {"service session"}
+            assert set(having(CheckState.WARN, found)) == {"service session"}
             assert (
                 "[publish.service.session] says inbound.length = 2, but an i2pd follows"
                 in found["service session"].text
@@ -84,5 +84,5 @@ async def test_an_i2pd_goes_by_the_options_that_the_master_has_signed(
             assert "gf-i2p keys delegate … --option inbound.length=2, where" in remedy(found["service session"])
             place.delegates(**{"inbound.length": "2"})
             found = await place.look()
-    assert having(State.WARN, found) == {}
+    assert having(CheckState.WARN, found) == {}
     assert found["service session"].text == "the options that the master has signed"

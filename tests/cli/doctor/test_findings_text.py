@@ -1,6 +1,6 @@
 """Findings of doctor as text for people and as JSON for programs."""
 
-from gf_i2p.cli.doctor.checks import Finding, Remedy, Verdict, fail, ok, skip, warn
+from gf_i2p.cli.doctor.checks import CheckResult, Finding, Remedy, fail, ok, skip, warn
 from gf_i2p.cli.doctor.findings_text import Page, as_json
 
 NAMES = ["SAM", "own address"]
@@ -8,8 +8,8 @@ ADDRESS = "abcdefgh" + "i" * 44 + ".b32.i2p"
 FINGERPRINT = "sha256:" + "0123456789abcdef" * 4
 
 
-def shown(name: str, verdict: Verdict, *, columns: int = 80, colour: bool = False) -> list[str]:
-    return Page(NAMES, columns=columns, colour=colour).finding(Finding(name, verdict))
+def shown(name: str, result: CheckResult, *, columns: int = 80, colour: bool = False) -> list[str]:
+    return Page(NAMES, columns=columns, colour=colour).finding(Finding(name, result))
 
 
 def test_what_is_well_is_one_line() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gf_i2p.cli.doctor import history as module
-from gf_i2p.cli.doctor.checks import State, Verdict
+from gf_i2p.cli.doctor.checks import CheckResult, CheckState
 from gf_i2p.cli.doctor.history import MOST_BEHIND, look_at_history
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
@@ -35,48 +35,48 @@ def exported(node: Path, *, server_id: int = 1) -> Path:
     return directory
 
 
-async def look(node: Path, status: dict[str, Any] | None = None) -> Verdict:
+async def look(node: Path, status: dict[str, Any] | None = None) -> CheckResult:
     return await look_at_history(node, Config.load(node), status)
 
 
 async def test_one_that_keeps_up(node: Path) -> None:
     exported(node)
     assert (await look(node)).text == "1 files from entry 1 on"
-    verdict = await look(node, status(7, 7 + MOST_BEHIND))
-    assert (verdict.state, verdict.text) == (State.OK, "1 files from entry 1 on, exported up to 7")
+    result = await look(node, status(7, 7 + MOST_BEHIND))
+    assert (result.state, result.text) == (CheckState.OK, "1 files from entry 1 on, exported up to 7")
 
 
 async def test_one_that_falls_behind(node: Path) -> None:
     exported(node)
-    verdict = await look(node, status(7, 8 + MOST_BEHIND))
-    assert verdict.state is State.WARN
-    assert verdict.text.startswith(f"{MOST_BEHIND + 1} committed entries are not exported yet")
+    result = await look(node, status(7, 8 + MOST_BEHIND))
+    assert result.state is CheckState.WARN
+    assert result.text.startswith(f"{MOST_BEHIND + 1} committed entries are not exported yet")
 
 
 async def test_a_node_without_one(node: Path) -> None:
-    assert (await look(node)).state is State.OK
-    assert (await look(node, status(0, 0))).state is State.FAIL
+    assert (await look(node)).state is CheckState.OK
+    assert (await look(node, status(0, 0))).state is CheckState.FAIL
 
 
 async def test_another_servers(node: Path) -> None:
     exported(node, server_id=2)
-    verdict = await look(node)
-    assert verdict.state is State.FAIL
-    assert "server 2" in verdict.text
+    result = await look(node)
+    assert result.state is CheckState.FAIL
+    assert "server 2" in result.text
 
 
 async def test_one_that_others_can_read(node: Path) -> None:
     directory = exported(node)
     next(directory.iterdir()).chmod(0o644)
-    verdict = await look(node)
-    assert verdict.state is State.FAIL
-    assert verdict.remedy is not None
-    assert verdict.remedy.i2pd == f"chmod -R go= {directory}"
+    result = await look(node)
+    assert result.state is CheckState.FAIL
+    assert result.remedy is not None
+    assert result.remedy.i2pd == f"chmod -R go= {directory}"
 
 
 async def test_a_disk_that_gets_full(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exported(node)
     monkeypatch.setattr(module, "LEAST_FREE_BYTES", 1 << 60)
-    verdict = await look(node)
-    assert verdict.state is State.WARN
-    assert "MiB are free for the history" in verdict.text
+    result = await look(node)
+    assert result.state is CheckState.WARN
+    assert "MiB are free for the history" in result.text

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.cli.doctor.checks import State, Verdict, examine
+from gf_i2p.cli.doctor.checks import CheckResult, CheckState, examine
 from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.farm_setup import make_farm
@@ -25,9 +25,9 @@ def node(tmp_path: Path) -> Path:
     return tmp_path / "server-1"
 
 
-async def look(directory: Path) -> dict[str, Verdict]:
+async def look(directory: Path) -> dict[str, CheckResult]:
     checks = [check for group in all_checks(directory) for check in group if check.name in OURS]
-    return {each.name: each.verdict for each in await examine(checks, lambda _: None, lambda *_: None)}
+    return {each.name: each.result for each in await examine(checks, lambda _: None, lambda *_: None)}
 
 
 def chmod(path: Path, mode: int) -> None:
@@ -41,9 +41,16 @@ def times(directory: Path) -> dict[Path, int]:
 
 async def test_a_new_node_outside_i2p(node: Path) -> None:
     found = await look(node)
-    assert set(having(State.OK, found)) == {"configuration", "secrets", "directory", "log", "certificate", "history"}
+    assert set(having(CheckState.OK, found)) == {
+        "configuration",
+        "secrets",
+        "directory",
+        "log",
+        "certificate",
+        "history",
+    }
     assert found["certificate"].text == "certificate.pem and its key, as the list of servers has it"
-    assert having(State.WARN, found) == {"node": "does not run"}
+    assert having(CheckState.WARN, found) == {"node": "does not run"}
     # Without a router no router is asked, but a finding says that nothing is published.
     assert [len(group) for group in all_checks(node)] == [7, 1, 1]
 
@@ -64,7 +71,7 @@ async def test_a_mistake_in_the_configuration(node: Path, old: str, new: str, te
     path = node / CONFIG_FILE
     path.write_text(path.read_text().replace(old, new, 1))
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"configuration"}
+    assert set(having(CheckState.FAIL, found)) == {"configuration"}
     assert found["configuration"].text.startswith(f"{CONFIG_FILE}: {text}")
     assert str(path) in remedy(found["configuration"])
 
@@ -72,30 +79,30 @@ async def test_a_mistake_in_the_configuration(node: Path, old: str, new: str, te
 async def test_secrets_that_others_can_read(node: Path) -> None:
     (node / SECRETS_FILE).chmod(0o640)
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"secrets"}
+    assert set(having(CheckState.FAIL, found)) == {"secrets"}
     assert f"chmod 600 {node / SECRETS_FILE}" in remedy(found["secrets"])
 
 
 async def test_a_key_that_others_can_read(node: Path) -> None:
     (node / "key.pem").chmod(0o604)
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"certificate"}
+    assert set(having(CheckState.FAIL, found)) == {"certificate"}
     assert f"chmod 600 {node / 'key.pem'}" in remedy(found["certificate"])
 
 
 async def test_a_directory_that_others_can_write_to(node: Path) -> None:
     chmod(node, 0o770)
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"directory"}
+    assert set(having(CheckState.FAIL, found)) == {"directory"}
     assert f"chmod go-w {node}" in remedy(found["directory"])
 
 
 async def test_a_log_that_others_can_read(node: Path) -> None:
     (node / DATABASE_FILE).chmod(0o644)
-    assert having(State.FAIL, await look(node)) == {}, "nobody else gets into the directory"
+    assert having(CheckState.FAIL, await look(node)) == {}, "nobody else gets into the directory"
     chmod(node, 0o711)
     found = await look(node)
-    assert having(State.FAIL, found) == {"directory": f"others on this machine can read {DATABASE_FILE}"}
+    assert having(CheckState.FAIL, found) == {"directory": f"others on this machine can read {DATABASE_FILE}"}
 
 
 async def test_another_certificate_than_the_others_know(node: Path) -> None:
@@ -104,7 +111,7 @@ async def test_another_certificate_than_the_others_know(node: Path) -> None:
     listed = text.rpartition('fingerprint = "')[2].partition('"')[0]
     path.write_text(text.replace(listed, "sha256:" + "0" * 64))
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"certificate"}
+    assert set(having(CheckState.FAIL, found)) == {"certificate"}
     assert listed in remedy(found["certificate"])
 
 
@@ -113,7 +120,7 @@ async def test_a_log_that_is_missing_or_damaged(node: Path) -> None:
     whole = database.read_bytes()
     database.write_bytes(whole[:4096])
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"log"}
+    assert set(having(CheckState.FAIL, found)) == {"log"}
     database.unlink()
     found = await look(node)
     assert found["log"].text.startswith(f"{database} is missing")
@@ -124,7 +131,7 @@ async def test_the_log_of_another_server(node: Path) -> None:
     (node / DATABASE_FILE).unlink()
     Storage.create(node / DATABASE_FILE, cluster="other", server_id=1)
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"log"}
+    assert set(having(CheckState.FAIL, found)) == {"log"}
 
 
 async def test_a_log_in_use_is_left_alone(node: Path) -> None:
@@ -147,12 +154,12 @@ async def test_keys_of_another_address(tmp_path: Path) -> None:
     make_farm(tmp_path, {1: None}, cluster="farm", profile="i2p", clients=[])
     node = tmp_path / "server-1"
     found = await look(node)
-    assert found["own keys"].state is State.OK
+    assert found["own keys"].state is CheckState.OK
     other = DestinationKeys.generate()
     (node / DESTINATION_FILE).write_bytes(other.encode())
     found = await look(node)
-    assert set(having(State.FAIL, found)) == {"own keys"}
+    assert set(having(CheckState.FAIL, found)) == {"own keys"}
     assert other.destination.b32 in found["own keys"].text
     assert "put the right file or the right address" in remedy(found["own keys"]).lower()
     (node / DESTINATION_FILE).write_bytes(b"no keys")
-    assert set(having(State.FAIL, await look(node))) == {"own keys"}
+    assert set(having(CheckState.FAIL, await look(node))) == {"own keys"}

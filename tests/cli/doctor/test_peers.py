@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.doctor import peers
-from gf_i2p.cli.doctor.checks import State
-from gf_i2p.cli.doctor.peers import timing_verdict, visit
+from gf_i2p.cli.doctor.checks import CheckState
+from gf_i2p.cli.doctor.peers import timing_result, visit
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import SECRETS_FILE
 from gf_i2p.node.files.trust import tls_settings
@@ -30,7 +30,7 @@ async def test_a_peer_that_is_down_is_named_and_the_other_is_not(tmp_path: Path,
         del router.peers[down]
         async with RunningNode(place.directory):
             found = await place.look()
-    assert set(having(State.FAIL, found)) == {"server 3"}
+    assert set(having(CheckState.FAIL, found)) == {"server 3"}
     assert found["server 3"].text == f"{down}: the answer is 500 Internal Server Error"
     assert "that the peer's router is up and its tunnels are ready" in remedy(found["server 3"])
     assert found["time-outs"].text.endswith("(server 2)")
@@ -48,10 +48,10 @@ async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
         async with RunningNode(place.directory, servers=servers):
             found = await place.look()
     connected, not_connected = place.peers
-    assert set(having(State.FAIL, found)) == {"server 3"}
+    assert set(having(CheckState.FAIL, found)) == {"server 3"}
     assert found["server 3"].text == f"{not_connected}: no answer within 0.5 s"
     assert "See that its node and its router run" in remedy(found["server 3"])
-    assert found["server 2"].state is State.WARN
+    assert found["server 2"].state is CheckState.WARN
     assert found["server 2"].text == f"{connected}: no answer within 0.5 s, but our node is connected to that server"
     assert "Nothing for now: the farm uses the node's own connection." in remedy(found["server 2"])
 
@@ -64,12 +64,12 @@ async def test_a_peer_that_refuses_our_password(tmp_path: Path, identity: Identi
         secrets = place.directory / SECRETS_FILE
         async with RunningNode(place.directory):
             found = await place.look()
-            assert set(having(State.FAIL, found)) == {"server 2"}
+            assert set(having(CheckState.FAIL, found)) == {"server 2"}
             assert found["server 2"].text == f"{strict}: the peer refuses user server-1 or its password"
             secrets.chmod(0o644)
             found = await place.look()
-    assert set(having(State.FAIL, found)) == {"secrets"}
-    assert set(having(State.SKIP, found)) == {"i2pcontrol", "server 2", "server 3", "time-outs"}
+    assert set(having(CheckState.FAIL, found)) == {"secrets"}
+    assert set(having(CheckState.SKIP, found)) == {"i2pcontrol", "server 2", "server 3", "time-outs"}
 
 
 async def test_a_visit_by_tls_leaves_nothing_behind(identity: Identity) -> None:
@@ -116,16 +116,16 @@ async def test_visits_that_are_refused(identity: Identity) -> None:
 
 
 def test_settings_and_round_trips() -> None:
-    assert timing_verdict(LAN, {2: 0.001, 3: 0.0021}).state is State.OK
-    assert "longest round trip 2 ms (server 3)" in timing_verdict(LAN, {2: 0.001, 3: 0.0021}).text
-    slow = timing_verdict(LAN, {2: 0.2, 3: 0.01})
-    assert slow.state is State.WARN
+    assert timing_result(LAN, {2: 0.001, 3: 0.0021}).state is CheckState.OK
+    assert "longest round trip 2 ms (server 3)" in timing_result(LAN, {2: 0.001, 3: 0.0021}).text
+    slow = timing_result(LAN, {2: 0.2, 3: 0.01})
+    assert slow.state is CheckState.WARN
     assert slow.text == (
-        "heartbeat 0.1 s, election 0.5 to 1 s; longest round trip 200 ms (server 2): leaders may lose their office for "
-        "nothing"
+        "heartbeat 0.1 s, election 0.5 to 1 s; longest round trip 200 ms (server 2): leaders may lose their leadership "
+        "for nothing"
     )
     assert 'profile = "i2p"' in remedy(slow)
     assert "election_min of at least 0.80" in remedy(slow)
-    assert timing_verdict(LAN, {2: 0.5}).state is State.FAIL
-    assert timing_verdict(I2P, {2: 3.0}).state is State.OK
-    assert timing_verdict(I2P, {}).state is State.SKIP
+    assert timing_result(LAN, {2: 0.5}).state is CheckState.FAIL
+    assert timing_result(I2P, {2: 3.0}).state is CheckState.OK
+    assert timing_result(I2P, {}).state is CheckState.SKIP

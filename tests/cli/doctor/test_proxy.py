@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bridges.i2pcontrol.router_info import Kind
+from bridges.i2pcontrol.router_info import RouterProgram
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks, read_answer
 from tests.cli.routers import I2PD_DOWN, I2PD_UNKNOWN, JAVA_UNKNOWN
 from tests.transport.harness import soon
@@ -38,13 +38,13 @@ async def answering(*answers: bytes) -> AsyncIterator[int]:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (I2PD_UNKNOWN, Kind.I2PD),
-        (I2PD_DOWN, Kind.I2PD),
-        (JAVA_UNKNOWN, Kind.JAVA),
+        (I2PD_UNKNOWN, RouterProgram.I2PD),
+        (I2PD_DOWN, RouterProgram.I2PD),
+        (JAVA_UNKNOWN, RouterProgram.JAVA),
         (b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\n\r\n", None),
     ],
 )
-async def test_proxies(answer: bytes, kind: Kind | None) -> None:
+async def test_proxies(answer: bytes, kind: RouterProgram | None) -> None:
     assert read_answer(answer) is kind
     async with answering(answer) as port:
         assert await ask_http("127.0.0.1", port) is kind

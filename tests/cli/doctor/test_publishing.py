@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.cli.doctor.checks import State
-from gf_i2p.cli.doctor.publishing import keys_verdict
+from gf_i2p.cli.doctor.checks import CheckState
+from gf_i2p.cli.doctor.publishing import keys_result
 from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.farm_setup import make_farm, write_private
@@ -32,20 +32,20 @@ DAY = 86_400
     ],
 )
 def test_delegated_keys_expire(expires: int, state: str, text: str) -> None:
-    verdict = keys_verdict(PublishingKeys(DestinationKeys.generate().delegate(expires)), NOW, server=1)
-    assert verdict.state == state
-    assert text in verdict.text
-    assert keys_verdict(PublishingKeys(DestinationKeys.generate()), NOW, server=1).state is State.OK
+    result = keys_result(PublishingKeys(DestinationKeys.generate().delegate(expires)), NOW, server=1)
+    assert result.state == state
+    assert text in result.text
+    assert keys_result(PublishingKeys(DestinationKeys.generate()), NOW, server=1).state is CheckState.OK
 
 
 def test_keys_of_another_server() -> None:
     keys = PublishingKeys.delegate(DestinationKeys.generate(), NOW + 90 * DAY, NOW, server=2)
-    assert keys_verdict(keys, NOW, server=2).state is State.OK
-    verdict = keys_verdict(keys, NOW, server=3)
-    assert verdict.state is State.WARN
-    assert "made for server 2, and this is server 3" in verdict.text
-    assert verdict.remedy is not None
-    assert "--server 3" in verdict.remedy.i2pd
+    assert keys_result(keys, NOW, server=2).state is CheckState.OK
+    result = keys_result(keys, NOW, server=3)
+    assert result.state is CheckState.WARN
+    assert "made for server 2, and this is server 3" in result.text
+    assert result.remedy is not None
+    assert "--server 3" in result.remedy.i2pd
 
 
 @pytest.mark.parametrize("java", [False, True])
@@ -56,9 +56,9 @@ async def test_delegated_keys_and_the_router(tmp_path: Path, identity: Identity,
         async with RunningNode(place.directory):
             found = await place.look()
     if java:
-        assert having(State.FAIL, found) == {}
+        assert having(CheckState.FAIL, found) == {}
     else:
-        assert set(having(State.FAIL, found)) == {"publishing"}
+        assert set(having(CheckState.FAIL, found)) == {"publishing"}
         assert "i2pd opens no session for those" in found["publishing"].text
         assert "gf-i2p keys delegate" in remedy(found["publishing"])
 
@@ -72,8 +72,8 @@ async def test_every_router_takes_what_keys_delegate_makes(tmp_path: Path, ident
         (place.directory / MASTER_FILE).write_bytes(made.encode())
         async with RunningNode(place.directory):
             found = await place.look()
-    assert having(State.FAIL, found) == {}
-    assert found["master keys"].state is State.OK
+    assert having(CheckState.FAIL, found) == {}
+    assert found["master keys"].state is CheckState.OK
     assert "(90 days left)" in found["master keys"].text
 
 
@@ -83,19 +83,19 @@ async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identit
         async with RunningNode(place.directory):
             (place.directory / MASTER_FILE).chmod(0o644)
             found = await place.look()
-            assert set(having(State.FAIL, found)) == {"master keys"}
+            assert set(having(CheckState.FAIL, found)) == {"master keys"}
             assert f"chmod 600 {place.directory / MASTER_FILE}" in remedy(found["master keys"])
             assert found["publishing"].text == "not looked at: it needs master keys"
             (place.directory / MASTER_FILE).unlink()
             found = await place.look()
-            assert set(having(State.FAIL, found)) == {"master keys"}
+            assert set(having(CheckState.FAIL, found)) == {"master keys"}
             place.change(CONFIG_FILE, ('mode = "meta"', 'mode = "meta"\npublish = "off"'))
             found = await place.look()
-            assert having(State.FAIL, found) == {}
+            assert having(CheckState.FAIL, found) == {}
             assert found["publishing"].text.endswith('(publish = "off"); its leaf is listed')
             place.change(CONFIG_FILE, ('mode = "meta"\npublish = "off"', 'mode = "off"'))
             found = await place.look()
-    assert having(State.FAIL, found) == {}
+    assert having(CheckState.FAIL, found) == {}
     assert found["publishing"].text.startswith("off: ")
 
 
@@ -108,13 +108,13 @@ async def test_leaves_that_cannot_be(tmp_path: Path, identity: Identity) -> None
             for other, text in ((place.master.destination.b32, "the master itself"), (place.own, "this node itself")):
                 place.change(CONFIG_FILE, (f'leaf = "{leaf}"', f'leaf = "{other}"'))
                 found = await place.look()
-                assert set(having(State.FAIL, found)) == {"publishing"}
+                assert set(having(CheckState.FAIL, found)) == {"publishing"}
                 assert text in found["publishing"].text
                 leaf = other
             place.change(CONFIG_FILE, (f'leaf = "{leaf}"', "# none"))
             found = await place.look()
     assert "leaf" not in found
-    assert set(having(State.WARN, found)) == {"publishing"}
+    assert set(having(CheckState.WARN, found)) == {"publishing"}
     assert "names no leaf" in found["publishing"].text
 
 
@@ -132,12 +132,12 @@ async def test_delegated_keys_and_the_sets_below_the_first_one(
             (place.directory / MASTER_FILE).write_bytes(made.encode())
             found = await place.look()
             if tree is None:
-                assert found["branch keys"].state is State.SKIP
+                assert found["branch keys"].state is CheckState.SKIP
             elif tree == "best":
-                assert having(State.FAIL, found) == {}
+                assert having(CheckState.FAIL, found) == {}
                 assert "not needed" in found["branch keys"].text
             else:
-                assert set(having(State.FAIL, found)) == {"branch keys"}
+                assert set(having(CheckState.FAIL, found)) == {"branch keys"}
                 assert "branch-0.dat is missing" in found["branch keys"].text
                 for words in ("keys delegate … --branches", "farm set tree=best"):
                     assert words in remedy(found["branch keys"])
@@ -148,7 +148,7 @@ async def test_delegated_keys_and_the_sets_below_the_first_one(
                 found = await place.look()
                 assert found["branch keys"].text == "branch-0.dat to branch-15.dat are there (tree = tree)"
                 branch_file(place.directory / MASTER_FILE, 9).chmod(0o644)
-                assert set(having(State.FAIL, await place.look())) == {"branch keys"}
+                assert set(having(CheckState.FAIL, await place.look())) == {"branch keys"}
 
 
 async def test_a_farm_below_runs_in_the_same_process(tmp_path: Path, identity: Identity) -> None:
@@ -158,25 +158,25 @@ async def test_a_farm_below_runs_in_the_same_process(tmp_path: Path, identity: I
         place.change(CONFIG_FILE, (leaf, 'leaf_farm = "../other/server-1"'))
         below = tmp_path / "other" / "server-1"
         found = await place.look()
-        assert set(having(State.FAIL, found)) == {"leaf farm"}
+        assert set(having(CheckState.FAIL, found)) == {"leaf farm"}
         assert f"{below} is no node's directory" in found["leaf farm"].text
         make_farm(tmp_path / "other", dict.fromkeys((1, 2, 3)), cluster="other", profile="i2p", clients=[])
         found = await place.look()
         assert found["leaf farm"].text.endswith(f"(gf-i2p run {place.directory} {below})")
         async with RunningNode(place.directory):
             found = await place.look()
-            assert set(having(State.FAIL, found)) == {"leaf farm"}
+            assert set(having(CheckState.FAIL, found)) == {"leaf farm"}
             assert "does not run in this node's process" in found["leaf farm"].text
             lock = Lock(below / DATABASE_FILE)
             try:
                 found = await place.look()
             finally:
                 lock.close()
-            assert having(State.FAIL, found) == {}
+            assert having(CheckState.FAIL, found) == {}
             assert found["leaf farm"].text.endswith("which runs in the same process")
             place.change(CONFIG_FILE, ("../other/server-1", place.leaf.destination.b32))
             found = await place.look()
-            assert found["leaf farm"].state is State.OK
+            assert found["leaf farm"].state is CheckState.OK
 
 
 async def test_a_leaf_by_the_name_of_its_tunnel(tmp_path: Path, identity: Identity) -> None:
@@ -191,10 +191,10 @@ async def test_a_leaf_by_the_name_of_its_tunnel(tmp_path: Path, identity: Identi
         address = services["I2PTunnel"]["server"]["check"]["address"]
         async with RunningNode(place.directory):
             found = await place.look()
-            assert having(State.FAIL, found) == {"leaf": f"{address} has no lease set: nobody reaches it"}
+            assert having(CheckState.FAIL, found) == {"leaf": f"{address} has no lease set: nobody reaches it"}
             place.change(CONFIG_FILE, ("\ni2pcontrol = ", "\n# i2pcontrol = "))
             place.change(CONFIG_FILE, ("\ni2pcontrol_fingerprint", "\n# i2pcontrol_fingerprint"))
             found = await place.look()
     assert body(router.control.requests[-1])["method"] == "ClientServicesInfo"
-    assert set(having(State.FAIL, found)) == {"configuration"}
+    assert set(having(CheckState.FAIL, found)) == {"configuration"}
     assert "'check' is no b32 address" in found["configuration"].text

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bridges.i2pcontrol.router_info import Kind
-from gf_i2p.cli.doctor.checks import State
-from gf_i2p.cli.doctor.settings import listening_anywhere, session_verdict
+from bridges.i2pcontrol.router_info import RouterProgram
+from gf_i2p.cli.doctor.checks import CheckState
+from gf_i2p.cli.doctor.settings import listening_anywhere, session_result
 from gf_i2p.node.files.layout import CONFIG_FILE
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having
 from tests.transport.harness import Identity
@@ -17,21 +17,26 @@ HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrn
 @pytest.mark.parametrize(
     ("options", "kind", "state", "text"),
     [
-        ({}, Kind.I2PD, "ok", "the router's own"),
-        ({"inbound.quantity": "4", "inbound.length": "1"}, Kind.I2PD, "ok", "no option that would hurt"),
-        ({"inbound.quantity": "3"}, Kind.I2PD, "warn", "inbound.quantity = 3: i2pd may leave the node unpublished"),
+        ({}, RouterProgram.I2PD, "ok", "the router's own"),
+        ({"inbound.quantity": "4", "inbound.length": "1"}, RouterProgram.I2PD, "ok", "no option that would hurt"),
+        (
+            {"inbound.quantity": "3"},
+            RouterProgram.I2PD,
+            "warn",
+            "inbound.quantity = 3: i2pd may leave the node unpublished",
+        ),
         ({"inbound.quantity": "3"}, None, "warn", "inbound.quantity = 3"),
-        ({"inbound.quantity": "2"}, Kind.JAVA, "ok", "no option that would hurt"),
-        ({"i2cp.dontPublishLeaseSet": "true"}, Kind.I2PD, "warn", "means the contrary to i2pd"),
-        ({"inbound.length": "0"}, Kind.JAVA, "warn", "inbound.length = 0: peers see which router is ours"),
-        ({"inbound.nickname": "my farm"}, Kind.JAVA, "fail", "inbound.nickname: has a space"),
+        ({"inbound.quantity": "2"}, RouterProgram.JAVA, "ok", "no option that would hurt"),
+        ({"i2cp.dontPublishLeaseSet": "true"}, RouterProgram.I2PD, "warn", "means the contrary to i2pd"),
+        ({"inbound.length": "0"}, RouterProgram.JAVA, "warn", "inbound.length = 0: peers see which router is ours"),
+        ({"inbound.nickname": "my farm"}, RouterProgram.JAVA, "fail", "inbound.nickname: has a space"),
     ],
 )
-def test_options_of_the_session(options: dict[str, str], kind: Kind | None, state: str, text: str) -> None:
-    verdict = session_verdict(options, kind)
-    assert verdict.state == state
-    assert text in verdict.text
-    assert (verdict.remedy is None) is (state == "ok")
+def test_options_of_the_session(options: dict[str, str], kind: RouterProgram | None, state: str, text: str) -> None:
+    result = session_result(options, kind)
+    assert result.state == state
+    assert text in result.text
+    assert (result.remedy is None) is (state == "ok")
 
 
 def test_what_listens_at_every_address() -> None:
@@ -58,8 +63,8 @@ async def test_an_interface_that_other_machines_reach(
         monkeypatch.setattr("gf_i2p.cli.doctor.settings._TABLES", (table,))
         async with RunningNode(place.directory):
             found = await place.look()
-    assert having(State.FAIL, found) == {}
-    assert having(State.WARN, found)["interfaces"].startswith(f"sam ({router.ports['sam']}): the router takes")
+    assert having(CheckState.FAIL, found) == {}
+    assert having(CheckState.WARN, found)["interfaces"].startswith(f"sam ({router.ports['sam']}): the router takes")
 
 
 async def test_an_interface_on_another_machine(tmp_path: Path, identity: Identity) -> None:
@@ -70,4 +75,4 @@ async def test_an_interface_on_another_machine(tmp_path: Path, identity: Identit
         )
         async with RunningNode(place.directory):
             found = await place.look()
-    assert having(State.WARN, found)["interfaces"].startswith("node.listen: beyond this machine")
+    assert having(CheckState.WARN, found)["interfaces"].startswith("node.listen: beyond this machine")

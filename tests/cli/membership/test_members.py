@@ -115,7 +115,7 @@ def test_a_server_that_is_given_up_is_reported_with_the_reason() -> None:
 
 @pytest.mark.parametrize("leader", [2, None, 1])
 @pytest.mark.parametrize("present", [True, False])
-def test_a_leader_that_lost_its_office_with_the_change_is_not_waited_for(leader: int | None, present: bool) -> None:
+def test_a_leader_that_lost_its_leadership_with_the_change_is_not_waited_for(leader: int | None, present: bool) -> None:
     ids = (1, 2) if present else (1, 2, 3)
     node = Node(
         status(*ids),
@@ -125,7 +125,7 @@ def test_a_leader_that_lost_its_office_with_the_change_is_not_waited_for(leader:
         status(*ids, leader=leader, term=7),
     )
     act, words = (members.add, {"server": (3, Endpoint("h", 3))}) if present else (members.remove, {"id": 3})
-    with pytest.raises(CommandError, match="server 1 had begun the change, and has lost its office") as caught:
+    with pytest.raises(CommandError, match="server 1 had begun the change, and has lost its leadership") as caught:
         act(options(**words), node)
     assert (caught.value.outcome, caught.value.code) == ("unknown", Exit.DEGRADED if leader is None else Exit.FAILED)
     assert "members list" in str(caught.value)

@@ -17,7 +17,7 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.membership import joining
 from gf_i2p.node.membership.invitation import accept, invite
 from gf_i2p.node.node import Node
-from gf_i2p.transport.client.farm_client import FarmClient, Found
+from gf_i2p.transport.client.farm_client import FarmClient, FoundFarm
 from gf_i2p.transport.client.server_queries import Survey
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
@@ -187,8 +187,8 @@ class Farm:
         self._responses = responses
         self.asked: list[MessageType] = []
 
-    async def find(self, *, timeout: float) -> Found:  # noqa: ASYNC109
-        return Found(1, None, 1, ())
+    async def find(self, *, timeout: float) -> FoundFarm:  # noqa: ASYNC109
+        return FoundFarm(1, None, 1, ())
 
     async def survey(self, *, timeout: float) -> Survey:  # noqa: ASYNC109
         return self._surveys.pop(0) if len(self._surveys) > 1 else self._surveys[0]

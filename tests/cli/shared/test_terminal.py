@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from gf_i2p.cli.shared.terminal import Progress
+from gf_i2p.cli.shared.terminal import ProgressLine
 
 
 def test_what_is_over_at_once_is_not_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Progress() as progress:
+    with ProgressLine() as progress:
         progress("looking")
     assert not capsys.readouterr().err
 
@@ -18,7 +18,7 @@ def test_what_surely_takes_long_is_told_at_once_and_goes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with Progress() as progress:
+    with ProgressLine() as progress:
         progress("starting", at_once=True)
         assert capsys.readouterr().err == "\r\x1b[Kstarting\r"  # the next text takes the place of this one
         progress("a moment later")
@@ -26,6 +26,6 @@ def test_what_surely_takes_long_is_told_at_once_and_goes(
 
 
 def test_a_log_is_not_filled_with_it(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as progress:
+    with ProgressLine() as progress:
         progress("starting", at_once=True)
     assert not capsys.readouterr().err

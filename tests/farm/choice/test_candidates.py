@@ -28,7 +28,7 @@ def started() -> Farm:
     return farm
 
 
-def test_who_is_not_heard_loses_the_office_at_once_until_it_posts_itself() -> None:
+def test_a_server_that_is_not_heard_stops_publishing_at_once_until_it_posts_itself() -> None:
     farm = started()
     accuses(farm, 3, 1)
     assert farm.publisher == 2
@@ -113,7 +113,7 @@ def test_a_date_that_is_ahead_keeps_nobody_fresh_for_longer_than_it_is_heard() -
         assert objection(poster, setting, setting, None, NOW + passed, passed, parameters) == why
 
 
-def test_the_one_in_office_is_judged_by_its_date_and_not_by_what_others_catch_up() -> None:
+def test_the_publisher_is_judged_by_its_date_and_not_by_what_others_catch_up() -> None:
     """After a silence of all servers the first poster sees the stopwatch make up for the silence (seed 1662)."""
     parameters = Parameters()
     poster = Poster(b"", record(1, date=NOW), index=1, heard_ms=0)

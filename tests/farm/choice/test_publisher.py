@@ -11,7 +11,7 @@ GOOD = {"uptime": 10**8, "reachability": "ok", "exploratoryTunnels": 9, "jobLag"
 PARAMETERS = Parameters()
 
 
-def test_the_first_that_can_gets_the_office_and_keeps_it_from_those_that_are_as_good() -> None:
+def test_the_first_that_can_becomes_publisher_and_stays_it_from_those_that_are_as_good() -> None:
     farm = Farm()
     farm.says(2)
     farm.says(3)
@@ -19,7 +19,7 @@ def test_the_first_that_can_gets_the_office_and_keeps_it_from_those_that_are_as_
     farm.lasts(3_600_000)
     assert farm.publisher == 2
     assert farm.state.choice.why_not == {
-        1: "server 2 is as good, and in office",
+        1: "server 2 is as good, and publishes already",
         3: "server 2 is as good, and its id is lower",
     }
 
@@ -33,7 +33,7 @@ def test_of_those_that_are_as_good_the_lowest_id_follows() -> None:
     assert farm.publisher == 2
 
 
-def test_a_publisher_that_fails_loses_the_office_at_once() -> None:
+def test_a_publisher_that_fails_is_replaced_at_once() -> None:
     farm = Farm()
     farm.lasts(60_000)
     assert farm.publisher == 1
@@ -49,7 +49,7 @@ def test_a_clearly_better_one_takes_over_only_after_some_time() -> None:
     farm.told[3] = {"router": GOOD}
     farm.lasts(PARAMETERS.hold_ms - 90_000)
     assert farm.publisher == 1
-    assert farm.state.choice.why_not[3] == "its score is 825; server 1 with 500 is in office"
+    assert farm.state.choice.why_not[3] == "its score is 825; server 1 with 500 publishes already"
     farm.lasts(120_000)
     assert farm.publisher == 3
     assert farm.state.choice.why_not[1] == "its score is 500, and that of server 3 is 825"
@@ -74,7 +74,7 @@ def test_a_score_that_goes_to_and_fro_moves_nothing() -> None:
         assert farm.publisher == 1
 
 
-def test_on_comes_before_auto_but_one_that_comes_and_goes_does_not_take_the_office_each_time() -> None:
+def test_on_comes_before_auto_but_one_that_comes_and_goes_does_not_publish_each_time() -> None:
     farm = Farm()
     farm.lasts(60_000)
     farm.told[3] = {"publish": "on"}
@@ -110,7 +110,7 @@ def test_an_administrator_moves_publishing_at_once_and_as_long_as_that_server_ca
     assert farm.publisher == 3, "it is as good as the others, and publishes already"
 
 
-def test_who_comes_and_goes_does_not_take_the_office_each_time_although_it_was_moved_there() -> None:
+def test_a_server_that_comes_and_goes_does_not_publish_each_time_although_it_was_moved_there() -> None:
     farm = Farm()
     farm.lasts(60_000)
     farm.admin("move", server=3)

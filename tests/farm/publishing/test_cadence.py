@@ -2,9 +2,9 @@
 
 import pytest
 
-from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS, Due, Given, Pace, backoff, next_due
+from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS, Cadence, Due, Given, backoff, next_due
 
-PACE = Pace(least=60.0, most=450.0)
+PACE = Cadence(least=60.0, most=450.0)
 CALM = HURRIED_SETS
 
 
@@ -36,7 +36,7 @@ def test_when_the_next_set_is_due(given: Given | None, differs: bool, at: float,
 
 
 def test_nothing_is_hurried_where_no_router_could_drop_a_set() -> None:
-    calm = Pace(PACE.least, PACE.most, hurried=0)
+    calm = Cadence(PACE.least, PACE.most, hurried=0)
     assert next_due(Given(900, 900, 1), differs=False, pace=calm, now=1000) == Due(1350, "a set must not grow old")
 
 

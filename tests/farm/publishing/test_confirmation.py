@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gf_i2p.farm.publishing.confirmation import GRACE_MS, judge
+from gf_i2p.farm.publishing.confirmation import GRACE_MS, look_for_confirmation
 from gf_i2p.farm.record.remote_sensing import MetaSensing
 from gf_i2p.farm.record.status_record import StatusRecord
 from tests.farm.strategies import NOW, record
@@ -35,7 +35,7 @@ def saying(server: int, version: int | None, fetch: int | None, date: int) -> St
     ],
 )
 def test_what_others_have_found(others: list[StatusRecord], by: int | None, missed: bool, why: str | None) -> None:
-    verdict = judge({each.id: each for each in others}, 1, published_ms=PUBLISHED, sent_ms=SENT)
-    assert (verdict.confirmed_by, verdict.missed) == (by, missed)
-    assert (verdict.confirmed_ms > SENT) is (by is not None)
-    assert why is None if verdict.why is None else (why or "") in verdict.why
+    found = look_for_confirmation({each.id: each for each in others}, 1, published_ms=PUBLISHED, sent_ms=SENT)
+    assert (found.confirmed_by, found.missed) == (by, missed)
+    assert (found.confirmed_ms > SENT) is (by is not None)
+    assert why is None if found.why is None else (why or "") in found.why

@@ -1,11 +1,11 @@
 """The words for the progress of a set: each word only when true."""
 
-from gf_i2p.farm.publishing.progress import Progress, PublishProgress
+from gf_i2p.farm.publishing.progress import PublishProgress, SetProgress
 
 PUBLISHED = 1_790_000_000
 
 
-def now(progress: PublishProgress) -> Progress:
+def now(progress: PublishProgress) -> SetProgress:
     assert progress.current is not None
     return progress.current
 

@@ -18,10 +18,10 @@ from gf_i2p.farm.record.status_record import (
     MAX_DESTINATIONS,
     MAX_OPENINGS,
     MAX_RECORD_BYTES,
-    Config,
     Leaf,
     Meta,
     RecordError,
+    ReportedConfig,
     StatusRecord,
     router_numbers,
     speaker,
@@ -56,7 +56,7 @@ records = st.builds(
     st.dictionaries(st.text(max_size=9).filter(lambda name: name != "up"), st.integers(0, 2**53) | st.text(max_size=9)),
     st.none() | metas,
     st.lists(leaves, max_size=20).map(tuple),
-    config=st.none() | st.builds(Config, st.none() | st.text(), numbers, st.none() | st.text(), extras),
+    config=st.none() | st.builds(ReportedConfig, st.none() | st.text(), numbers, st.none() | st.text(), extras),
     remote_routers=st.lists(st.builds(RemoteRouter, st.integers(0, 2**32 - 2), st.booleans()), max_size=3).map(tuple),
     remote_destinations=st.lists(
         st.builds(RemoteDestination, hashes, st.booleans(), numbers, numbers, dates), max_size=3

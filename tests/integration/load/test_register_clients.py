@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gf_i2p.simulator.cluster.linearizability import Kind
+from gf_i2p.simulator.cluster.linearizability import OperationKind
 from integration.load.log_comparison import Export, compare_exports, compare_logs, judge_posts
 from integration.load.register_clients import Access, History, judge
 
@@ -14,7 +14,7 @@ Log = dict[int, tuple[int, dict[str, int]]]
 
 def write(history: History, index: int | None, log: Log | None = None) -> Access:
     """Write at an index, and put the value into the log there; without an index the outcome is unknown."""
-    access = history.begin(random.Random(0), Kind.WRITE)
+    access = history.begin(random.Random(0), OperationKind.WRITE)
     if log is not None and index is not None:
         log[index] = (1, {"key": access.key, "value": access.value})
     if index is not None:
@@ -23,7 +23,7 @@ def write(history: History, index: int | None, log: Log | None = None) -> Access
 
 
 def read(history: History, index: int) -> Access:
-    access = history.begin(random.Random(0), Kind.READ)
+    access = history.begin(random.Random(0), OperationKind.READ)
     history.done(access, index)
     return access
 
@@ -107,7 +107,7 @@ def test_a_stale_read_is_noticed_for_its_register_alone() -> None:
 def test_a_register_gives_way_to_another_one_in_time() -> None:
     history, rng = History(), random.Random(1)
     for number in range(2_000):
-        history.done(history.begin(rng, Kind.WRITE), number + 1)
+        history.done(history.begin(rng, OperationKind.WRITE), number + 1)
     keys = [access.key for access in history.accesses]
     assert max(keys.count(key) for key in set(keys)) <= 120
 

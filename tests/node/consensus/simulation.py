@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gf_i2p.node.consensus.timing import Plan, Timeouts
+from gf_i2p.node.consensus.timing import Timeouts, TimingPlan
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Effects, Send
 from gf_i2p.wire.messages import MessageType, Request
@@ -46,7 +46,7 @@ class Farm(Lab):
     def __init__(
         self,
         network: Network,
-        plan: Plan | dict[int, Plan],
+        plan: TimingPlan | dict[int, TimingPlan],
         *,
         seed: int,
         servers: int = 3,

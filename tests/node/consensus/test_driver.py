@@ -17,13 +17,13 @@ from gf_i2p.node.consensus.driver import (
     Done,
     Driver,
 )
-from gf_i2p.node.consensus.timing import OUTSIDE, Plan, Timeouts
+from gf_i2p.node.consensus.timing import OUTSIDE, Timeouts, TimingPlan
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.write_group import Group
+from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
@@ -46,7 +46,7 @@ class Disk:
         self._free.set()
         store = storage.store
 
-        def held(group: Group) -> None:
+        def held(group: WriteGroup) -> None:
             self.waiting.set()
             assert self._free.wait(20)
             store(group)
@@ -142,7 +142,7 @@ async def rig(
         1,
         storage,
         bootstrap=configuration(range(1, servers + 1)),
-        timeouts=timeouts or Timeouts(Plan("fixed", OUTSIDE, fixed=timing), servers=servers),
+        timeouts=timeouts or Timeouts(TimingPlan("fixed", OUTSIDE, fixed=timing), servers=servers),
         on_timing=on_timing,
         flow=flow,
         on_halt=halts.append,
@@ -383,7 +383,7 @@ async def test_a_disk_that_fails_ends_everything_and_lets_every_caller_go(
     async with rig(tmp_path, monkeypatch, servers=1, timing=EAGER) as r:
         await r.lead()
 
-        def full(group: Group) -> None:
+        def full(group: WriteGroup) -> None:
             raise StorageError("no space left")
 
         await becomes("the first entry is committed", lambda: r.driver.core.applicable == 1)

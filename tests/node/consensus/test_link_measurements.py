@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.node.consensus.link_measurements import MOST_TRIPS, SLOTS, RoundTrip, RoundTrips, Silences
+from gf_i2p.node.consensus.link_measurements import MOST_TRIPS, SLOTS, RoundTrips, RoundTripSummary, Silences
 
 SECONDS = st.floats(min_value=0, max_value=100)
 
@@ -22,7 +22,7 @@ def taken(*seconds: float, memory: float = 1e9) -> RoundTrips:
 def test_percentiles_are_those_of_the_latest_round_trips(seconds: list[float]) -> None:
     kept = sorted(seconds[-MOST_TRIPS:])
     p50, p99 = (kept[ceil(share * len(kept)) - 1] for share in (0.5, 0.99))
-    assert taken(*seconds).summary == RoundTrip(p50, p99, len(kept))
+    assert taken(*seconds).summary == RoundTripSummary(p50, p99, len(kept))
 
 
 def test_one_slow_answer_in_a_hundred_is_not_the_rule() -> None:

@@ -15,9 +15,9 @@ from gf_i2p.node.consensus.timing import (
     OUTSIDE,
     RISE,
     SHOWN,
-    Plan,
     Range,
     Timeouts,
+    TimingPlan,
 )
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import I2P, LAN, Timing
@@ -43,7 +43,7 @@ class Life:
     tags: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
-        self.timeouts = Timeouts(Plan("auto", self.limits), servers=self.servers)
+        self.timeouts = Timeouts(TimingPlan("auto", self.limits), servers=self.servers)
 
     @property
     def timing(self) -> Timing:
@@ -110,7 +110,7 @@ def test_values_that_are_taken_at_all_fit_whatever_is_measured(
     heartbeat: float | None, shortest: float | None, longest: float | None, timing: Timing
 ) -> None:
     try:
-        plan = Plan("auto", OUTSIDE, heartbeat=heartbeat, election_min=shortest, election_max=longest)
+        plan = TimingPlan("auto", OUTSIDE, heartbeat=heartbeat, election_min=shortest, election_max=longest)
     except ValueError:
         assume(False)
         raise
@@ -121,10 +121,10 @@ def test_values_that_are_taken_at_all_fit_whatever_is_measured(
 
 
 def test_single_values_replace_what_adapts_and_the_rest_gives_way() -> None:
-    assert Plan("auto", OUTSIDE, heartbeat=0.5).first == Timing(0.5, 2.0, 4.0)
-    assert Plan("auto", OUTSIDE, election_min=0.2).first == Timing(0.05, 0.2, 1.0)
-    assert Plan("auto", OUTSIDE, election_max=0.5).first == Timing(0.1, 0.4, 0.5)
-    assert Plan("auto", OUTSIDE, election_min=3.0).first == Timing(0.1, 3.0, 6.0)
+    assert TimingPlan("auto", OUTSIDE, heartbeat=0.5).first == Timing(0.5, 2.0, 4.0)
+    assert TimingPlan("auto", OUTSIDE, election_min=0.2).first == Timing(0.05, 0.2, 1.0)
+    assert TimingPlan("auto", OUTSIDE, election_max=0.5).first == Timing(0.1, 0.4, 0.5)
+    assert TimingPlan("auto", OUTSIDE, election_min=3.0).first == Timing(0.1, 3.0, 6.0)
 
 
 @pytest.mark.parametrize(
@@ -137,18 +137,18 @@ def test_single_values_replace_what_adapts_and_the_rest_gives_way() -> None:
 )
 def test_values_that_never_work_together_are_refused_at_once(values: dict[str, float], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        Plan("auto", INSIDE, **values)  # type: ignore[arg-type]
+        TimingPlan("auto", INSIDE, **values)  # type: ignore[arg-type]
 
 
 def test_a_fixed_profile_stays_whatever_is_measured() -> None:
     life = Life()
-    life.timeouts.plan = Plan("i2p", OUTSIDE, fixed=I2P, heartbeat=3.0)
+    life.timeouts.plan = TimingPlan("i2p", OUTSIDE, fixed=I2P, heartbeat=3.0)
     life.connect(9.0)
     life.hear(4.0, 100)
     life.lead(2.0, 100)
     assert life.timing == Timing(3.0, I2P.election_min, I2P.election_max)
     assert life.timeouts.round_trip(2) is not None, "it is measured all the same, for who asks"
-    life.timeouts.plan = Plan("auto", OUTSIDE)
+    life.timeouts.plan = TimingPlan("auto", OUTSIDE)
     assert life.timing.election_min > 8.0, "and counts when the plan changes"
 
 
@@ -358,7 +358,7 @@ def test_what_traffic_has_hidden_for_long_is_shown_anew() -> None:
     assert life.timing.heartbeat == OUTSIDE.floor.heartbeat
 
 
-def test_a_new_office_begins_with_the_shortest_heartbeat() -> None:
+def test_a_new_term_as_leader_begins_with_the_shortest_heartbeat() -> None:
     life = Life(INSIDE)
     life.connect(2.0)
     life.lead(2.0, 300)
@@ -369,7 +369,7 @@ def test_a_new_office_begins_with_the_shortest_heartbeat() -> None:
     assert life.timing.heartbeat == INSIDE.floor.heartbeat, "it leads no more"
 
 
-def test_an_older_leader_ends_no_office() -> None:
+def test_an_older_leader_ends_no_leadership() -> None:
     life = Life(INSIDE)
     life.connect(2.0)
     life.send(2, term=1)
@@ -473,7 +473,7 @@ def test_a_server_that_is_about_to_join_is_known_when_it_has() -> None:
     life.connect()
     life.timeouts.reachable(3, 0.002, life.now)
     life.timeouts.change_servers([2, 3])
-    assert life.timing == Plan("auto", OUTSIDE).first
+    assert life.timing == TimingPlan("auto", OUTSIDE).first
 
 
 # Always --------------------------------------------------------------------------------------------------------------

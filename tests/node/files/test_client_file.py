@@ -8,10 +8,10 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile, _Ways
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.client.known_servers import Place
+from gf_i2p.transport.client.known_servers import ServerEndpoint
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.errors import DialError, TransportError
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
@@ -41,7 +41,7 @@ def test_a_farm_inside_i2p_gets_a_file_with_the_way_there(tmp_path: Path) -> Non
     make_farm(tmp_path, {1: None, 2: None, 3: None}, cluster="blue", profile="auto", clients=["web"])
     file = ClientFile.load(tmp_path / "client-web.toml")
     assert file.i2p is not None
-    assert file.i2p.settings == ProxySettings("127.0.0.1", 4444, Way.GET)
+    assert file.i2p.settings == ProxySettings("127.0.0.1", 4444, ProxyMethod.GET)
     assert (file.cluster, file.user, file.ca) == ("blue", "client-web", None)
     assert [Endpoint.parse(server.endpoint).is_i2p for server in file.servers] == [True, True, True]
     assert isinstance(file.open(), FarmClient)
@@ -106,13 +106,17 @@ def test_the_transport_is_the_one_that_the_file_needs(tmp_path: Path) -> None:
     mixed = _Ways(load(tmp_path, HEAD + I2P + BY_I2P)).transport
     assert isinstance(mixed, MixedTransport)
     assert isinstance(mixed._i2p, I2pTransport)
-    assert mixed._i2p._proxy == ProxySettings("127.0.0.1", 4445, Way.CONNECT)
+    assert mixed._i2p._proxy == ProxySettings("127.0.0.1", 4445, ProxyMethod.CONNECT)
 
 
 def test_a_server_that_has_moved_is_known_by_the_fingerprint_of_its_id_and_by_no_other(tmp_path: Path) -> None:
     second = f'[[servers]]\nid = 2\nendpoint = "tcp://192.0.2.2:9001"\nfingerprint = "{OTHER_PIN}"\n'
     ways = _Ways(load(tmp_path, HEAD + BY_TLS + second))
-    moved, new, known = Place(1, ELSEWHERE), Place(7, Endpoint("192.0.2.7", 9001)), Place(7, THERE)
+    moved, new, known = (
+        ServerEndpoint(1, ELSEWHERE),
+        ServerEndpoint(7, Endpoint("192.0.2.7", 9001)),
+        ServerEndpoint(7, THERE),
+    )
     refused = ways.prepare([moved, new, known])
     assert list(refused) == [new]
     assert refused[new] == (
@@ -131,7 +135,7 @@ def test_a_server_that_has_moved_is_known_by_the_fingerprint_of_its_id_and_by_no
 def test_a_ca_vouches_for_those_without_fingerprint(tmp_path: Path, identity: Identity) -> None:
     (tmp_path / "ca.pem").write_bytes(identity.certificate.read_bytes())
     ways = _Ways(load(tmp_path, 'ca = "ca.pem"\n' + HEAD + BY_TLS))
-    place = Place(7, ELSEWHERE)
+    place = ServerEndpoint(7, ELSEWHERE)
     assert ways.prepare([place]) == {}
     (tmp_path / "ca.pem").unlink()
     assert "ca.pem cannot be read" in ways.prepare([place])[place]
@@ -145,7 +149,7 @@ async def test_inside_i2p_the_address_is_enough_and_outside_nothing_is_dialled(
 
     monkeypatch.setattr("gf_i2p.transport.tls.tls_transport.resolve", no_dns)
     ways = _Ways(load(tmp_path, HEAD + I2P + BY_I2P))
-    inside, outside = Place(3, Endpoint("abc.i2p", 80)), Place(2, Endpoint("farm.example.org", 9001))
+    inside, outside = ServerEndpoint(3, Endpoint("abc.i2p", 80)), ServerEndpoint(2, Endpoint("farm.example.org", 9001))
     assert list(ways.prepare([inside, outside])) == [outside]
     with pytest.raises(DialError, match="Nothing says which certificate"):
         await ways.transport.dial(outside.endpoint, lambda: pytest.fail("dialled"), deadline=1.0)
@@ -153,7 +157,7 @@ async def test_inside_i2p_the_address_is_enough_and_outside_nothing_is_dialled(
 
 def test_a_file_without_a_router_says_what_to_add_for_a_server_inside(tmp_path: Path) -> None:
     ways = _Ways(load(tmp_path, HEAD + BY_TLS))
-    place = Place(3, INSIDE)
+    place = ServerEndpoint(3, INSIDE)
     assert "names no I2P router, and tcp://ukeu3" in ways.prepare([place])[place]
 
 

@@ -41,6 +41,8 @@ class PublishingServer:
     """The clock's seconds."""
     polled: int = 0
     """Number of steps of the publisher's machine."""
+    committed_at: float = float("-inf")
+    """The clock's seconds when the server's last record was committed."""
 
     @property
     def record(self) -> StatusRecord | None:
@@ -148,6 +150,11 @@ async def publishing_server(
         publisher = MetaPublisher(1, view, reports_to, bridge, watch, dry_run=dry_run, clock=clock)
         made = PublishingServer(node.driver, view, reports_to, publisher, bridge, watch)
         step = publisher._loop._step
+
+        def committed() -> None:
+            made.committed_at = made.now
+
+        reports_to.on_committed.insert(0, committed)
 
         def counted() -> Effects:
             effects = step()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridges.errors import RouterUnreachableError
-from gf_i2p.farm.choice.publisher import Branch, Choice, Entry
+from gf_i2p.farm.choice.publisher import Branch, Choice, SetEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.cadence import HURRIED_SECONDS, HURRIED_SETS
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLeaseSet
@@ -25,7 +25,7 @@ OFF = "off"
 def many(made: PublishingServer, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
     """Have the log name so many leaves in each branch."""
     branches = tuple(
-        Branch(number, tuple(Entry(bytes([number + 1, each]) * 16, 3, 7 + each, 1) for each in range(count)))
+        Branch(number, tuple(SetEntry(bytes([number + 1, each]) * 16, 3, 7 + each, 1) for each in range(count)))
         for number, count in enumerate(counts)
         if count
     )

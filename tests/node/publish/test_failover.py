@@ -259,7 +259,7 @@ async def test_who_has_committed_nothing_for_its_lease_gives_no_new_set(
 # Keys ---------------------------------------------------------------------------------------------------------------
 
 
-async def test_keys_that_end_cost_the_office(tmp_path: Path) -> None:
+async def test_a_server_whose_keys_end_publishes_no_longer(tmp_path: Path) -> None:
     now = int(time.time())
     keys = PublishingKeys.delegate(KEYS, now + DAY, now, server=1)
     async with desk(tmp_path, keys=keys) as made:

@@ -187,7 +187,7 @@ async def test_who_cannot_commit_stops_within_its_lease(tmp_path: Path, monkeypa
     async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         await deaf(made, monkeypatch)
-        committed_at = made.reporter.committed_at
+        committed_at = made.committed_at
         made.now = committed_at + LEASE_SECONDS
         looked = made.polled
         await becomes("it has looked", lambda: made.polled > looked + 2)
@@ -251,7 +251,7 @@ async def test_the_lease_is_renewed_by_what_the_log_has_shown_us_only(
         applied = made.view.applied
         for _ in range(3):
             made.now += LEASE_SECONDS / 2
-            await becomes("committed, and not seen", lambda: made.reporter.committed_at == made.now)
+            await becomes("committed, and not seen", lambda: made.committed_at == made.now)
         await stopped(made)
         assert made.view.applied == applied
         monkeypatch.setattr(made.driver.core.log, "slice", page)
@@ -279,7 +279,7 @@ async def test_a_set_is_not_sent_when_another_one_was_announced_after_it(
         assert made.bridge.calls.count("publish") == 1
 
 
-async def test_a_set_is_not_sent_when_the_office_was_lost_meanwhile(
+async def test_a_set_is_not_sent_when_the_farm_chose_another_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridges.errors import RouterRefusedError
-from gf_i2p.farm.choice.publisher import Entry
+from gf_i2p.farm.choice.publisher import SetEntry
 from gf_i2p.farm.record.remote_sensing import MetaSensing
 from gf_i2p.farm.record.router_facts import MeasuredStatus
 from gf_i2p.farm.record.status_record import StatusRecord
@@ -51,8 +51,8 @@ class Senses:
         meta = record(2).meta
         assert meta is not None
         self.records: dict[int, StatusRecord] = {2: replace(record(2), meta=replace(meta, publishing=True))}
-        self.entries = tuple(Entry(hash_of(number), 3, 1, 2) for number in range(1, leaves + 1))
-        self.choice = SimpleNamespace(listed=(*self.entries, Entry(hash_of(99), 3, 1, 1)))
+        self.entries = tuple(SetEntry(hash_of(number), 3, 1, 2) for number in range(1, leaves + 1))
+        self.choice = SimpleNamespace(listed=(*self.entries, SetEntry(hash_of(99), 3, 1, 1)))
         bridge: Any = self.network
         view: Any = SimpleNamespace(choice=self.choice, state=SimpleNamespace(records=self.records))
         reporter: Any = SimpleNamespace(remote_destinations=(), meta_sensing=None, changed=lambda: None)

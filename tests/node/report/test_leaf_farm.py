@@ -9,8 +9,7 @@ import pytest
 from gf_i2p.farm.choice.nested_farms import MAX_DEPTH
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.destinations import META_TYPE
-from gf_i2p.farm.record.status_record import Config as RecordConfig
-from gf_i2p.farm.record.status_record import Leaf, StatusRecord
+from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -119,7 +118,7 @@ def publishing(
     found = record(server, *leaves, published=NOW - age_ms)
     assert found.meta is not None
     meta = replace(found.meta, publishing=True, sent_ms=NOW - age_ms + 15_000 if sent else 0)
-    return replace(found, meta=meta, config=RecordConfig(mode))
+    return replace(found, meta=meta, config=ReportedConfig(mode))
 
 
 async def told(farm: FakeFarm | None) -> tuple[Leaf | None, str | None]:
@@ -179,7 +178,7 @@ async def test_what_a_router_has_taken_serves_whoever_publishes_next() -> None:
         ups.append((found.up, hosted.trouble))
     assert ups == [(True, None)] * 5
     # As an ordinary destination it is where the publisher serves it, and nowhere else.
-    farm.records = {2: replace(record(2, leaf(6)), config=RecordConfig("failover"))}
+    farm.records = {2: replace(record(2, leaf(6)), config=ReportedConfig("failover"))}
     found = await hosted.leaf()
     assert found is not None
     assert not found.up

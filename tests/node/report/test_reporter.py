@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p import __version__
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import Config, Leaf
+from gf_i2p.farm.record.status_record import Leaf, ReportedConfig
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.node.report import reporter as reporter_module
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
@@ -125,7 +125,7 @@ async def test_an_announcement_is_in_the_log_when_it_returns(tmp_path: Path, mon
         assert made.record.meta is not None
         assert made.record.meta.publishing
         assert made.record.meta.last_published_ms == 1_790_000_000_000
-        assert made.reporter.lease.seen_at(index) == made.reporter.committed_at == made.now
+        assert made.reporter.lease.seen_at(index) == made.committed_at == made.now
         assert made.reporter.lease.seen_at(index - 1) == float("-inf")
         made.now += 5
         later = await made.reporter.announce(lease_set(1_790_000_001))
@@ -149,11 +149,11 @@ async def test_what_the_log_does_not_take_is_posted_anew_later(
         made.now += 7
         tries.clear()
         await becomes("tried several times", lambda: len(tries) > 2)
-        assert made.reporter.committed_at == made.now - 7, "nothing was committed"
+        assert made.committed_at == made.now - 7, "nothing was committed"
         with pytest.raises(type(error)):
             await made.reporter.announce(lease_set(1_790_000_000))
         monkeypatch.setattr(made.driver, "post", real)
-        await becomes("committed again", lambda: made.reporter.committed_at == made.now)
+        await becomes("committed again", lambda: made.committed_at == made.now)
 
 
 # At once, or with the next one -------------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_the_record_says_how_this_server_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=0.05, dry_run=True) as made:
         record = await made.reported("a record", lambda _: True)
-        assert record.config == Config("dry-run", 50, __version__)
+        assert record.config == ReportedConfig("dry-run", 50, __version__)
 
 
 async def test_what_others_decide_by_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,7 +297,7 @@ async def test_what_is_posted_renews_from_when_it_was_posted(tmp_path: Path, mon
         monkeypatch.setattr(made.driver, "post", slow)
         index = await made.reporter.announce(lease_set(1_790_000_000))
         assert made.reporter.lease.seen_at(index) == posted_at
-        assert made.reporter.committed_at == posted_at + 1000
+        assert made.committed_at == posted_at + 1000
 
 
 async def test_who_has_no_master_reports_its_leaf_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ from gf_i2p.cli.pipeline.backtest import show
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.pipeline.backtest.job import BacktestFigures
 from gf_i2p.pipeline.backtest.parameters_file import read_parameters
-from gf_i2p.pipeline.backtest.recommendation import Result, advise, command, compared, fragment
+from gf_i2p.pipeline.backtest.recommendation import BacktestRow, advise, command, compared, fragment
 from gf_i2p.pipeline.backtest.replay_measures import DAY_MS, Measures
 from gf_i2p.pipeline.errors import UsageError
 
 
-def result(parameters: dict[str, Any], farm: str = "farm", **changes: Any) -> Result:
+def result(parameters: dict[str, Any], farm: str = "farm", **changes: Any) -> BacktestRow:
     calm = Measures(
         parameters=parameters,
         in_force=Parameters().all() | parameters,
@@ -30,7 +30,7 @@ def result(parameters: dict[str, Any], farm: str = "farm", **changes: Any) -> Re
         set_changes=50,
         balance=0.01,
     )
-    return Result(farm, dataclasses.replace(calm, **changes))
+    return BacktestRow(farm, dataclasses.replace(calm, **changes))
 
 
 def test_the_cheapest_is_recommended_and_the_front_has_those_that_none_beats() -> None:

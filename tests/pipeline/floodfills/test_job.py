@@ -14,7 +14,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.router_info import RouterInfo
 from gf_i2p.netdb.routing_key import distance, routing_key
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.floodfills.given_hashes import Target, parse_target
+from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet, parse_target
 from gf_i2p.pipeline.floodfills.job import CLOSEST, FloodfillFigures, FloodfillOptions, find_closest
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
@@ -29,7 +29,7 @@ DAY = date(2026, 1, 1)
 DAYS = {"2025-12-31": "20251231", "2026-01-01": "20260101", "2026-01-02": "20260102"}
 NOON_MS = 1_767_268_800_000
 NETDB = NetDb(60, seed=3, now_ms=NOON_MS, floodfills=0.5)
-TARGETS = [Target(hashlib.sha256(bytes([number])).digest(), f"target {number}") for number in range(5)]
+TARGETS = [SoughtLeaseSet(hashlib.sha256(bytes([number])).digest(), f"target {number}") for number in range(5)]
 RECORD = "struct<id: bigint, meta: struct<destination: string>, destinations: array<struct<hash: string, up: boolean>>>"
 
 
@@ -45,7 +45,9 @@ def rows_of(spark: "SparkSession", lake: Lake, name: str) -> list[dict[str, Any]
     return rows
 
 
-def expected(floodfills: list[RouterInfo], targets: list[Target]) -> dict[tuple[str, str, int], tuple[str, str]]:
+def expected(
+    floodfills: list[RouterInfo], targets: list[SoughtLeaseSet]
+) -> dict[tuple[str, str, int], tuple[str, str]]:
     """Give floodfill and distance by hash, day and rank."""
     found = {}
     for target in targets:
@@ -169,7 +171,7 @@ def test_hashes_of_the_farms_in_the_lake(spark: "SparkSession", lake: Lake, netd
     spark.createDataFrame(rows, f"farm string, kind string, misfit string, record {RECORD}").write.parquet(
         lake.path("entries")
     )
-    given = [Target(from_base64(leaves[1], 32), "given"), parse_target(to_b32_address(master.hash))]
+    given = [SoughtLeaseSet(from_base64(leaves[1], 32), "given"), parse_target(to_b32_address(master.hash))]
     figures = run(spark, lake, netdb, targets=given)
     assert figures.hashes == 3
     assert {(row["hash"], row["name"]) for row in rows_of(spark, lake, "closest")} == {

@@ -12,11 +12,11 @@ from chispa import assert_df_equality
 
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.ingest import entry_writer
-from gf_i2p.pipeline.ingest.entry_writer import WRITTEN, Target, Writer, write
+from gf_i2p.pipeline.ingest.entry_writer import WRITTEN, EntryWriter, OutputDirectories, write
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.read.entry_columns import Typer
-from gf_i2p.pipeline.read.line_walk import Found, Is
+from gf_i2p.pipeline.read.line_walk import FoundLine, Is
 from gf_i2p.storage.history_lines import restored_line, servers_line
 from tests.farm.strategies import text
 from tests.pipeline.made_up_exports import at, status
@@ -30,12 +30,12 @@ TYPER = Typer(schema_text())
 
 def batch(*indexes: int, farm: str = "farm", term: int = 1, days: int = 0) -> pa.RecordBatch:
     """Status records, received so many days later than their dates."""
-    found = [Found(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
+    found = [FoundLine(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
     return TYPER.rows(farm, 1, found)
 
 
-def target(root: Path, run: str = "run") -> Target:
-    return Target(str(root / "entries"), str(root / "_ingest" / run), run)
+def target(root: Path, run: str = "run") -> OutputDirectories:
+    return OutputDirectories(str(root / "entries"), str(root / "_ingest" / run), run)
 
 
 def files(root: Path) -> list[Path]:
@@ -57,12 +57,12 @@ def odd() -> pa.RecordBatch:
         "farm",
         2,
         [
-            Found(Is.GAP, 100, 7, at(101), restored_line(5, 100, 7, (1, 2)).strip()),
-            Found(Is.SERVERS, 101, 7, at(101), servers_line(101, 7, at(101), (1, 2, 3), 2)),
-            Found(Is.RECORD, 102, 7, at(102), b'{"action":"release","by":"admin-joe"}'),
-            Found(Is.RAW, 103, 7, at(103), b"\xff"),
-            Found(Is.RECORD, 104, 7, at(104), text(id="1").replace(b" ", b"")),
-            Found(Is.RECORD, 105, 7, 1000, status(105)),
+            FoundLine(Is.GAP, 100, 7, at(101), restored_line(5, 100, 7, (1, 2)).strip()),
+            FoundLine(Is.SERVERS, 101, 7, at(101), servers_line(101, 7, at(101), (1, 2, 3), 2)),
+            FoundLine(Is.RECORD, 102, 7, at(102), b'{"action":"release","by":"admin-joe"}'),
+            FoundLine(Is.RAW, 103, 7, at(103), b"\xff"),
+            FoundLine(Is.RECORD, 104, 7, at(104), text(id="1").replace(b" ", b"")),
+            FoundLine(Is.RECORD, 105, 7, 1000, status(105)),
         ],
     )
 
@@ -101,7 +101,7 @@ def test_a_task_that_is_done_again_is_there_once(tmp_path: Path) -> None:
 def test_where_a_file_system_replaces_nothing(tmp_path: Path) -> None:
     write(target(tmp_path), 1, [batch(1)])
     before = files(tmp_path)
-    writer = Writer(target(tmp_path), 1)
+    writer = EntryWriter(target(tmp_path), 1)
     writer.add(batch(1))
     system = writer._system
 
@@ -123,7 +123,7 @@ def test_where_a_file_system_replaces_nothing(tmp_path: Path) -> None:
 
 def test_what_is_not_whole_is_not_read(tmp_path: Path) -> None:
     with patch.object(entry_writer, "_GROUP_BYTES", 1):
-        killed = Writer(target(tmp_path), 1)
+        killed = EntryWriter(target(tmp_path), 1)
         killed.add(batch(*range(1, 10)))
         assert killed.open == 1
         assert [*tmp_path.joinpath("_ingest", "run").iterdir()]
@@ -136,7 +136,7 @@ def test_many_odd_days(tmp_path: Path) -> None:
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     dice = random.Random(seed)
-    writer = Writer(target(tmp_path), 1)
+    writer = EntryWriter(target(tmp_path), 1)
     given: list[tuple[int, str]] = []
     with patch.object(entry_writer, "_GROUP_BYTES", 1 << 18), patch.object(entry_writer, "_HELD_BYTES", 1 << 20):
         for number in range(100):

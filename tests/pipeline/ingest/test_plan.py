@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.pipeline.ingest.plan import KNOWN, RUNS, Covered, Wanted, islands, planned
+from gf_i2p.pipeline.ingest.plan import KNOWN, RUNS, Covered, WantedEntries, islands, planned
 
 spans = st.tuples(st.integers(1, 40), st.integers(0, 12)).map(lambda span: (span[0], span[0] + span[1]))
 
@@ -84,8 +84,8 @@ def test_the_islands_of_what_there_is() -> None:
 
 
 def test_what_is_wanted_is_asked_for_in_order() -> None:
-    wanted = Wanted({"firsts": [2, 6], "lasts": [3, 6], "terms": [1, 2]})
+    wanted = WantedEntries({"firsts": [2, 6], "lasts": [3, 6], "terms": [1, 2]})
     taken = [index for index in range(1, 9) if wanted.takes(index, 2 if index > 5 else 1)]
     assert taken == [2, 3, 6]
     assert wanted.done
-    assert not Wanted({"firsts": [2], "lasts": [3], "terms": [2]}).takes(2, 1)
+    assert not WantedEntries({"firsts": [2], "lasts": [3], "terms": [2]}).takes(2, 1)

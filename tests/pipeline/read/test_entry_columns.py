@@ -14,7 +14,7 @@ from gf_i2p.farm.record.status_record import RecordError, StatusRecord
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.days import spans_around
 from gf_i2p.pipeline.read.entry_columns import LATEST_MS, Typer
-from gf_i2p.pipeline.read.line_walk import Found, Is
+from gf_i2p.pipeline.read.line_walk import FoundLine, Is
 from gf_i2p.storage.history_lines import restored_line, servers_line
 from tests.farm.record.test_status_record import json_values, records
 from tests.farm.strategies import NOW, text
@@ -24,15 +24,15 @@ TYPER = Typer(schema_text())
 ADMIN = AdminEntry("farm", NOW, "admin-joe", "release").encode()
 
 
-def entry(value: bytes, index: int = 1, *, received_ms: int = NOW, what: Is = Is.RECORD) -> Found:
-    return Found(what, index, 1, received_ms, value)
+def entry(value: bytes, index: int = 1, *, received_ms: int = NOW, what: Is = Is.RECORD) -> FoundLine:
+    return FoundLine(what, index, 1, received_ms, value)
 
 
 def compact(value: bytes) -> bytes:
     return json.dumps(json.loads(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
-def rows(*found: Found, farm: str = "farm") -> list[dict[str, Any]]:
+def rows(*found: FoundLine, farm: str = "farm") -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = TYPER.rows(farm, 2, found).to_pylist()
     return made
 

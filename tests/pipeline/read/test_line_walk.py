@@ -2,7 +2,7 @@
 
 import pytest
 
-from gf_i2p.pipeline.read.line_walk import Found, Is, Walk, servers_of
+from gf_i2p.pipeline.read.line_walk import FoundLine, Is, Walk, servers_of
 from gf_i2p.pipeline.read.stored_file import Lines
 from gf_i2p.storage.history_lines import (
     gap_line,
@@ -15,16 +15,16 @@ from gf_i2p.storage.history_lines import (
 from tests.pipeline.made_up_exports import at, content, lines
 
 
-def walk(data: bytes, *, strict: bool = True) -> tuple[list[Found], Walk]:
+def walk(data: bytes, *, strict: bool = True) -> tuple[list[FoundLine], Walk]:
     going = Walk(Lines([data]), strict=strict)
     return list(going), going
 
 
-def indexes(found: list[Found]) -> list[int]:
+def indexes(found: list[FoundLine]) -> list[int]:
     return [each.at for each in found if each.what is not Is.BAD]
 
 
-def bad(found: list[Found]) -> list[str]:
+def bad(found: list[FoundLine]) -> list[str]:
     return [each.reason for each in found if each.what is Is.BAD]
 
 
@@ -179,7 +179,7 @@ def test_where_a_checksum_vouches_for_it_records_are_not_read() -> None:
 def test_how_deep_a_record_may_be_does_not_depend_on_who_asks() -> None:
     """Survey and taking call from different depths; the two must not differ, or nothing could ever be taken."""
 
-    def from_below(levels: int, data: bytes) -> list[Found]:
+    def from_below(levels: int, data: bytes) -> list[FoundLine]:
         return from_below(levels - 1, data) if levels else walk(data)[0]
 
     for levels in (1, 99, 100, 101, 500, *range(930, 1000)):

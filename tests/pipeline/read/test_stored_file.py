@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, Stored
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile
 from gf_i2p.storage.history_lines import MAX_LINE_BYTES
 
 SEED = 7
 DATA = b"".join(b"line %d %d\n" % (number, random.Random(SEED + number).getrandbits(64)) for number in range(60_000))
 
 
-def read(data: bytes, *, packed: bool = True) -> tuple[bytes, Stored]:
-    stored = Stored(io.BytesIO(data), packed=packed)
+def read(data: bytes, *, packed: bool = True) -> tuple[bytes, UnpackedFile]:
+    stored = UnpackedFile(io.BytesIO(data), packed=packed)
     found = b"".join(stored)
     stored.finish()
     assert stored.sha256 == hashlib.sha256(data).hexdigest()

@@ -7,24 +7,24 @@ from typing import Final
 
 from gf_i2p.pipeline.report.data import (
     Anomalies,
-    Anomaly,
+    AnomalyRow,
     Backtest,
     Cell,
     Closest,
-    Farm,
+    FarmReport,
     Floodfills,
     Heat,
     HeatRow,
     Line,
-    Lines,
     Near,
     Period,
     Quarantine,
     Reason,
     Report,
+    SmallLines,
     TableSize,
     Timeline,
-    Trial,
+    TrialRow,
     Turn,
 )
 from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
@@ -68,7 +68,7 @@ def _heat(chance: random.Random) -> Heat:
     return Heat(stretch, rows, 3, 0.4, 6, 0.75)
 
 
-def _lines(chance: random.Random, highest: float, *, gaps: bool) -> Lines:
+def _lines(chance: random.Random, highest: float, *, gaps: bool) -> SmallLines:
     stretch = PERIOD.stretch_ms(240)
     steps = PERIOD.length_ms // stretch
     lines = []
@@ -82,12 +82,12 @@ def _lines(chance: random.Random, highest: float, *, gaps: bool) -> Lines:
         if gaps and number % 3 == 1:
             values[60:90] = [None] * 30
         lines.append(Line(hash_of(number), [None if each is None else round(each, 2) for each in values]))
-    return Lines(stretch, lines, 2)
+    return SmallLines(stretch, lines, 2)
 
 
 def _anomalies(chance: random.Random) -> Anomalies:
     found = [
-        Anomaly(
+        AnomalyRow(
             chance.choice([1, 2, 4]),
             PERIOD.since_ms + chance.randrange(24 * 21) * HOUR_MS,
             measure,
@@ -102,7 +102,7 @@ def _anomalies(chance: random.Random) -> Anomalies:
 
 
 def _backtest() -> Backtest:
-    live = Trial(
+    live = TrialRow(
         '{"freshMs":105000,"margin":50}',
         live=True,
         changes=41,
@@ -114,7 +114,7 @@ def _backtest() -> Backtest:
         cost=1.0,
     )
     others = [
-        Trial(f'{{"freshMs":{60000 + 15000 * at},"margin":{20 * at},"holdMs":1200000}}', live=False, changes=18 + at,
+        TrialRow(f'{{"freshMs":{60000 + 15000 * at},"margin":{20 * at},"holdMs":1200000}}', live=False, changes=18 + at,
               unneeded=2 + at, without_publisher_ms=4_000_000 + 500_000 * at, stale_ms=60_000_000 + 9_000_000 * at,
               set_changes=800 + 90 * at, balance=0.3 + 0.02 * at, cost=0.61 + 0.06 * at)
         for at in range(6)
@@ -145,7 +145,7 @@ def report(seed: int = 1) -> Report:
     """Make a report: a farm with everything, and a farm with the entries only."""
     chance = random.Random(seed)
     led, published = _turns(chance, 4 * DAY_MS, nobody=0.0), _turns(chance, 20 * HOUR_MS, nobody=0.15)
-    full = Farm(
+    full = FarmReport(
         "web",
         3_104_411,
         PERIOD,
@@ -156,7 +156,7 @@ def report(seed: int = 1) -> Report:
         _anomalies(chance),
         _backtest(),
     )
-    bare = Farm("archive", 90_211, Period(BEGAN_MS, BEGAN_MS + 30 * HOUR_MS), Timeline(led[:1], None))
+    bare = FarmReport("archive", 90_211, Period(BEGAN_MS, BEGAN_MS + 30 * HOUR_MS), Timeline(led[:1], None))
     reasons = [
         Reason("record", "date is a whole number from 0 to 9007199254740991", 4100, 900_000),
         Reason("line", "it is no line of a history", 310, 20_000),

@@ -18,7 +18,7 @@ from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
     MADE_BY,
     Anomalies,
-    Anomaly,
+    AnomalyRow,
     Cell,
     Heat,
     HeatRow,
@@ -29,7 +29,7 @@ from gf_i2p.pipeline.report.data import (
     Report,
     TableSize,
     Timeline,
-    Trial,
+    TrialRow,
     Turn,
 )
 from gf_i2p.pipeline.report.farm_charts import heat, level, spans, timeline
@@ -78,7 +78,7 @@ def hostile() -> Report:
     assert web.heat is not None
     assert web.weights is not None
     assert made.floodfills is not None
-    found = Anomalies([Anomaly(1, PERIOD.since_ms, HOSTILE, None, None, 9.0, HOSTILE)], 1)
+    found = Anomalies([AnomalyRow(1, PERIOD.since_ms, HOSTILE, None, None, 9.0, HOSTILE)], 1)
     assert web.backtest is not None
     trials = [
         replace(each, parameters=f'{{"{HOSTILE[:8]}": 1}}' if at else HOSTILE)
@@ -296,11 +296,11 @@ def test_levels_of_availability() -> None:
     assert [level(each) for each in (1.0, 0.999, 0.9989, 0.95, 0.8, 0.5, 0.49, 0.0)] == [0, 0, 1, 2, 3, 4, 5, 5]
 
 
-def trial(cost: float | None, *, live: bool = False, parameters: str = "{}") -> Trial:
-    return Trial(parameters, live, 1, 1, 1, 1, 1, None, cost)
+def trial(cost: float | None, *, live: bool = False, parameters: str = "{}") -> TrialRow:
+    return TrialRow(parameters, live, 1, 1, 1, 1, 1, None, cost)
 
 
-def other(cost: float | None) -> Trial:
+def other(cost: float | None) -> TrialRow:
     return trial(cost, parameters='{"margin":70}')
 
 

@@ -19,7 +19,7 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth import job as synth_module
 from gf_i2p.pipeline.synth.export_faults import FAULTY
 from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Shape, SynthLife, _Router, live
-from gf_i2p.pipeline.synth.history_generator import Template, Writer
+from gf_i2p.pipeline.synth.history_generator import HistoryGenerator, Template
 from gf_i2p.pipeline.synth.job import MANIFEST, SynthFigures, SynthOptions, midnight_ms, synth
 from gf_i2p.storage.history_lines import Gap, Header, LineError, Record, Servers, parse_line
 from gf_i2p.storage.history_reader import read_history, read_lines, summarize
@@ -255,7 +255,7 @@ def test_a_directory_that_holds_something_is_not_touched(tmp_path: Path) -> None
 def test_a_writer_rotates_between_entries(tmp_path: Path) -> None:
     life = live(Shape(0, 1, 0, 1), 1, hours=0.5)
     template = Template.make(life, 1, "x")
-    writer = Writer(tmp_path / "h", "x", 1, level=1, rotate=1)
+    writer = HistoryGenerator(tmp_path / "h", "x", 1, level=1, rotate=1)
     for day in range(3):
         writer.day(template, midnight_ms(day), day * template.entries, day * template.terms)
     writer.close()

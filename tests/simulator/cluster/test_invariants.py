@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gf_i2p.raft.effects import Effects, HardState, Reply, Send, Snapshot, Write
-from gf_i2p.simulator.cluster.clients import History
-from gf_i2p.simulator.cluster.farm import Farm
+from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
+from gf_i2p.simulator.cluster.clients import OperationHistory
+from gf_i2p.simulator.cluster.farm import SimulatedFarm
 from gf_i2p.simulator.cluster.invariants import (
     ALL,
     Acknowledged,
@@ -30,7 +30,7 @@ from gf_i2p.simulator.cluster.invariants import (
     StateMachineSafety,
     VoteOnce,
 )
-from gf_i2p.simulator.cluster.linearizability import Kind
+from gf_i2p.simulator.cluster.linearizability import OperationKind
 from gf_i2p.simulator.cluster.plan import draw
 from gf_i2p.simulator.facts import Facts, ServerFacts, ShadowLog, Violation
 from gf_i2p.storage.loading import Loaded
@@ -66,12 +66,12 @@ def snapshot(index: int, data: bytes = b"state") -> Snapshot:
     return Snapshot(index, 1, configuration((1, 2)), data)
 
 
-def vote(term: int, candidate: int) -> Reply:
-    return Reply("token", Response(MessageType.REQUEST_VOTE_RESPONSE, 1, candidate, term, 0, accepted=True))
+def vote(term: int, candidate: int) -> SendReply:
+    return SendReply("token", Response(MessageType.REQUEST_VOTE_RESPONSE, 1, candidate, term, 0, accepted=True))
 
 
-def acknowledgement(term: int, next_index: int) -> Reply:
-    return Reply("token", Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 2, term, next_index, accepted=True))
+def acknowledgement(term: int, next_index: int) -> SendReply:
+    return SendReply("token", Response(MessageType.APPEND_ENTRIES_RESPONSE, 1, 2, term, next_index, accepted=True))
 
 
 def request(message_type: MessageType, term: int) -> Send:
@@ -312,17 +312,17 @@ def test_nobody_is_accused() -> None:
 
 
 def test_registers_are_linearizable() -> None:
-    history = History(2)
-    first = history.begin(1, Kind.WRITE, 7)
+    history = OperationHistory(2)
+    first = history.begin(1, OperationKind.WRITE, 7)
     history.returned(1, first)
-    stale = history.begin(1, Kind.READ)
+    stale = history.begin(1, OperationKind.READ)
     history.returned(1, stale)
     with pytest.raises(Violation, match=r"register 1 cannot have behaved so: 1-2 write 7; 3-4 read 0"):
         history.check()
 
 
 def test_liveness_says_what_is_missing() -> None:
-    with closing(Farm(draw(1, 3))) as farm:
+    with closing(SimulatedFarm(draw(1, 3))) as farm:
         farm.begin()
         assert farm.unsettled() == "the leaders are []"
         farm.servers[2].end(silently=True)

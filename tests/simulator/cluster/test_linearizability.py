@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import pytest
 
 from gf_i2p.simulator.cluster import linearizability
-from gf_i2p.simulator.cluster.linearizability import Kind, Operation, Undecided, linearizable, outcome
+from gf_i2p.simulator.cluster.linearizability import Operation, OperationKind, Undecided, linearizable, outcome
 
 
 def read(called: int, returned: int, value: int) -> Operation:
-    return Operation(Kind.READ, called, returned, value)
+    return Operation(OperationKind.READ, called, returned, value)
 
 
 def write(called: int, returned: int | None, value: int) -> Operation:
-    return Operation(Kind.WRITE, called, returned, value)
+    return Operation(OperationKind.WRITE, called, returned, value)
 
 
 def swap(called: int, returned: int | None, expected: int, value: int, *, swapped: bool | None) -> Operation:
-    return Operation(Kind.SWAP, called, returned, value, expected, swapped)
+    return Operation(OperationKind.SWAP, called, returned, value, expected, swapped)
 
 
 @pytest.mark.parametrize(

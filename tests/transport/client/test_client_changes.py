@@ -9,8 +9,8 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.endpoint_transport import MixedTransport
-from gf_i2p.transport.i2p.i2p_transport import Way
-from gf_i2p.transport.server import AuthenticatedConnection, Reply
+from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
+from gf_i2p.transport.server import AuthenticatedConnection, Replier
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
@@ -40,7 +40,7 @@ class Changeable(Teller):
     busy: bool = False
     changes: list[Request] = field(default_factory=list)
 
-    def handle(self, session: AuthenticatedConnection, request: Request, reply: Reply) -> None:
+    def handle(self, session: AuthenticatedConnection, request: Request, reply: Replier) -> None:
         if request.type is MessageType.CLIENT_REQUEST:
             super().handle(session, request, reply)
             return
@@ -106,8 +106,8 @@ async def test_everybody_is_asked_and_who_says_nothing_has_a_reason(node: Identi
         assert "(404)" in survey.troubles[3]
 
 
-@pytest.mark.parametrize("way", Way)
-async def test_all_of_it_inside_i2p(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ProxyMethod)
+async def test_all_of_it_inside_i2p(way: ProxyMethod, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "_REFRESH_SECONDS", 0.0)
     places = {number: Endpoint(DestinationKeys.generate().destination.b32, 80) for number in (1, 2, 3)}
     configuration = Configuration(7, 1, tuple(ClusterServer(number, str(place)) for number, place in places.items()))

@@ -12,10 +12,10 @@ import pytest
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client import farm_client as client_module
-from gf_i2p.transport.client.farm_client import FarmClient, Found, FoundPlace
-from gf_i2p.transport.client.known_servers import KnownServers, Place
+from gf_i2p.transport.client.farm_client import FarmClient, FoundFarm, FoundPlace
+from gf_i2p.transport.client.known_servers import KnownServers, ServerEndpoint
 from gf_i2p.transport.endpoint_transport import MixedTransport
-from gf_i2p.transport.i2p.i2p_transport import Way
+from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import NotCommittedError
@@ -45,7 +45,7 @@ class Told:
     members: dict[int, Teller]
     farms: dict[int, Farm]
     transport: TlsTransport
-    prepared: list[Sequence[Place]] = field(default_factory=list)
+    prepared: list[Sequence[ServerEndpoint]] = field(default_factory=list)
     pins: str = ""
     given: Sequence[Endpoint] = ()
     distrusted: Mapping[int, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Told:
     def configuration(self, *ids: int, index: int = 7) -> Configuration:
         return Configuration(index, 1, tuple(ClusterServer(number, str(self.farms[number].endpoint)) for number in ids))
 
-    def prepare(self, places: Sequence[Place]) -> dict[Place, str]:
+    def prepare(self, places: Sequence[ServerEndpoint]) -> dict[ServerEndpoint, str]:
         self.prepared.append(places)
         trusted = [place for place in places if place.server not in self.distrusted]
         self.trust(place.endpoint for place in trusted)
@@ -298,7 +298,7 @@ async def test_what_is_found_says_where_each_server_is_and_who_leads(node: Ident
         moved = nowhere()
         async with farm.client(1, s2=moved) as client:
             found = await soon(client.find())
-        assert found == Found(
+        assert found == FoundFarm(
             2,
             None,
             7,
@@ -383,27 +383,27 @@ def known(index: int, *servers: tuple[int, str]) -> Configuration:
 def test_what_is_older_changes_nothing_and_what_was_given_stays() -> None:
     directory = KnownServers({1: HERE}, lambda _: {})
     directory.learn(known(5, (1, str(HERE)), (2, str(THERE))))
-    assert directory.places == (Place(1, HERE), Place(2, THERE))
+    assert directory.places == (ServerEndpoint(1, HERE), ServerEndpoint(2, THERE))
     directory.learn(known(4))
-    assert directory.places == (Place(1, HERE), Place(2, THERE))
+    assert directory.places == (ServerEndpoint(1, HERE), ServerEndpoint(2, THERE))
     directory.learn(known(6, (1, str(THERE))))
-    assert directory.of(1) == [Place(1, HERE), Place(1, THERE)]
+    assert directory.of(1) == [ServerEndpoint(1, HERE), ServerEndpoint(1, THERE)]
     directory.learn(known(7))
-    assert list(directory.places) == [Place(1, HERE)]
+    assert list(directory.places) == [ServerEndpoint(1, HERE)]
 
 
 def test_endpoints_that_are_none_are_named() -> None:
     directory = KnownServers({1: HERE}, lambda _: {})
     directory.learn(known(5, (2, "http://elsewhere"), (3, str(THERE))))
-    assert directory.places == (Place(1, HERE), Place(3, THERE))
+    assert directory.places == (ServerEndpoint(1, HERE), ServerEndpoint(3, THERE))
     assert "Server 2 has an endpoint that cannot be dialled" in directory.troubles[2]
 
 
 # --- Inside I2P -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", Way)
-async def test_one_follower_inside_i2p_is_enough(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ProxyMethod)
+async def test_one_follower_inside_i2p_is_enough(way: ProxyMethod, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_dns(*_: object) -> None:
         raise AssertionError("nothing is looked up here")
 

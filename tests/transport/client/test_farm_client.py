@@ -9,7 +9,7 @@ import pytest
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.server import AuthenticatedConnection, Reply
+from gf_i2p.transport.server import AuthenticatedConnection, Replier
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError
@@ -34,7 +34,7 @@ class Member:
     log: list[bytes] = field(default_factory=list)
     asked: int = 0
 
-    def handle(self, _: AuthenticatedConnection, request: Request, reply: Reply) -> None:
+    def handle(self, _: AuthenticatedConnection, request: Request, reply: Replier) -> None:
         self.asked += 1
         assert request.type is MessageType.CLIENT_REQUEST
         assert all(entry.value_type is ValueType.APPLICATION for entry in request.entries)

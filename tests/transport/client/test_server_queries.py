@@ -14,7 +14,7 @@ from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.errors import DialError, UnreachableError
-from gf_i2p.transport.i2p.i2p_transport import Way
+from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Credentials
@@ -272,15 +272,15 @@ async def test_a_provider_that_fails_costs_its_connection_only(node: Identity, u
 # --- Inside I2P -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", Way)
-async def test_it_is_fetched_through_the_router(way: Way) -> None:
+@pytest.mark.parametrize("way", ProxyMethod)
+async def test_it_is_fetched_through_the_router(way: ProxyMethod) -> None:
     router = Router()
     async with serving_inside(router, **telling(FIRST)) as farm, listening(router.proxy(way)) as port:
         credentials = Credentials(USER, PASSWORD)
         for _ in range(2):
             assert await fetch(farm, transport=through(port, way), credentials=credentials) == FIRST
         assert farm.server.counters.challenged == 1
-        if way is Way.GET:
+        if way is ProxyMethod.GET:
             line = f"GET http://{PLACE.host}:7001/GarlicFarm/farm/1/config HTTP/1.1\r\nHost: {PLACE.host}:7001\r\n"
             assert all(head.startswith(line.encode()) for head in router.asked)
     async with serving_inside(router) as farm, listening(router.proxy(way)) as port:
@@ -291,11 +291,11 @@ async def test_a_name_in_capitals_is_asked_for_in_small_letters() -> None:
     router = Router()
     async with serving_inside(router, **telling(FIRST)) as farm, listening(router.get) as port:
         farm.endpoint = Endpoint(PLACE.host.upper(), PLACE.port)
-        assert await fetch(farm, transport=through(port, Way.GET)) == FIRST
+        assert await fetch(farm, transport=through(port, ProxyMethod.GET)) == FIRST
 
 
-@pytest.mark.parametrize("way", Way)
-async def test_a_peer_that_the_router_does_not_reach_is_named(way: Way) -> None:
+@pytest.mark.parametrize("way", ProxyMethod)
+async def test_a_peer_that_the_router_does_not_reach_is_named(way: ProxyMethod) -> None:
     router = Router()
     async with listening(router.proxy(way)) as port:
         with pytest.raises(UnreachableError, match="heck the address"):

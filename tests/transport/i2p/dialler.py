@@ -6,7 +6,7 @@ The child prints "up", or the reason why the link did not come up.
 import asyncio
 import sys
 
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -17,7 +17,7 @@ from tests.transport.harness import CLUSTER, PASSWORD, PATIENCE, USER
 async def main(way: str, proxy_port: str, host: str, port: str) -> None:
     over = asyncio.Event()
     link = Link(
-        I2pTransport(ProxySettings("127.0.0.1", int(proxy_port), Way(way))),
+        I2pTransport(ProxySettings("127.0.0.1", int(proxy_port), ProxyMethod(way))),
         Endpoint(host, int(port)),
         CLUSTER,
         Credentials(USER, PASSWORD),

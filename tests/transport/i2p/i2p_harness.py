@@ -13,9 +13,9 @@ import pytest
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.i2p.i2p_listener import I2pListener
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import Link
-from gf_i2p.transport.server import AuthenticatedConnection, Reply, Served, Server
+from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served, Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import Request
@@ -98,8 +98,8 @@ class Router:
     """Heads of answers, as the client got them."""
     names_peers: bool = True
 
-    def proxy(self, way: Way) -> Behaviour:
-        return {Way.GET: self.get, Way.CONNECT: self.connect, Way.SOCKS5: self.socks}[way]
+    def proxy(self, way: ProxyMethod) -> Behaviour:
+        return {ProxyMethod.GET: self.get, ProxyMethod.CONNECT: self.connect, ProxyMethod.SOCKS5: self.socks}[way]
 
     @contextlib.asynccontextmanager
     async def _stream(self, name: bytes) -> AsyncIterator[Stream | None]:
@@ -262,7 +262,7 @@ class Inbound:
 @contextlib.asynccontextmanager
 async def serving_inside(
     router: Router,
-    on_request: Callable[[AuthenticatedConnection, Request, Reply], None] | None = None,
+    on_request: Callable[[AuthenticatedConnection, Request, Replier], None] | None = None,
     *,
     inbound: Inbound | None = None,
     configurations: Mapping[str, ToldConfiguration] | None = None,
@@ -272,7 +272,7 @@ async def serving_inside(
     """A server at `PLACE`, to which this router brings streams."""
     inbound = inbound or Inbound(names_peers=router.names_peers)
     transport = I2pTransport(ProxySettings(), inbound=inbound)
-    asked: list[tuple[AuthenticatedConnection, Request, Reply]] = []
+    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     handle = on_request or (lambda *each: asked.append(each))
     told = (configurations or {}).get(CLUSTER)
     server = Server(transport, {CLUSTER: Served(authenticator(), handle, configuration=told)}, gate=gate, **options)
@@ -296,11 +296,11 @@ def taken_port() -> socket.socket:
     return sock
 
 
-def through(port: int, way: Way) -> I2pTransport:
+def through(port: int, way: ProxyMethod) -> I2pTransport:
     return I2pTransport(ProxySettings("127.0.0.1", port, way))
 
 
-async def attempt(port: int, way: Way, endpoint: Endpoint = PLACE, *, deadline: float = PATIENCE) -> str:
+async def attempt(port: int, way: ProxyMethod, endpoint: Endpoint = PLACE, *, deadline: float = PATIENCE) -> str:
     """Have a link try once; return the reason of the failure."""
     down = asyncio.Event()
     link = Link(

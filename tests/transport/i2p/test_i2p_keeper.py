@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.i2p.i2p_listener import I2pListener, Pace
+from gf_i2p.transport.i2p.i2p_listener import I2pListener, SessionPauses
 from tests.transport.harness import hang_up, soon, until
 from tests.transport.i2p.i2p_harness import PEER, PLACE, Inbound, OutOfOrderError
 
@@ -59,7 +59,9 @@ class Kept:
 async def kept(inbound: Inbound, **pace: float) -> AsyncIterator[Kept]:
     gate = Gate()
     with capture_logs() as lines:
-        listener = await I2pListener.open(inbound, "127.0.0.1", 0, Stranger, gate, pace=Pace(**{**FAST, **pace}))
+        listener = await I2pListener.open(
+            inbound, "127.0.0.1", 0, Stranger, gate, pace=SessionPauses(**{**FAST, **pace})
+        )
         try:
             yield Kept(listener, lines)
         finally:

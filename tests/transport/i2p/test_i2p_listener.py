@@ -16,7 +16,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.i2p import i2p_listener
-from gf_i2p.transport.i2p.i2p_listener import MAX_PEER_LINE_BYTES, I2pListener, ServerTunnel
+from gf_i2p.transport.i2p.i2p_listener import MAX_PEER_LINE_BYTES, ConfiguredTunnel, I2pListener
 from gf_i2p.wire.limits import MAX_UNAUTHENTICATED_PER_SOURCE
 from tests.transport.harness import ends, hang_up, soon, until
 from tests.transport.i2p.i2p_harness import PEER, Inbound
@@ -359,7 +359,7 @@ async def test_a_server_tunnel_names_nobody_so_addresses_count() -> None:
 
 
 async def test_a_server_tunnel_is_the_operators_to_keep() -> None:
-    tunnel = ServerTunnel()
+    tunnel = ConfiguredTunnel()
     assert not tunnel.names_peers
     with capture_logs() as lines:
         listener = await I2pListener.open(tunnel, "127.0.0.1", 0, Visitor, Gate())

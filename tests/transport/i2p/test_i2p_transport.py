@@ -14,8 +14,8 @@ from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.transport.i2p import i2p_transport
-from gf_i2p.transport.i2p.i2p_listener import ServerTunnel
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.i2p.session_dialler import PATIENCE_SECONDS
 from gf_i2p.transport.interface import Listener
 from gf_i2p.transport.peer_link import Link
@@ -52,8 +52,8 @@ from tests.transport.i2p.i2p_harness import (
 
 pytestmark = pytest.mark.usefixtures("unhandled")
 
-TUNNEL_WAYS = (Way.CONNECT, Way.SOCKS5)
-every_way = pytest.mark.parametrize("way", Way)
+TUNNEL_WAYS = (ProxyMethod.CONNECT, ProxyMethod.SOCKS5)
+every_way = pytest.mark.parametrize("way", ProxyMethod)
 
 
 class Guest(asyncio.Protocol):
@@ -81,7 +81,7 @@ class Guest(asyncio.Protocol):
 
 @every_way
 @pytest.mark.parametrize("names_peers", [True, False])
-async def test_requests_go_there_and_answers_come_back(way: Way, names_peers: bool) -> None:
+async def test_requests_go_there_and_answers_come_back(way: ProxyMethod, names_peers: bool) -> None:
     router = Router(names_peers=names_peers)
     async with (
         serving_inside(router) as farm,
@@ -105,7 +105,7 @@ async def test_the_proxy_of_a_get_sees_the_whole_address_and_the_peer_the_path()
     async with (
         serving_inside(router, echo) as farm,
         listening(router.get) as port,
-        connected(farm, transport=through(port, Way.GET)) as link,
+        connected(farm, transport=through(port, ProxyMethod.GET)) as link,
     ):
         assert await soon(ask(link, request(index=3))) == response(request(index=3))
     line = f"GET http://{PLACE.host}:7001/GarlicFarm/farm/1/websocket HTTP/1.1\r\nHost: {PLACE.host}:7001\r\n"
@@ -123,7 +123,7 @@ async def test_connect_tells_the_proxy_the_name_and_nothing_else() -> None:
     async with (
         serving_inside(router, echo) as farm,
         listening(router.connect) as port,
-        connected(farm, transport=through(port, Way.CONNECT)) as link,
+        connected(farm, transport=through(port, ProxyMethod.CONNECT)) as link,
     ):
         assert await soon(ask(link, request())) is not None
     where = f"{PLACE.host}:7001"
@@ -135,14 +135,14 @@ async def test_a_socks_proxy_is_given_the_name() -> None:
     async with (
         serving_inside(router, echo) as farm,
         listening(router.socks) as port,
-        connected(farm, transport=through(port, Way.SOCKS5)) as link,
+        connected(farm, transport=through(port, ProxyMethod.SOCKS5)) as link,
     ):
         assert await soon(ask(link, request())) is not None
     assert router.asked == [socks_request(PLACE.host.encode(), 7001)] * 2
 
 
 @every_way
-async def test_a_name_in_capitals_reaches_the_proxy_in_small_letters(way: Way) -> None:
+async def test_a_name_in_capitals_reaches_the_proxy_in_small_letters(way: ProxyMethod) -> None:
     # i2pd takes NAME.I2P for a name outside I2P, and hands the name to the outproxy.
     router = Router()
     endpoint = Endpoint(PLACE.host.replace(".b32.i2p", ".B32.I2p").replace("u", "U"), PLACE.port)
@@ -155,7 +155,7 @@ async def test_a_name_in_capitals_reaches_the_proxy_in_small_letters(way: Way) -
 
 
 @every_way
-async def test_the_link_comes_up_when_the_router_does(way: Way) -> None:
+async def test_the_link_comes_up_when_the_router_does(way: ProxyMethod) -> None:
     router = Router()
     async with serving_inside(router, echo) as farm:
         with taken_port() as sock:
@@ -172,29 +172,29 @@ async def test_the_link_comes_up_when_the_router_does(way: Way) -> None:
 
 
 @every_way
-async def test_a_proxy_that_is_not_there_is_named(way: Way) -> None:
+async def test_a_proxy_that_is_not_there_is_named(way: ProxyMethod) -> None:
     with taken_port() as sock:
         port = sock.getsockname()[1]
         said = await attempt(port, way)
     assert f"The router's proxy at 127.0.0.1:{port} does not answer (Connection refused)" in said
     assert "check that the router runs" in said
-    assert ("[socksproxy]" if way is Way.SOCKS5 else "[httpproxy]") in said
+    assert ("[socksproxy]" if way is ProxyMethod.SOCKS5 else "[httpproxy]") in said
 
 
 @every_way
-async def test_a_peer_that_the_router_does_not_reach_is_named(way: Way) -> None:
+async def test_a_peer_that_the_router_does_not_reach_is_named(way: ProxyMethod) -> None:
     router = Router()
     async with listening(router.proxy(way)) as port:
         said = await attempt(port, way)
     assert PLACE.host in said
-    assert ("Host unreachable" if way is Way.SOCKS5 else "500 Internal Server Error") in said
+    assert ("Host unreachable" if way is ProxyMethod.SOCKS5 else "500 Internal Server Error") in said
     assert "heck the address" in said
     assert "router is up" in said
     assert len(router.asked) == 1
 
 
 @every_way
-async def test_a_proxy_that_hangs_is_given_up_at_the_deadline(way: Way) -> None:
+async def test_a_proxy_that_hangs_is_given_up_at_the_deadline(way: ProxyMethod) -> None:
     came = went = 0
 
     async def hanging(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -217,7 +217,7 @@ async def test_what_says_nothing_to_a_socks_greeting_is_named_before_the_peer(mo
     router = Router()
     async with listening(router.get) as port:
         with pytest.raises(DialError) as caught:
-            await soon(through(port, Way.SOCKS5).dial(PLACE, Guest, deadline=2 * PATIENCE))
+            await soon(through(port, ProxyMethod.SOCKS5).dial(PLACE, Guest, deadline=2 * PATIENCE))
     said = str(caught.value)
     assert f"The router's SOCKS proxy at 127.0.0.1:{port} does not speak SOCKS5" in said
     assert "no answer to a greeting within 0.05 s" in said
@@ -242,7 +242,7 @@ async def test_a_slow_peer_has_longer_than_a_socks_greeting(monkeypatch: pytest.
 
     guest = Guest()
     async with listening(slow) as port:
-        transport = await through(port, Way.SOCKS5).dial(PLACE, lambda: guest, deadline=PATIENCE)
+        transport = await through(port, ProxyMethod.SOCKS5).dial(PLACE, lambda: guest, deadline=PATIENCE)
         await until(lambda: guest.received == b"hello")
         transport.abort()
         await soon(guest.lost.wait())
@@ -265,19 +265,19 @@ def answering(*pieces: bytes) -> Behaviour:
 @pytest.mark.parametrize(
     ("way", "pieces"),
     [
-        (Way.GET, [b""]),
-        (Way.GET, [b"HTTP/1.1 500 Internal"]),
-        (Way.CONNECT, [b""]),
-        (Way.CONNECT, [b"HTTP/1.1 200 O"]),
-        (Way.CONNECT, [b"HTTP/1.1 200 OK\r\n"]),
-        (Way.SOCKS5, [b""]),
-        (Way.SOCKS5, [b"\x05"]),
-        (Way.SOCKS5, [b"\x05\x00", b""]),
-        (Way.SOCKS5, [b"\x05\x00", b"\x05\x00\x00"]),
-        (Way.SOCKS5, [b"\x05\x00", b"\x05\x00\x00\x03\x10half"]),
+        (ProxyMethod.GET, [b""]),
+        (ProxyMethod.GET, [b"HTTP/1.1 500 Internal"]),
+        (ProxyMethod.CONNECT, [b""]),
+        (ProxyMethod.CONNECT, [b"HTTP/1.1 200 O"]),
+        (ProxyMethod.CONNECT, [b"HTTP/1.1 200 OK\r\n"]),
+        (ProxyMethod.SOCKS5, [b""]),
+        (ProxyMethod.SOCKS5, [b"\x05"]),
+        (ProxyMethod.SOCKS5, [b"\x05\x00", b""]),
+        (ProxyMethod.SOCKS5, [b"\x05\x00", b"\x05\x00\x00"]),
+        (ProxyMethod.SOCKS5, [b"\x05\x00", b"\x05\x00\x00\x03\x10half"]),
     ],
 )
-async def test_a_proxy_that_closes_early_is_named(way: Way, pieces: list[bytes]) -> None:
+async def test_a_proxy_that_closes_early_is_named(way: ProxyMethod, pieces: list[bytes]) -> None:
     async with listening(answering(*pieces)) as port:
         said = await attempt(port, way)
     assert str(PLACE) in said
@@ -288,20 +288,36 @@ async def test_a_proxy_that_closes_early_is_named(way: Way, pieces: list[bytes])
 @pytest.mark.parametrize(
     ("way", "pieces", "expected"),
     [
-        (Way.CONNECT, [b"SSH-2.0-OpenSSH\r\n\r\n"], "does not answer as an HTTP proxy does (no answer of HTTP/1.1)"),
-        (Way.CONNECT, [b"\x05\x00"], "does not answer as an HTTP proxy does (control characters"),
-        (Way.CONNECT, [b"HTTP/1.1 200 OK\r\n" + b"x" * MAX_HTTP_HEAD_BYTES], "(an HTTP head of more than 16384 bytes)"),
-        (Way.CONNECT, [b"HTTP/1.1 503 Not\x85 yet\r\n\r\n"], "says '503 Not yet'"),
-        (Way.CONNECT, [b"HTTP/1.1 407\r\n\r\n"], "says '407'"),
-        (Way.SOCKS5, [b"HTTP/1.1 400 Bad Request\r\n\r\n"], "does not answer as a SOCKS5 proxy does (Unexpected SOCKS"),
-        (Way.SOCKS5, [b"\x05\xff"], "does not answer as a SOCKS5 proxy does"),
-        (Way.SOCKS5, [b"\x05\x02"], "does not answer as a SOCKS5 proxy does"),
-        (Way.SOCKS5, [b"\x05\x00", b"\x05\x63\x00"], "does not answer as a SOCKS5 proxy does"),
-        (Way.SOCKS5, [b"\x05\x00", b"\x05\x00\x00\x03\x01\xff\x00\x50"], "does not answer as a SOCKS5 proxy does"),
-        (Way.SOCKS5, [b"\x05\x00", b"\x05\x02\x00\x01" + bytes(6)], "says 'Connection not allowed by ruleset'"),
+        (
+            ProxyMethod.CONNECT,
+            [b"SSH-2.0-OpenSSH\r\n\r\n"],
+            "does not answer as an HTTP proxy does (no answer of HTTP/1.1)",
+        ),
+        (ProxyMethod.CONNECT, [b"\x05\x00"], "does not answer as an HTTP proxy does (control characters"),
+        (
+            ProxyMethod.CONNECT,
+            [b"HTTP/1.1 200 OK\r\n" + b"x" * MAX_HTTP_HEAD_BYTES],
+            "(an HTTP head of more than 16384 bytes)",
+        ),
+        (ProxyMethod.CONNECT, [b"HTTP/1.1 503 Not\x85 yet\r\n\r\n"], "says '503 Not yet'"),
+        (ProxyMethod.CONNECT, [b"HTTP/1.1 407\r\n\r\n"], "says '407'"),
+        (
+            ProxyMethod.SOCKS5,
+            [b"HTTP/1.1 400 Bad Request\r\n\r\n"],
+            "does not answer as a SOCKS5 proxy does (Unexpected SOCKS",
+        ),
+        (ProxyMethod.SOCKS5, [b"\x05\xff"], "does not answer as a SOCKS5 proxy does"),
+        (ProxyMethod.SOCKS5, [b"\x05\x02"], "does not answer as a SOCKS5 proxy does"),
+        (ProxyMethod.SOCKS5, [b"\x05\x00", b"\x05\x63\x00"], "does not answer as a SOCKS5 proxy does"),
+        (
+            ProxyMethod.SOCKS5,
+            [b"\x05\x00", b"\x05\x00\x00\x03\x01\xff\x00\x50"],
+            "does not answer as a SOCKS5 proxy does",
+        ),
+        (ProxyMethod.SOCKS5, [b"\x05\x00", b"\x05\x02\x00\x01" + bytes(6)], "says 'Connection not allowed by ruleset'"),
     ],
 )
-async def test_what_is_no_proxy_or_refuses_is_named(way: Way, pieces: list[bytes], expected: str) -> None:
+async def test_what_is_no_proxy_or_refuses_is_named(way: ProxyMethod, pieces: list[bytes], expected: str) -> None:
     async with listening(answering(*pieces)) as port:
         guest = Guest()
         with pytest.raises(DialError) as caught:
@@ -311,7 +327,7 @@ async def test_what_is_no_proxy_or_refuses_is_named(way: Way, pieces: list[bytes
 
 
 @every_way
-async def test_a_connection_that_breaks_is_named(way: Way) -> None:
+async def test_a_connection_that_breaks_is_named(way: ProxyMethod) -> None:
     async def breaking(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1000)
         # socket(7), SO_LINGER: on, 0 s. The end is a reset then.
@@ -352,7 +368,7 @@ async def test_the_answer_may_come_in_pieces_and_with_the_peers_first_bytes(head
     said = bytearray()
     guest = Guest(b"hi")
     async with listening(in_pieces) as port:
-        transport = await through(port, Way.CONNECT).dial(PLACE, lambda: guest, deadline=PATIENCE)
+        transport = await through(port, ProxyMethod.CONNECT).dial(PLACE, lambda: guest, deadline=PATIENCE)
         await until(lambda: guest.received == answer[len(head) :] and said == b"hi")
         assert guest.made == 1
         transport.abort()
@@ -364,7 +380,7 @@ async def test_the_answer_may_come_in_pieces_and_with_the_peers_first_bytes(head
 
 @every_way
 @pytest.mark.parametrize("host", ["127.0.0.1", "example.org", "example.i2p.org", "i2p", "::1"])
-async def test_an_address_outside_i2p_is_refused_before_anything_is_sent(way: Way, host: str) -> None:
+async def test_an_address_outside_i2p_is_refused_before_anything_is_sent(way: ProxyMethod, host: str) -> None:
     router = Router()
     connections = 0
 
@@ -378,7 +394,7 @@ async def test_an_address_outside_i2p_is_refused_before_anything_is_sent(way: Wa
         with pytest.raises(DialError, match=f"{re.escape(str(endpoint))} is no address inside I2P"):
             await through(port, way).dial(endpoint, Guest, deadline=PATIENCE)
         await attempt(port, way)  # after this attempt, an earlier connection would have been counted
-    assert connections == (2 if way is Way.SOCKS5 else 1)  # a greeting first
+    assert connections == (2 if way is ProxyMethod.SOCKS5 else 1)  # a greeting first
     assert all(PLACE.host.encode() in asked for asked in router.asked)
 
 
@@ -436,8 +452,10 @@ async def test_with_both_the_name_decides(listening_name: str) -> None:
         await mixed.listen(lambda _: Guest(), Gate())
 
 
-@pytest.mark.parametrize(("way", "proxied"), [(Way.GET, True), (Way.CONNECT, False), (Way.SOCKS5, False)])
-def test_only_a_get_is_a_request_to_the_proxy(way: Way, proxied: bool) -> None:
+@pytest.mark.parametrize(
+    ("way", "proxied"), [(ProxyMethod.GET, True), (ProxyMethod.CONNECT, False), (ProxyMethod.SOCKS5, False)]
+)
+def test_only_a_get_is_a_request_to_the_proxy(way: ProxyMethod, proxied: bool) -> None:
     assert through(4444, way).proxied(PLACE) is proxied
 
 
@@ -451,7 +469,7 @@ async def test_without_anything_that_brings_streams_nobody_listens() -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "farm.i2p", "", "example.org"])
 async def test_one_listens_on_an_address_and_on_no_name(host: str) -> None:
-    transport = I2pTransport(ProxySettings(), inbound=ServerTunnel(), host=host)
+    transport = I2pTransport(ProxySettings(), inbound=ConfiguredTunnel(), host=host)
     with pytest.raises(TransportError, match="is no IP address"):
         await transport.listen(lambda _: Guest(), Gate())
 
@@ -459,7 +477,7 @@ async def test_one_listens_on_an_address_and_on_no_name(host: str) -> None:
 async def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        transport = I2pTransport(ProxySettings(), inbound=ServerTunnel(), port=port)
+        transport = I2pTransport(ProxySettings(), inbound=ConfiguredTunnel(), port=port)
         with pytest.raises(TransportError, match=f"Cannot listen on 127.0.0.1:{port}"):
             await transport.listen(lambda _: Guest(), Gate())
 
@@ -469,7 +487,9 @@ async def test_a_port_that_is_taken_is_named() -> None:
 
 @every_way
 @pytest.mark.parametrize("answers", [[], [b"\x05\x00"], [b"HTTP/1.1 200 O"]])
-async def test_a_link_that_is_stopped_while_it_dials_leaves_no_connection(way: Way, answers: list[bytes]) -> None:
+async def test_a_link_that_is_stopped_while_it_dials_leaves_no_connection(
+    way: ProxyMethod, answers: list[bytes]
+) -> None:
     asked, gone = asyncio.Event(), asyncio.Event()
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -489,7 +509,7 @@ async def test_a_link_that_is_stopped_while_it_dials_leaves_no_connection(way: W
 
 
 @pytest.mark.parametrize("way", TUNNEL_WAYS)
-async def test_the_protocol_is_connected_once_the_stream_stands(way: Way) -> None:
+async def test_the_protocol_is_connected_once_the_stream_stands(way: ProxyMethod) -> None:
     router = Router(names_peers=False)
 
     async def greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

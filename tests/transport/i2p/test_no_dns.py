@@ -15,8 +15,8 @@ import pytest_asyncio
 
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.errors import DialError, TransportError
-from gf_i2p.transport.i2p.i2p_listener import ServerTunnel
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings, Way
+from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from tests.storage.disk_after_crash import ROOT, why_no_strace
 from tests.transport.harness import PATIENCE, ask, connected, echo, request, soon
@@ -24,7 +24,7 @@ from tests.transport.i2p.i2p_harness import PLACE, Router, attempt, listening, s
 
 pytestmark = pytest.mark.usefixtures("unhandled")
 
-every_way = pytest.mark.parametrize("way", Way)
+every_way = pytest.mark.parametrize("way", ProxyMethod)
 RESOLVERS = ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo", "getfqdn")
 
 
@@ -74,7 +74,7 @@ async def looked_up(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]
 
 
 @every_way
-async def test_nothing_is_looked_up_when_a_farm_is_reached(way: Way, looked_up: list[str]) -> None:
+async def test_nothing_is_looked_up_when_a_farm_is_reached(way: ProxyMethod, looked_up: list[str]) -> None:
     router = Router()
     async with (
         serving_inside(router, echo) as farm,
@@ -87,7 +87,7 @@ async def test_nothing_is_looked_up_when_a_farm_is_reached(way: Way, looked_up: 
 
 @every_way
 @pytest.mark.parametrize("failure", ["unknown", "absent", "hanging", "closing"])
-async def test_nothing_is_looked_up_when_it_is_not(way: Way, failure: str, looked_up: list[str]) -> None:
+async def test_nothing_is_looked_up_when_it_is_not(way: ProxyMethod, failure: str, looked_up: list[str]) -> None:
     router = Router()
 
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -114,7 +114,7 @@ async def test_nothing_is_looked_up_that_is_given_to_the_wrong_place(looked_up: 
     with pytest.raises(TransportError):
         ProxySettings(PLACE.host)
     for transport in (
-        I2pTransport(ProxySettings(), inbound=ServerTunnel(), host=PLACE.host),
+        I2pTransport(ProxySettings(), inbound=ConfiguredTunnel(), host=PLACE.host),
         TlsTransport(TlsSettings(), host=PLACE.host),
     ):
         with pytest.raises(TransportError):
@@ -164,7 +164,7 @@ def test_places_are_read_from_a_trace() -> None:
 @every_way
 @pytest.mark.parametrize("reached", [True, False])
 async def test_the_kernel_sees_connections_to_the_proxy_and_nothing_else(
-    way: Way, reached: bool, tmp_path: Path
+    way: ProxyMethod, reached: bool, tmp_path: Path
 ) -> None:
     if (reason := why_no_strace()) is not None:
         pytest.skip(reason)
@@ -188,5 +188,5 @@ async def test_the_kernel_sees_connections_to_the_proxy_and_nothing_else(
         said, _ = await soon(process.communicate())
     assert (said.splitlines()[-1] == b"up") is reached, said
     dials = 2 if reached else 1
-    connections = 2 * dials if way is Way.SOCKS5 else dials  # each dial greets first
+    connections = 2 * dials if way is ProxyMethod.SOCKS5 else dials  # each dial greets first
     assert places((tmp_path / "trace").read_text()) == [f"127.0.0.1:{port}"] * connections
