@@ -14,35 +14,40 @@ from gf_i2p.simulator.life.plan import BRAIN_FAULTS, draw
 from gf_i2p.simulator.life.reporters import LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.simulator.run import live
+from tests.tier import examples
 
-CLEAN = 24
-PARTS = 4
+CLEAN = examples(24)
+"""Lives without a mistake; `make simulate` lives more of them in either tier."""
+PARTS = 2
 SEEDS = 60
-"""Number of seeds within which each canary is caught."""
+"""Number of seeds within which each canary is caught, from the seed that `QUICK` names."""
 QUICK = {
-    "lists-excluded": "Excluded",
-    "never-moves": "MovedAndDrained",
-    "any-router": "PublisherIsCandidate",
-    "any-mode": "OthersMode",
-    "no-hysteresis": "GoodStays",
-    "oldest-clock": "GoodStays",
-    "stays-empty": "DeadReplaced",
-    "one-too-many": "SetSize",
-    "room-for-one": "SteadyIsListed",
-    "own-leaf": "NotItsOwnLeaf",
-    "left-out": "AllAreKnown",
-    "accusations": "AccusedReplaced",
-    "no-damping": "FlapsBounded",
-    "half-a-clock": "SameFarmBytes",
-    "other-scores": "SameFarmChoice",
-    "own-versions": "PublishedRises",
-    "no-new-version": "WithinLease",
-    "wakes-and-gives": "WakesUp",
-    "before-the-log": "AnnouncedFirst",
-    "no-lease": "Overlap",
-    "gives-anyway": "ChosenGives",
+    "lists-excluded": ("Excluded", 26),
+    "never-moves": ("MovedAndDrained", 17),
+    "any-router": ("PublisherIsCandidate", 5),
+    "any-mode": ("OthersMode", 11),
+    "no-hysteresis": ("GoodStays", 2),
+    "oldest-clock": ("GoodStays", 2),
+    "stays-empty": ("DeadReplaced", 5),
+    "one-too-many": ("SetSize", 1),
+    "room-for-one": ("SteadyIsListed", 2),
+    "own-leaf": ("NotItsOwnLeaf", 4),
+    "left-out": ("AllAreKnown", 1),
+    "accusations": ("AccusedReplaced", 7),
+    "no-damping": ("FlapsBounded", 2),
+    "half-a-clock": ("SameFarmBytes", 2),
+    "other-scores": ("SameFarmChoice", 13),
+    "own-versions": ("PublishedRises", 5),
+    "no-new-version": ("WithinLease", 1),
+    "wakes-and-gives": ("WakesUp", 23),
+    "before-the-log": ("AnnouncedFirst", 2),
+    "no-lease": ("Overlap", 51),
+    "gives-anyway": ("ChosenGives", 23),
 }
-"""Canaries that a few seeds catch, each with the first rule that catches the canary. `make canaries` tries all."""
+"""Canaries, each with the first rule that catches the canary, and the seed to begin with: the first that catches it.
+
+`make canaries` counts the seeds that each canary survives, from other starts too.
+"""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -57,16 +62,17 @@ def test_farms_keep_the_rules_and_get_something_done(part: int) -> None:
 
 @pytest.mark.parametrize("name", QUICK)
 def test_a_broken_farm_is_noticed_by_its_rule(name: str) -> None:
+    rule, first = QUICK[name]
     with CANARIES[name].perched():
-        for seed in range(1, 1 + SEEDS):
+        for seed in range(first, first + SEEDS):
             violation = live(seed).violation
-            if violation is not None and violation.invariant == QUICK[name]:
+            if violation is not None and violation.invariant == rule:
                 return
-    pytest.fail(f"{name} survives the seeds 1 to {SEEDS}")
+    pytest.fail(f"{name} survives {SEEDS} seeds from {first}")
 
 
 def test_each_rule_has_a_canary_that_it_is_the_first_to_notice() -> None:
-    assert set(QUICK.values()) == {rule.__name__ for rule in FARM_RULES}
+    assert {rule for rule, _ in QUICK.values()} == {rule.__name__ for rule in FARM_RULES}
 
 
 def test_the_same_seed_is_the_same_life() -> None:
