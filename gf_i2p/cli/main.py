@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 from gf_i2p import __version__
-from gf_i2p.cli.shared.command import add_json, add_subcommands, description
+from gf_i2p.cli.shared.command import Answer, add_json, add_subcommands, description, print_answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 
 
@@ -113,13 +113,14 @@ def _run_one(words: Sequence[str]) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        return int(options.run(options))
+        answer: Answer | Exit = options.run(options)
     except CommandError as error:
         return _fail(options, str(error), error.code, error.outcome)
     except BrokenPipeError:
         raise
     except expected() as error:
         return _fail(options, _sentence(error), Exit.FAILED, "no")
+    return int(print_answer(answer, as_json=options.json) if isinstance(answer, Answer) else answer)
 
 
 def _open_what_is_closed() -> None:

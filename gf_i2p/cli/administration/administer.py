@@ -18,11 +18,10 @@ from typing import Any, Final
 from gf_i2p.cli.administration.admin_arguments import Action, add
 from gf_i2p.cli.shared.answer_text import OUTSIDE, in_touch, printable, sensed_lines, standing_lines
 from gf_i2p.cli.shared.argument_types import load_client_file
-from gf_i2p.cli.shared.command import Subcommand
+from gf_i2p.cli.shared.command import Answer, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
@@ -46,7 +45,7 @@ def command(action: Action, text: str) -> Subcommand:
     return Subcommand(text, partial(add, action), run)
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the action that the arguments name. Raises `CommandError`."""
     action: Action = options.action
     from_afar = options.directory.is_file()
@@ -64,7 +63,7 @@ def run(options: argparse.Namespace) -> Exit:
 # Changes -------------------------------------------------------------------------------------------------------------
 
 
-def _here(options: argparse.Namespace, ask: Ask) -> Exit:
+def _here(options: argparse.Namespace, ask: Ask) -> Answer:
     before = ask(options.directory, "GET", "/v1/administration")
     if before["membership"] == "removed":
         raise CommandError(f"nothing was changed. {OUTSIDE['removed']}", code=Exit.DEGRADED)
@@ -91,12 +90,10 @@ def _here(options: argparse.Namespace, ask: Ask) -> Exit:
             f"committed at index {index}, but nothing changes: the farm has too many entries of this kind already, "
             "or an earlier change made this change impossible. See `gf-i2p farm show` and `leaves list`"
         )
-    if options.json:
-        print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)})
-    else:
-        print(f"committed at index {index}: {entry.what}")
-        print(printable(_leads_to(entry, after)))
-    return Exit.OK
+    return Answer(
+        {"index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)},
+        f"committed at index {index}: {entry.what}\n{printable(_leads_to(entry, after))}",
+    )
 
 
 def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
@@ -116,18 +113,15 @@ def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
         time.sleep(_POLL_SECONDS)
 
 
-def _from_afar(options: argparse.Namespace) -> Exit:
+def _from_afar(options: argparse.Namespace) -> Answer:
     file = administrators_file(options.directory)
     entry = _entry(options, file.cluster, file.user)
     index, warnings = asyncio.run(post(file, [entry], lambda text: _say(options, text)))
-    if options.json:
-        print_json({"ok": True, "index": index, "what": entry.what, "warnings": warnings})
-    else:
-        print(
-            f"committed at index {index}: {entry.what}\nThe servers' machines know the effect of the change: "
-            f"gf-i2p {options.action.group} {'list' if options.action.group == 'leaves' else 'show'} DIR"
-        )
-    return Exit.OK
+    return Answer(
+        {"index": index, "what": entry.what, "warnings": warnings},
+        f"committed at index {index}: {entry.what}\nThe servers' machines know the effect of the change: "
+        f"gf-i2p {options.action.group} {'list' if options.action.group == 'leaves' else 'show'} DIR",
+    )
 
 
 def administrators_file(path: Path) -> ClientFile:
@@ -279,7 +273,7 @@ def _say(options: argparse.Namespace, text: str) -> None:
 # Answers -------------------------------------------------------------------------------------------------------------
 
 
-def _show(options: argparse.Namespace, ask: Ask) -> Exit:
+def _show(options: argparse.Namespace, ask: Ask) -> Answer:
     action: Action = options.action
     answer = ask(options.directory, "GET", "/v1/administration")
     keys, lines = {
@@ -289,13 +283,12 @@ def _show(options: argparse.Namespace, ask: Ask) -> Exit:
         if action.group == "farm"
         else (("publisher", "mode", "moved_to", "servers"), _publisher),
     }[action.name]
-    if options.json:
-        told = ("applied", "leader", "membership", *keys)
-        print_json({"ok": True, **{key: answer[key] for key in told}})
-    else:
-        known = lines(answer) if answer["servers"] else [NOT_KNOWN]
-        print("\n".join(printable(line) for line in [*standing_lines(answer), *known]))
-    return Exit.OK if in_touch(answer) else Exit.DEGRADED
+    known = lines(answer) if answer["servers"] else [NOT_KNOWN]
+    return Answer(
+        {key: answer[key] for key in ("applied", "leader", "membership", *keys)},
+        "\n".join(printable(line) for line in [*standing_lines(answer), *known]),
+        Exit.OK if in_touch(answer) else Exit.DEGRADED,
+    )
 
 
 def _leaves(answer: Mapping[str, Any]) -> list[str]:

@@ -6,9 +6,8 @@ from pathlib import Path
 from gf_i2p.admin.local_socket import MAX_PAGE
 from gf_i2p.cli.shared.answer_text import show_entries
 from gf_i2p.cli.shared.argument_types import whole
-from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.local_client import ask
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.wire.limits import MAX_INTEGER
 
 
@@ -30,14 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Ask the node, and print the entries. Raises `CommandError`."""
     path = f"/v1/entries?limit={options.limit}&stale={int(options.stale)}"
     if options.first is not None:
         path += f"&first={options.first}"
     answer = ask(options.directory, "GET", path)
-    if options.json:
-        print_json({"ok": True, **answer})
-    else:
-        print(show_entries(answer))
-    return Exit.OK
+    return Answer(answer, show_entries(answer))

@@ -13,9 +13,9 @@ from gf_i2p.cli.shared.answer_text import (
     sensed_lines,
     standing_lines,
 )
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask
-from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,19 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR")
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Ask the node of this directory, and print the answer.
 
     Returns `DEGRADED` without a leader, on a removed server, and when the farm wants a publisher and has none.
     """
     answer = ask(options.directory, "GET", "/v1/explain")
-    if options.json:
-        print_json({"ok": True, **answer})
-    else:
-        print(show_explanation(answer))
     farm = answer["farm"]
     as_wanted = farm["publisher"] is not None or (farm["off"] and answer["this"]["mode"] == "off")
-    return Exit.OK if as_wanted and in_touch(answer) else Exit.DEGRADED
+    code = Exit.OK if as_wanted and in_touch(answer) else Exit.DEGRADED
+    return Answer(answer, show_explanation(answer), code)
 
 
 def show_explanation(answer: dict[str, Any]) -> str:

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import load_client_file, seconds
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FoundFarm, FoundPlace
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Find the farm of this client's file. Raises `CommandError` for a wrong file, and when no server answers."""
     path, timeout = options.file, options.timeout
     configure("error", "text")  # the answer says what is wrong; the logs would say the same again
@@ -43,11 +43,9 @@ def run(options: argparse.Namespace) -> Exit:
     found = asyncio.run(_find(file, timeout, quiet=options.json))
     if not any(place.connected for place in found.places):
         raise CommandError(f"{path}: {found.trouble}")
-    if options.json:
-        print_json(_as_json(file.cluster, found))
-    else:
-        print(_show(file.cluster, found))
-    return Exit.OK if found.trouble is None else Exit.DEGRADED
+    return Answer(
+        _as_json(file.cluster, found), _show(file.cluster, found), Exit.OK if found.trouble is None else Exit.DEGRADED
+    )
 
 
 async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> FoundFarm:
@@ -61,7 +59,6 @@ async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> FoundFarm:
 
 def _as_json(cluster: str, found: FoundFarm) -> dict[str, Any]:
     return {
-        "ok": True,
         "cluster": cluster,
         "leader": found.leader,
         "trouble": found.trouble,

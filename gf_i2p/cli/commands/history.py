@@ -1,13 +1,12 @@
 """`gf-i2p history verify`: reads a history to its end and describes the contents."""
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.cli.shared.command import Commands, Subcommand
-from gf_i2p.cli.shared.errors import CommandError, Exit
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
+from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.node.files.layout import CONFIG_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import Summary, summarize
@@ -19,7 +18,7 @@ def _add_of_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
 
 
-def verify(options: argparse.Namespace) -> Exit:
+def verify(options: argparse.Namespace) -> Answer:
     """Check the history of a node's directory, or a history's own directory; the node may run or not.
 
     Raises `HistoryError`, `OSError` and `CommandError`.
@@ -31,11 +30,7 @@ def verify(options: argparse.Namespace) -> Exit:
         raise CommandError(f"{directory} is no directory: a running node with history.enabled = true makes it")
     with ProgressLine() as progress:
         summary = summarize(directory, on_file=lambda number, count: progress(f"reading file {number} of {count}"))
-    if options.json:
-        print(json.dumps({"ok": True, **asdict(summary)}))
-    else:
-        print(show_summary(summary))
-    return Exit.OK
+    return Answer(asdict(summary), show_summary(summary))
 
 
 def show_summary(found: Summary) -> str:

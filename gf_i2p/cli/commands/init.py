@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 from gf_i2p.cli.shared.argument_types import server
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.files.farm_setup import make_farm
 
 
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Make the directories. Raises `CommandError` and `ConfigError`."""
     servers = dict(options.server)
     for names, who in ((options.client, "clients"), (options.admin, "administrators")):
@@ -69,13 +69,11 @@ def run(options: argparse.Namespace) -> Exit:
         admins=options.admin,
         beside=options.beside,
     )
-    if options.json:
-        print_json({"ok": True, "written": [str(path) for path in written]})
-        return Exit.OK
-    for path in written:
-        print(f"wrote {path}")
-    print("\nCopy each server directory, and no other, to its machine by a safe way (it holds keys). Then run there:")
-    print(f"  gf-i2p run {written[0]}")
+    lines = [
+        *(f"wrote {path}" for path in written),
+        "\nCopy each server directory, and no other, to its machine by a safe way (it holds keys). Then run there:",
+        f"  gf-i2p run {written[0]}",
+    ]
     if len(servers) < 3:
-        print(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")
-    return Exit.OK
+        lines.append(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")
+    return Answer({"written": [str(path) for path in written]}, "\n".join(lines))

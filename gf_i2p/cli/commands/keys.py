@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared.argument_types import named, whole
-from gf_i2p.cli.shared.command import CommandGroup, Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, CommandGroup, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.router_setup import master_keys
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import from_base64
@@ -37,14 +36,14 @@ _STANDARD_INPUT: Final = "-"
 # The master ---------------------------------------------------------------------------------------------------------
 
 
-def new(options: argparse.Namespace) -> Exit:
+def new(options: argparse.Namespace) -> Answer:
     """`keys master new`."""
     keys = DestinationKeys.generate()
     _write(options.file, keys.encode())
     return _told_of_master(options, keys, [])
 
 
-def import_(options: argparse.Namespace) -> Exit:
+def import_(options: argparse.Namespace) -> Answer:
     """`keys master import`."""
     source: str = options.source
     notes = []
@@ -69,20 +68,16 @@ def import_(options: argparse.Namespace) -> Exit:
     return _told_of_master(options, keys, notes)
 
 
-def show(options: argparse.Namespace) -> Exit:
+def show(options: argparse.Namespace) -> Answer:
     """`keys master show`."""
     with named(options.file):
         keys = load(options.file)
     now = int(time.time())
-    if options.json:
-        print_json({"ok": True, "file": str(options.file), **_described(keys, now), **_destination(keys)})
-        return Exit.OK
-    print(f"master       {keys.destination.b32}")
-    print(f"keys         {keys.described(now)}")
+    lines = [f"master       {keys.destination.b32}", f"keys         {keys.described(now)}"]
     if keys.server is not None:
-        print(f"made for     server {keys.server}")
-    print(f"destination  {keys.destination.base64}")
-    return Exit.OK
+        lines.append(f"made for     server {keys.server}")
+    lines.append(f"destination  {keys.destination.base64}")
+    return Answer({"file": str(options.file), **_described(keys, now), **_destination(keys)}, "\n".join(lines))
 
 
 def _master_of(data: bytes, name: str) -> DestinationKeys:
@@ -112,27 +107,25 @@ def _is_text(data: bytes) -> bool:
     return data.isascii() and not any(byte < 9 for byte in data)
 
 
-def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: list[str]) -> Exit:
+def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: list[str]) -> Answer:
     made = PublishingKeys(keys)
-    if options.json:
-        described = _described(made, int(time.time()))
-        print_json({"ok": True, "file": str(options.file), "notes": notes, **described, **_destination(made)})
-        return Exit.OK
-    print(f"wrote {options.file}\nmaster {keys.destination.b32}\n")
-    for note in notes:
-        print(note)
-    print(
-        f"Keep this file away from all nodes, and a copy in another safe place: a person with this file controls the "
-        "service, and without the file the address is lost. Next, for each server of the farm:\n"
-        f"  gf-i2p keys delegate {options.file} --server ID"
-    )
-    return Exit.OK
+    lines = [
+        f"wrote {options.file}\nmaster {keys.destination.b32}\n",
+        *notes,
+        (
+            "Keep this file away from all nodes, and a copy in another safe place: a person with this file controls "
+            "the service, and without the file the address is lost. Next, for each server of the farm:\n"
+            f"  gf-i2p keys delegate {options.file} --server ID"
+        ),
+    ]
+    described = _described(made, int(time.time()))
+    return Answer({"file": str(options.file), "notes": notes, **described, **_destination(made)}, "\n".join(lines))
 
 
 # A node's keys -------------------------------------------------------------------------------------------------------
 
 
-def delegate(options: argparse.Namespace) -> Exit:
+def delegate(options: argparse.Namespace) -> Answer:
     """`keys delegate`."""
     with named(options.master):
         master = load(options.master)
@@ -152,12 +145,7 @@ def delegate(options: argparse.Namespace) -> Exit:
         raise CommandError(f"nothing was made with these options: {error}", code=Exit.USAGE) from error
     branches = _branches(master.keys, path) if options.branches else []
     _write(path, made.encode())
-    if options.json:
-        print_json(
-            {"ok": True, "file": str(path), "branches": [str(each) for each in branches], **_described(made, now)}
-        )
-        return Exit.OK
-    print(
+    text = (
         f"wrote {path}\nWith this file server {server} can publish for {made.destination.b32} until {date(ends)} "
         f"({days} days)."
         "\n\n"
@@ -173,13 +161,13 @@ def delegate(options: argparse.Namespace) -> Exit:
         f"due."
     )
     if branches:
-        print(
-            f"\nwrote {branches[0]} to {branches[-1].name}, the keys of the sets below the first one. Bring them "
+        text += (
+            f"\n\nwrote {branches[0]} to {branches[-1].name}, the keys of the sets below the first one. Bring them "
             f"to each server that has a delegated key, beside its {MASTER_FILE}. They do not end: a thief of these "
             f"keys can "
             "write such a set for ever."
         )
-    return Exit.OK
+    return Answer({"file": str(path), "branches": [str(each) for each in branches], **_described(made, now)}, text)
 
 
 def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
@@ -193,48 +181,37 @@ def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
     return paths
 
 
-def status(options: argparse.Namespace) -> Exit:
+def status(options: argparse.Namespace) -> Answer:
     """`keys status`."""
     directory, now = options.directory, int(time.time())
     config = Config.load(directory)
     path, mode = directory / config.publish.keys, config.publish.mode
     if mode == "off" and not path.exists():
-        if options.json:
-            print_json({"ok": True, "mode": mode, "file": None, "due": False})
-        else:
-            print('publishing   off ([publish] mode = "off"), and there are no keys for it')
-        return Exit.OK
+        text = 'publishing   off ([publish] mode = "off"), and there are no keys for it'
+        return Answer({"mode": mode, "file": None, "due": False}, text)
     keys = master_keys(directory, config) or load(path)
     kind = "auto" if config.router is None else config.router.kind
     objection, stage = keys.objection(kind), keys.stage(now)
     due = objection is not None or stage in {Stage.ENDING, Stage.ENDED}
     foreign = keys.server not in {None, config.node.id}
-    if options.json:
-        print_json(
-            {
-                "ok": True,
-                "mode": mode,
-                "file": str(path),
-                **_described(keys, now),
-                "router": kind,
-                "objection": objection,
-                "due": due,
-            }
-        )
-        return Exit.DEGRADED if due else Exit.OK
-    print(f"publishing   {mode}\nfile         {path}\nmaster       {keys.destination.b32}")
-    print(f"keys         {keys.described(now)}")
+    lines = [
+        f"publishing   {mode}\nfile         {path}\nmaster       {keys.destination.b32}",
+        f"keys         {keys.described(now)}",
+    ]
     if keys.server is not None:
-        print(f"made for     server {keys.server}{', and this is server ' + str(config.node.id) if foreign else ''}")
-    print(f"router       {_fits(keys, kind)}")
+        other = f", and this is server {config.node.id}" if foreign else ""
+        lines.append(f"made for     server {keys.server}{other}")
+    lines.append(f"router       {_fits(keys, kind)}")
     if due:
         what = {Stage.ENDED: "ENDED: nothing is published by these keys", Stage.ENDING: "The keys end soon"}
-        print(
+        lines.append(
             f"\n{what.get(stage, 'The keys do not fit')}. Where the master's own key is, run\n"
             f"  gf-i2p keys delegate MASTERFILE --server {config.node.id}\n"
             f"and put the new file in the place of {path}."
         )
-    return Exit.DEGRADED if due else Exit.OK
+    found = {"router": kind, "objection": objection, "due": due}
+    data = {"mode": mode, "file": str(path), **_described(keys, now), **found}
+    return Answer(data, "\n".join(lines), Exit.DEGRADED if due else Exit.OK)
 
 
 def _fits(keys: PublishingKeys, kind: str) -> str:

@@ -16,12 +16,11 @@ from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import named
-from gf_i2p.cli.shared.command import Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
@@ -107,7 +106,7 @@ def _write(path: Path, report: LeafMemberReport) -> None:
         logger.warning("the report cannot be written", file=str(path), reason=error.strerror)
 
 
-def status(options: argparse.Namespace) -> Exit:
+def status(options: argparse.Namespace) -> Answer:
     """`leaf status`."""
     path = LeafFile.find(options.directory).with_name(REPORT_FILE)
     running = holder(path) is not None
@@ -119,11 +118,11 @@ def status(options: argparse.Namespace) -> Exit:
         raise ConfigError(f"{path} cannot be read: {error}. Start the member anew.") from error
     age = None if report["committed"] is None else max(time.time() - report["committed"] / 1000, 0.0)
     healthy = running and age is not None and age <= LATE_SECONDS and report["router"] == "up"
-    if options.json:
-        print_json({"ok": True, "running": running, "healthy": healthy, "age": age, **report})
-    else:
-        print("\n".join(_lines(report, age, options.directory, running=running)))
-    return Exit.OK if healthy else Exit.DEGRADED
+    return Answer(
+        {"running": running, "healthy": healthy, "age": age, **report},
+        "\n".join(_lines(report, age, options.directory, running=running)),
+        Exit.OK if healthy else Exit.DEGRADED,
+    )
 
 
 def _lines(report: dict[str, Any], age: float | None, directory: Path, *, running: bool) -> list[str]:

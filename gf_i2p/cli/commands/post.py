@@ -7,9 +7,9 @@ from pathlib import Path
 
 from gf_i2p.admin.local_socket import DEFAULT_TIMEOUT
 from gf_i2p.cli.shared.argument_types import seconds
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import ask
-from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Post, and wait until the entries are committed. Raises `CommandError`."""
     if options.value in {None, "-"}:
         lines = _utf8(sys.stdin.buffer.read(), "standard input").split("\n")  # JSON may hold other line ends
@@ -36,11 +36,7 @@ def run(options: argparse.Namespace) -> Exit:
             raise CommandError("the entry is empty, perhaps a variable that is not set", code=Exit.USAGE)
     path = f"/v1/entries?timeout={options.timeout}"
     answer = ask(options.directory, "POST", path, seconds=options.timeout + 5, body={"values": values})
-    if options.json:
-        print_json({"ok": True, **answer})
-    else:
-        print(f"committed at index {answer['index']}")
-    return Exit.OK
+    return Answer(answer, f"committed at index {answer['index']}")
 
 
 def _utf8(data: bytes, what: str) -> str:

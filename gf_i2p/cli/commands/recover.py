@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import check_name, check_typed, print_json
+from gf_i2p.cli.shared.terminal import check_name, check_typed
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.recovery.farm_of_one import Look, look, recover
 from gf_i2p.node.recovery.survivors import ask_others
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Look for living servers, ask the operator, back the files up, and recover."""
     pid = holder(options.directory / DATABASE_FILE)
     if pid is not None:
@@ -48,16 +49,13 @@ def run(options: argparse.Namespace) -> Exit:
     else:
         print(_consequences(found), file=sys.stderr)
     done = recover(options.directory)
-    if options.json:
-        print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
-        return Exit.OK
-    print(
+    return Answer(
+        {"backup": str(done.backup), "index": done.index, "term": done.term},
         f"The log as it was is in {done.backup}.\n"
         f"Server {found.server_id} is the farm now (entry {done.index}, term {done.term}). Start it:\n"
         f"  gf-i2p run {options.directory}\n"
-        f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR"
+        f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR",
     )
-    return Exit.OK
 
 
 def _check_others(options: argparse.Namespace, found: Look) -> None:

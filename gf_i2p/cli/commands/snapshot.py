@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.command import Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, check_name, check_typed, print_json
+from gf_i2p.cli.shared.terminal import ProgressLine, check_name, check_typed
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.recovery.restore import RestorePlan, plan, restore
@@ -22,7 +22,7 @@ from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, S
 _SILENT_SECONDS: Final = 2.0
 
 
-def save(options: argparse.Namespace) -> Exit:
+def save(options: argparse.Namespace) -> Answer:
     """`snapshot save`."""
     directory, path = options.directory, options.file
     if not (directory / CONFIG_FILE).exists():
@@ -51,16 +51,14 @@ def save(options: argparse.Namespace) -> Exit:
             write(path, data, force=options.force)
         except FileExistsError as error:
             raise CommandError(f"another program has made {path} meanwhile: choose another name") from error
-    if options.json:
-        print_json({"ok": True, "file": str(path), "running": running, "leader": leader, **_described(saved)})
-    else:
-        print(f"wrote {path}\n{_shown(saved)}")
-        if running and leader is None:
-            print(
-                f"No leader is known, so nobody knows what else is committed; this server has entries up to {last}."
-                " Save again when the farm has a leader. If no leader ever comes, stop this node and save again."
-            )
-    return Exit.DEGRADED if running and leader is None else Exit.OK
+    text, code = f"wrote {path}\n{_shown(saved)}", Exit.OK
+    if running and leader is None:
+        code = Exit.DEGRADED
+        text += (
+            f"\nNo leader is known, so nobody knows what else is committed; this server has entries up to {last}."
+            " Save again when the farm has a leader. If no leader ever comes, stop this node and save again."
+        )
+    return Answer({"file": str(path), "running": running, "leader": leader, **_described(saved)}, text, code)
 
 
 async def _downloaded(directory: Path, progress: ProgressLine) -> bytes:
@@ -78,17 +76,13 @@ async def _downloaded(directory: Path, progress: ProgressLine) -> bytes:
     return await getting
 
 
-def inspect(options: argparse.Namespace) -> Exit:
+def inspect(options: argparse.Namespace) -> Answer:
     """`snapshot inspect`."""
     saved = _load(options.file)
-    if options.json:
-        print_json({"ok": True, "file": str(options.file), "checksum": "ok", **_described(saved)})
-    else:
-        print(f"{_shown(saved)}\nchecksum ok")
-    return Exit.OK
+    return Answer({"file": str(options.file), "checksum": "ok", **_described(saved)}, f"{_shown(saved)}\nchecksum ok")
 
 
-def restore_farm(options: argparse.Namespace) -> Exit:
+def restore_farm(options: argparse.Namespace) -> Answer:
     """`snapshot restore`."""
     directory = options.directory
     saved = _load(options.file)
@@ -116,17 +110,14 @@ def restore_farm(options: argparse.Namespace) -> Exit:
         print(_consequences(saved, planned))
         check_typed(saved.cluster)
     done = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
-    if options.json:
-        print_json({"ok": True, "backup": str(done.backup), "index": done.index, "term": done.term})
-        return Exit.OK
-    print(
+    return Answer(
+        {"backup": str(done.backup), "index": done.index, "term": done.term},
         f"The old files are in {done.backup}.\n"
         f"Server {planned.server.id} is the farm now: entry {done.index}, term {done.term}. Start it:\n"
         f"  gf-i2p run {directory}\n"
         f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
-        "The servers' certificates and addresses are new: where clients' files name the old ones, change them."
+        "The servers' certificates and addresses are new: where clients' files name the old ones, change them.",
     )
-    return Exit.OK
 
 
 def _load(path: Path) -> SavedSnapshot:

@@ -4,9 +4,9 @@ import argparse
 from pathlib import Path
 
 from gf_i2p.cli.shared.answer_text import show_status
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask
-from gf_i2p.cli.shared.terminal import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -14,11 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR")
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Ask the node, and print the answer. Returns `DEGRADED` when the farm has no leader, or this server is out."""
     answer = ask(options.directory, "GET", "/v1/status")
-    if options.json:
-        print_json({"ok": True, **answer})
-    else:
-        print(show_status(answer))
-    return Exit.OK if answer["healthy"] else Exit.DEGRADED
+    return Answer(answer, show_status(answer), Exit.OK if answer["healthy"] else Exit.DEGRADED)

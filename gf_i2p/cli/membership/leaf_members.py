@@ -3,29 +3,16 @@
 import argparse
 from typing import Any
 
-from gf_i2p.cli.shared.errors import Exit
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.local_client import Ask, have_it_reloaded
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.membership import leaf_invitation
 
 
-def invite(options: argparse.Namespace, ask: Ask) -> Exit:
+def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members invite-leaf`: the directory's server knows the member at once; the other servers read a file."""
     invited = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask)
-    if options.json:
-        print_json(
-            {
-                "ok": True,
-                "id": invited.id,
-                "member": str(invited.member),
-                "accept": str(invited.accept),
-                "unknown": list(invited.unknown),
-                "reloaded": reloaded,
-            }
-        )
-        return Exit.OK
-    print(
+    text = (
         f"wrote {invited.member}\nwrote {invited.accept}\n{options.directory} knows the member now; {said}\n\n"
         f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invited.accept.name}\n"
         f"   Then delete {invited.accept.name} and its copies: each reader of that file can post as the member.\n"
@@ -33,40 +20,42 @@ def invite(options: argparse.Namespace, ask: Ask) -> Exit:
         f"     gf-i2p leaf run {invited.member.name}"
     )
     if invited.unknown:
-        print(
-            f"   The member has no way to know the certificates of the servers {list(invited.unknown)}: nothing here "
+        text += (
+            f"\n   The member has no way to know the certificates of the servers {list(invited.unknown)}: nothing here "
             "has their fingerprints, and no CA."
         )
-    return Exit.OK
+    data = {
+        "id": invited.id,
+        "member": str(invited.member),
+        "accept": str(invited.accept),
+        "unknown": list(invited.unknown),
+        "reloaded": reloaded,
+    }
+    return Answer(data, text)
 
 
-def accept(options: argparse.Namespace, ask: Ask) -> Exit:
+def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members accept`, of a leaf-only member's invitation."""
     changed = leaf_invitation.accept(options.directory, options.file)
     said, reloaded, pending = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
-    if options.json:
-        print_json({"ok": True, "changed": changed, "dropped": [], "reloaded": reloaded, "needs_restart": pending})
-        return Exit.OK
-    print(f"accepted; {said}" if changed else "the member was known already")
-    print(f"Each reader of {options.file} can post as that member: delete it when all servers have accepted.")
-    return Exit.OK
+    first = f"accepted; {said}" if changed else "the member was known already"
+    return Answer(
+        {"changed": changed, "dropped": [], "reloaded": reloaded, "needs_restart": pending},
+        f"{first}\nEach reader of {options.file} can post as that member: delete it when all servers have accepted.",
+    )
 
 
-def remove(options: argparse.Namespace, ask: Ask) -> Exit:
+def remove(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members remove-leaf`: from now on this server refuses the member, and ends the member's connections."""
     changed = leaf_invitation.remove(options.directory, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
-    if options.json:
-        print_json({"ok": True, "changed": changed, "reloaded": reloaded})
-        return Exit.OK
+    text = f"{options.directory} does not know {leaf_invitation.user_of(options.id)}"
     if changed:
-        print(
+        text = (
             f"{options.directory} refuses {leaf_invitation.user_of(options.id)} from now on; {said}\n"
             "Do the same on each other server. The farm drops the member's leaves when its last record is too old."
         )
-    else:
-        print(f"{options.directory} does not know {leaf_invitation.user_of(options.id)}")
-    return Exit.OK
+    return Answer({"changed": changed, "reloaded": reloaded}, text)
 
 
 def described(members: list[dict[str, Any]]) -> list[str]:

@@ -12,10 +12,9 @@ from gf_i2p.cli.membership import leaf_members, remote_members
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, standing_lines
 from gf_i2p.cli.shared.argument_types import named, whole
-from gf_i2p.cli.shared.command import Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask, have_it_reloaded
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
@@ -35,7 +34,7 @@ _ELECTIONS: Final = 3
 A follower that asked for itself hears of an entry later than the new leader has it."""
 
 
-def show(options: argparse.Namespace, ask: Ask) -> Exit:
+def show(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members list`."""
     answer = ask(options.directory, "GET", "/v1/status")
     members = [
@@ -43,40 +42,35 @@ def show(options: argparse.Namespace, ask: Ask) -> Exit:
         for server in answer["servers"]
     ]
     leaf_only = ask(options.directory, "GET", "/v1/administration")["members"]
-    code = Exit.OK if in_touch(answer) else Exit.DEGRADED
-    if options.json:
-        told = {key: answer[key] for key in ("membership", "leader", "change")}
-        print_json({"ok": True, **told, "servers": members, "leaf_members": leaf_only})
-        return code
+    lines = []
     for server in members:
         words = [word for word in ("self", "leader") if server[word]]
         words += [] if server["connected"] else ["not connected"]
-        print(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
-    for line in leaf_members.described(leaf_only):
-        print(line)
-    for line in standing_lines(answer):
-        print(line)
+        lines.append(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
+    lines += [*leaf_members.described(leaf_only), *standing_lines(answer)]
     if answer["change"] is not None:
-        print(f"no change can begin now: {answer['change']}")
-    return code
+        lines.append(f"no change can begin now: {answer['change']}")
+    told = {key: answer[key] for key in ("membership", "leader", "change")}
+    return Answer(
+        {**told, "servers": members, "leaf_members": leaf_only},
+        "\n".join(lines),
+        Exit.OK if in_touch(answer) else Exit.DEGRADED,
+    )
 
 
-def invite(options: argparse.Namespace, ask: Ask) -> Exit:
+def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members invite`."""
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
     written = invitation.invite(options.directory, options.into, server_id, endpoint, members=partial(_members, ask))
-    if options.json:
-        found = {"server": str(written.server), "accept": str(written.accept), "left_out": written.left_out}
-        print_json({"ok": True, **found, "client_table": written.table})
-        return Exit.OK
+    lines = []
     if written.left_out is not None:
-        print(
+        lines.append(
             f"server {written.left_out}, which had this endpoint, is out of the farm: the new files leave that "
             f"server out, and "
             "`members accept` removes its table and its user from each server's files"
         )
-    print(
+    lines.append(
         f"wrote {written.server}\nwrote {written.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
         f"     gf-i2p members accept DIR {written.accept.name}\n"
@@ -88,14 +82,14 @@ def invite(options: argparse.Namespace, ask: Ask) -> Exit:
         "   The server asks the leader to be taken in, and is a member when it has the log."
     )
     if written.table is not None:
-        print(
+        lines.append(
             "3. Clients and administrators can follow the new server as leader only if they know its certificate. To "
             "each\n"
             '   client-NAME.toml and admin-NAME.toml whose ca = "..." does not vouch for it, add at the end:\n\n'
-            f"{written.table}",
-            end="",
+            + written.table.removesuffix("\n")
         )
-    return Exit.OK
+    found = {"server": str(written.server), "accept": str(written.accept), "left_out": written.left_out}
+    return Answer({**found, "client_table": written.table}, "\n".join(lines))
 
 
 def _check_endpoint(endpoint: Endpoint | None) -> None:
@@ -103,7 +97,7 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
         raise CommandError(f"{endpoint}: write i2p instead of the endpoint for a new address", code=Exit.USAGE)
 
 
-def accept(options: argparse.Namespace, ask: Ask) -> Exit:
+def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members accept`."""
     with named(options.file):
         of_leaf = leaf_invitation.is_one(options.file)
@@ -112,18 +106,18 @@ def accept(options: argparse.Namespace, ask: Ask) -> Exit:
         return leaf_members.accept(options, ask)
     done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
     said, reloaded, pending = have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])
-    if options.json:
-        found = {"changed": done.changed, "dropped": [] if done.dropped is None else [done.dropped]}
-        print_json({"ok": True, **found, "reloaded": reloaded, "needs_restart": pending})
-        return Exit.OK
+    lines = []
     if done.dropped is not None:
-        print(
+        lines.append(
             f"server {done.dropped}, which had this endpoint, is out of the farm: its table and its user were taken "
             f"out of {CONFIG_FILE} and {SECRETS_FILE}"
         )
-    print(f"accepted; {said}" if done.changed else "the server was known already")
-    print(f"Each reader of {options.file} can act as the new server: delete it when all servers have accepted.")
-    return Exit.OK
+    lines += [
+        f"accepted; {said}" if done.changed else "the server was known already",
+        f"Each reader of {options.file} can act as the new server: delete it when all servers have accepted.",
+    ]
+    found = {"changed": done.changed, "dropped": [] if done.dropped is None else [done.dropped]}
+    return Answer({**found, "reloaded": reloaded, "needs_restart": pending}, "\n".join(lines))
 
 
 def _members(ask: Ask, directory: Path) -> frozenset[int]:
@@ -153,7 +147,7 @@ def _members(ask: Ask, directory: Path) -> frozenset[int]:
         time.sleep(_POLL_SECONDS)
 
 
-def add(options: argparse.Namespace, ask: Ask) -> Exit:
+def add(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members add`: for a server that waits to be taken in, and does not ask the leader."""
     server_id, endpoint = options.server
     if endpoint is None:
@@ -163,7 +157,7 @@ def add(options: argparse.Namespace, ask: Ask) -> Exit:
     return _watch(options, ask, begun, server_id, present=True)
 
 
-def remove(options: argparse.Namespace, ask: Ask) -> Exit:
+def remove(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members remove`."""
     answer = ask(options.directory, "GET", "/v1/status")
     servers = {server["id"]: server for server in answer["servers"]}
@@ -193,17 +187,17 @@ def remove(options: argparse.Namespace, ask: Ask) -> Exit:
     return _watch(options, ask, begun, options.id, present=False)
 
 
-def step_down(options: argparse.Namespace, ask: Ask) -> Exit:
+def step_down(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members stepdown`."""
     answer = ask(options.directory, "POST", "/v1/stepdown", seconds=40, body={})
-    if options.json:
-        print_json({"ok": True, **answer})
-    else:
-        print("no server leads yet" if answer["leader"] is None else f"server {answer['leader']} leads")
-    return Exit.OK if answer["leader"] is not None else Exit.DEGRADED
+    return Answer(
+        answer,
+        "no server leads yet" if answer["leader"] is None else f"server {answer['leader']} leads",
+        Exit.OK if answer["leader"] is not None else Exit.DEGRADED,
+    )
 
 
-def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *, present: bool) -> Exit:
+def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *, present: bool) -> Answer:
     """Wait until the directory's node knows that the change is committed, or until nobody works on the change any more.
 
     `begun`: the leader that began the change, and the term.
@@ -214,11 +208,8 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
         answer = _asked_again(options, ask)
         ids = [server["id"] for server in answer["servers"]]
         if (server_id in ids) == present and answer["configuration_committed"]:
-            if options.json:
-                print_json({"ok": True, "servers": ids})
-            else:
-                print(f"server {server_id} {'belongs to the farm' if present else 'is out of the farm'} now: {ids}")
-            return Exit.OK
+            now_is = "belongs to the farm" if present else "is out of the farm"
+            return Answer({"servers": ids}, f"server {server_id} {now_is} now: {ids}")
         if present and answer["change_refused"] is not None:
             raise CommandError(answer["change_refused"])
         still_leads = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
@@ -264,10 +255,10 @@ def _lost(by: int, leader: int | None) -> CommandError:
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Exit]) -> Callable[[argparse.Namespace], Exit]:
+def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Answer]) -> Callable[[argparse.Namespace], Answer]:
     """Make a command that asks a directory's node, or with an administrator's file the farm's servers."""
 
-    def run(options: argparse.Namespace) -> Exit:
+    def run(options: argparse.Namespace) -> Answer:
         return remote_members.run(action, options) if options.directory.is_file() else here(options, ask)
 
     return run

@@ -17,9 +17,9 @@ from typing import Final
 from gf_i2p.admin.local_socket import LAST_SERVER
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import load_client_file
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import print_json
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.raft.configurations import majority
@@ -49,7 +49,7 @@ _I2P_LEAVING_SECONDS: Final = 120.0
 _SILENT_SECONDS: Final = 2.0
 
 
-def run(action: str, options: argparse.Namespace) -> Exit:
+def run(action: str, options: argparse.Namespace) -> Answer:
     """Run `members list`, `add`, `remove` or `stepdown`. Raises `CommandError`."""
     configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     file = load_client_file(options.directory)
@@ -77,7 +77,7 @@ def _check_role(file: ClientFile, path: Path) -> None:
         )
 
 
-async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> Exit:
+async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> Answer:
     async with file.open() as client:
         remote = _Remote(
             client, options.directory, inside=file.i2p is not None, ca=file.ca is not None, quiet=options.json
@@ -85,11 +85,11 @@ async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> Ex
         match action:
             case "list":
                 view = await remote.look()
-                return _show(view, remote.advice(view), as_json=options.json)
+                return _show(view, remote.advice(view))
             case "add":
-                return _done(await remote.add(options), options)
+                return _done(await remote.add(options))
             case _:
-                return _done(await remote.remove(options), options)
+                return _done(await remote.remove(options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +383,7 @@ def _newest(survey: Survey) -> Configuration:
     return max(survey.told.values(), key=lambda each: each.log_index)
 
 
-def _show(view: _View, advice: str, *, as_json: bool) -> Exit:
+def _show(view: _View, advice: str) -> Answer:
     leader = view.found.leader
     servers = [
         {
@@ -397,33 +397,32 @@ def _show(view: _View, advice: str, *, as_json: bool) -> Exit:
         }
         for server in view.newest.servers
     ]
-    code = Exit.DEGRADED if leader is None else Exit.OK
-    if as_json:
-        print_json({"ok": True, "leader": leader, "configuration": view.newest.log_index, "servers": servers})
-        return code
+    lines = []
     for server in servers:
         words = ["leader"] if server["leader"] else []
         if server["id"] in view.strange:
             words.append("not known to this file")
         elif not server["connected"]:
             words.append(printable(str(server["error"] or "does not answer from here")))
-        print(f"{server['id']:>5}  {printable(str(server['endpoint']))}  {', '.join(words)}".rstrip())
+        lines.append(f"{server['id']:>5}  {printable(str(server['endpoint']))}  {', '.join(words)}".rstrip())
     if leader is None:
-        print(f"no leader is found: {printable(view.found.trouble or 'no server knows a leader')}")
+        lines.append(f"no leader is found: {printable(view.found.trouble or 'no server knows a leader')}")
     if advice:
-        print(advice)
-    return code
+        lines.append(advice)
+    return Answer(
+        {"leader": leader, "configuration": view.newest.log_index, "servers": servers},
+        "\n".join(lines),
+        Exit.DEGRADED if leader is None else Exit.OK,
+    )
 
 
-def _done(change: _Change, options: argparse.Namespace) -> Exit:
+def _done(change: _Change) -> Answer:
     ids = [server.id for server in change.newest.servers]
-    if options.json:
-        print_json({"ok": True, "servers": ids, "committed": change.sure or None})
-    else:
-        print(f"server {change.server} {'belongs to the farm' if change.present else 'is out of the farm'} now: {ids}")
-        if not change.sure:
-            print(
-                "That is the leader's log. Whether a majority has the change cannot be seen from here, since "
-                "this file does not say how to know all servers: gf-i2p members list DIR on a server's machine."
-            )
-    return Exit.OK if change.sure else Exit.DEGRADED
+    text = f"server {change.server} {'belongs to the farm' if change.present else 'is out of the farm'} now: {ids}"
+    if not change.sure:
+        text += (
+            "\nThat is the leader's log. Whether a majority has the change cannot be seen from here, since "
+            "this file does not say how to know all servers: gf-i2p members list DIR on a server's machine."
+        )
+    data = {"servers": ids, "committed": change.sure or None}
+    return Answer(data, text, Exit.OK if change.sure else Exit.DEGRADED)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.backtest import grid
 from gf_i2p.pipeline.backtest.recommendation import Advice, BacktestRow, advise, command, compared, fragment
 from gf_i2p.pipeline.days import Span
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the recommendation for the one farm, as TOML")
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
     sets, lake, span = _sets(options), Lake(options.lake), Span.parse(options.since, options.until)
     if options.out is not None:
@@ -66,19 +67,15 @@ def run(options: argparse.Namespace) -> Exit:
                 break
     if options.out is not None:
         _write(options.out, fragment(farms[0][0]))
-    if options.json:
-        print_json(
-            {
-                "ok": True,
-                **asdict(figures),
-                "entries_times_sets_a_second": figures.entries_a_second,
-                "results": [_as_json(advice, found) for advice, found in farms],
-                "more_farms": figures.farms > len(farms),
-            }
-        )
-    else:
-        print(show(figures, farms, options.out))
-    return Exit.OK
+    return Answer(
+        {
+            **asdict(figures),
+            "entries_times_sets_a_second": figures.entries_a_second,
+            "results": [_as_json(advice, found) for advice, found in farms],
+            "more_farms": figures.farms > len(farms),
+        },
+        show(figures, farms, options.out),
+    )
 
 
 def show(

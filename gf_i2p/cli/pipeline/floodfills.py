@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.argument_types import whole
-from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
 from gf_i2p.pipeline.errors import UsageError
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError` and `OSError`."""
     targets: list[SoughtLeaseSet] = list(options.hashes)
     if options.file is not None:
@@ -93,11 +93,7 @@ def run(options: argparse.Namespace) -> Exit:
         )
         lake = Lake(options.lake)
         figures = find_closest(spark, lake, asked, time.time_ns() // 1_000_000, steps)
-    if options.json:
-        print_json({"ok": True, **asdict(figures)})
-    else:
-        print(show(figures, lake))
-    return Exit.OK
+    return Answer(asdict(figures), show(figures, lake))
 
 
 def show(found: "FloodfillFigures", lake: Lake) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 from gf_i2p.cli.pipeline.arguments import add_days, add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_days(parser)
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`."""
     lake, span = Lake(options.lake), Span.parse(options.since, options.until)
     with ProgressLine() as progress, working(options, progress) as (spark, steps):
@@ -39,21 +39,17 @@ def run(options: argparse.Namespace) -> Exit:
         steps("summing up")
         servers, odd = job.summarize(spark, lake, options.farm, span)
         most = job.MAX_SERVERS, job.MAX_ANOMALIES
-    if options.json:
-        print_json(
-            {
-                "ok": True,
-                **asdict(figures),
-                "records_per_second": figures.records_per_second,
-                "servers": [asdict(each) for each in servers[: most[0]]],
-                "more_servers": len(servers) > most[0],
-                "newest_anomalies": [asdict(each) for each in odd[: most[1]]],
-                "more_anomalies": len(odd) > most[1],
-            }
-        )
-    else:
-        print(show(figures, servers, odd))
-    return Exit.OK
+    return Answer(
+        {
+            **asdict(figures),
+            "records_per_second": figures.records_per_second,
+            "servers": [asdict(each) for each in servers[: most[0]]],
+            "more_servers": len(servers) > most[0],
+            "newest_anomalies": [asdict(each) for each in odd[: most[1]]],
+            "more_anomalies": len(odd) > most[1],
+        },
+        show(figures, servers, odd),
+    )
 
 
 def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", odd: "Sequence[Anomaly]") -> str:

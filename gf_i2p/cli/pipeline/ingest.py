@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -28,17 +28,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`."""
     with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.ingest.job import ingest  # noqa: PLC0415 -- needs Spark
 
         figures = ingest(spark, Lake(options.lake), options.exports, step=steps)
-    if options.json:
-        print_json({"ok": True, **asdict(figures), "rows_per_second": figures.rows_per_second})
-    else:
-        print(show(figures))
-    return Exit.OK
+    return Answer({**asdict(figures), "rows_per_second": figures.rows_per_second}, show(figures))
 
 
 def show(found: "Figures") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, report, stream, synth
-from gf_i2p.cli.shared.command import Command, Subcommand
+from gf_i2p.cli.shared.command import Answer, Command, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError, UsageError
 from gf_i2p.pipeline.lake.locks import WRITES, held
@@ -31,10 +31,10 @@ _JOBS: Final[dict[str, Job]] = {
 }
 
 
-def _run(name: str) -> Callable[[argparse.Namespace], Exit]:
+def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
     """Make the function that runs one job, with errors for the operator."""
 
-    def run(options: argparse.Namespace) -> Exit:
+    def run(options: argparse.Namespace) -> Answer | Exit:
         job = _JOBS[name]
         try:
             if name not in WRITES:

@@ -16,8 +16,9 @@ from gf_i2p.cli.administration import administer
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.files.client_file import ClientFile
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError`, `CommandError` and `OSError`."""
     if options.parameters is None and not options.sensing:
         raise CommandError("there is nothing to post: give --parameters FILE, --sensing, or both", code=Exit.USAGE)
@@ -63,17 +64,12 @@ def run(options: argparse.Namespace) -> Exit:
     if asks and not _agreed():
         raise CommandError("nothing was posted", code=Exit.USAGE)
     indexes = [] if options.dry_run else _post(options, file, entries)
-    if options.json:
-        told = [entry.what for entry in entries]
-        print_json(
-            {"ok": True, "dry_run": options.dry_run, "what": told, "indexes": indexes, "hashes_left_out": left_out}
-        )
-    elif options.dry_run:
-        print("nothing was posted: this was a dry run")
-    else:
+    text = "nothing was posted: this was a dry run"
+    if not options.dry_run:
         where = f"at index {indexes[0]}" if len(indexes) == 1 else f"at indexes {indexes[0]} to {indexes[-1]}"
-        print(f"committed {where}: {len(indexes)} entr{'y' if len(indexes) == 1 else 'ies'}")
-    return Exit.OK
+        text = f"committed {where}: {len(indexes)} entr{'y' if len(indexes) == 1 else 'ies'}"
+    told = [entry.what for entry in entries]
+    return Answer({"dry_run": options.dry_run, "what": told, "indexes": indexes, "hashes_left_out": left_out}, text)
 
 
 def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEntry], int]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gf_i2p.cli.pipeline.arguments import add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
-from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until", metavar="DAY", help="the last day, YYYY-MM-DD in UTC")
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the job. Raises `PipelineError` and `OSError`."""
     span = Span.parse(options.since, options.until)
     check_out(options.out)
@@ -44,11 +44,7 @@ def run(options: argparse.Namespace) -> Exit:
         asked = Asked(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
         made = ReportOptions(options.out, asked)
         figures = make_report(spark, Lake(options.lake), made, lambda text: steps(f"summing up {text}"))
-    if options.json:
-        print_json({"ok": True, **asdict(figures)})
-    else:
-        print(show(figures))
-    return Exit.OK
+    return Answer(asdict(figures), show(figures))
 
 
 def show(figures: "ReportFigures") -> str:

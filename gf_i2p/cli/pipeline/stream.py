@@ -15,8 +15,9 @@ from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import whole
-from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Run the job until a stop is asked for. Raises `PipelineError` and `OSError`."""
     with (
         _alerts(options.alerts) as (file, told_ms),
@@ -112,11 +113,7 @@ def run(options: argparse.Namespace) -> Exit:
         figures = stream(
             spark, Lake(options.lake), options.exports, how, on_batch=on_batch, on_event=on_event, stop=stop
         )
-    if options.json:
-        print_json({"ok": True, **asdict(figures)})
-    else:
-        print(show(figures))
-    return Exit.OK
+    return Answer(asdict(figures), show(figures))
 
 
 def show_batch(batch: "Batch") -> str:

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gf_i2p.cli.shared.argument_types import whole
-from gf_i2p.cli.shared.errors import Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, print_json
+from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.terminal import ProgressLine
 
 HELP = "make histories of invented farms, for tests and to try sizes"
 
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
 
 
-def run(options: argparse.Namespace) -> Exit:
+def run(options: argparse.Namespace) -> Answer:
     """Make the histories. Raises `PipelineError` and `OSError`."""
     from gf_i2p.pipeline.synth.job import SynthOptions, synth  # noqa: PLC0415 -- the simulator is needed here only
 
@@ -56,18 +56,11 @@ def run(options: argparse.Namespace) -> Exit:
     )
     with ProgressLine() as progress:
         made = synth(asked, say=progress)
-    if options.json:
-        print_json({"ok": True, **asdict(made), "rows_per_second": round(made.rows_per_second)})
-    else:
-        print(
-            f"{made.entries:,} entries ({made.status:,} status records) of {made.farms:,} farms and {made.days:,} days"
-        )
-        print(
-            f"{made.lines:,} lines in {made.files:,} files, {made.raw_bytes / 1e6:,.1f} MB, {made.bytes / 1e6:,.1f} MB "
-            "on the disk"
-        )
-        print(
-            f"{made.life_seconds:.1f} s to simulate lives, {made.seconds:.1f} s to write: "
-            f"{made.rows_per_second:,.0f} lines/s"
-        )
-    return Exit.OK
+    return Answer(
+        {**asdict(made), "rows_per_second": round(made.rows_per_second)},
+        f"{made.entries:,} entries ({made.status:,} status records) of {made.farms:,} farms and {made.days:,} days\n"
+        f"{made.lines:,} lines in {made.files:,} files, {made.raw_bytes / 1e6:,.1f} MB, {made.bytes / 1e6:,.1f} MB "
+        "on the disk\n"
+        f"{made.life_seconds:.1f} s to simulate lives, {made.seconds:.1f} s to write: "
+        f"{made.rows_per_second:,.0f} lines/s",
+    )

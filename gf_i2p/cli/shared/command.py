@@ -5,11 +5,33 @@ A module of `gf_i2p.cli.commands` is one command with these two functions, or a 
 """
 
 import argparse
+import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from gf_i2p.cli.shared.errors import Exit
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a command; the program prints one of the two forms, and ends with the exit code."""
+
+    data: Mapping[str, Any]
+    """For `--json`: the answer's object, without "ok"."""
+    text: str
+    """For people: one line or several."""
+    exit: Exit = Exit.OK
+
+
+def print_answer(answer: Answer, *, as_json: bool) -> Exit:
+    """Print the answer; return the exit code. JSON is one line, or indented for a person on a terminal."""
+    if as_json:
+        print(json.dumps({"ok": True, **answer.data}, indent=2 if sys.stdout.isatty() else None))
+    else:
+        print(answer.text)
+    return answer.exit
 
 
 class Command(Protocol):
@@ -18,8 +40,11 @@ class Command(Protocol):
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own arguments; the parser has `--json` already."""
 
-    def run(self, options: argparse.Namespace) -> Exit:
-        """Run the command. Raises `CommandError`, and the errors of `gf_i2p.cli.main.expected`."""
+    def run(self, options: argparse.Namespace) -> Answer | Exit:
+        """Run the command; a command that prints while it runs returns only the exit code.
+
+        Raises `CommandError`, and the errors of `gf_i2p.cli.main.expected`.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +54,7 @@ class Subcommand:
     help: str
     """Short description of the command."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    run: Callable[[argparse.Namespace], Exit]
+    run: Callable[[argparse.Namespace], Answer | Exit]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""Output of a command: JSON, a line of progress, and the question before a change without return."""
+"""Output of a command: a line of progress, and the question before a change without return."""
 
-import json
 import sys
 import time
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from gf_i2p.cli.shared.errors import CommandError, Exit
 
@@ -53,8 +52,3 @@ def check_name(given: str, farm: str) -> None:
     """Raise `CommandError` when the name is not the farm's."""
     if given != farm:
         raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)
-
-
-def print_json(value: Any) -> None:
-    """Print one JSON object: in one line, or indented for a person on a terminal."""
-    print(json.dumps(value, indent=None if not sys.stdout.isatty() else 2))

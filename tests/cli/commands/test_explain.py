@@ -10,6 +10,7 @@ import pytest
 from gf_i2p.cli.commands import explain
 from gf_i2p.cli.commands.explain import show_explanation
 from gf_i2p.cli.shared.answer_text import NO_LEADER_KNOWN, OUTSIDE
+from gf_i2p.cli.shared.command import print_answer
 from gf_i2p.cli.shared.errors import Exit
 from tests.cli.shared.test_answer_text import SENT
 
@@ -123,7 +124,7 @@ def test_the_exit_code_says_whether_anybody_publishes(
         return given
 
     monkeypatch.setattr(explain, "ask", ask)
-    assert explain.run(Namespace(directory=tmp_path, json=as_json)) == code
+    assert print_answer(explain.run(Namespace(directory=tmp_path)), as_json=as_json) == code
     assert asked == [(tmp_path, "GET", "/v1/explain")]
     told = capsys.readouterr().out
     assert told.startswith('{"ok": true') is as_json
@@ -145,7 +146,7 @@ def test_where_publishing_is_off_nobody_is_missed(
     given = answer(this={"mode": mode}, leader=leader)
     given["farm"] |= {"publisher": None, "off": off}
     monkeypatch.setattr(explain, "ask", lambda *_: given)
-    assert explain.run(Namespace(directory=tmp_path, json=True)) == code
+    assert explain.run(Namespace(directory=tmp_path)).exit == code
 
 
 @pytest.mark.parametrize(
@@ -155,11 +156,11 @@ def test_where_publishing_is_off_nobody_is_missed(
 def test_what_is_wrong_with_the_servers_place_comes_first(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     changes: dict[str, Any],
     said: str,
 ) -> None:
     given = answer(**changes)
     monkeypatch.setattr(explain, "ask", lambda *_: given)
-    assert explain.run(Namespace(directory=tmp_path, json=False)) == Exit.DEGRADED
-    assert capsys.readouterr().out.splitlines()[:2] == [said, ""]
+    found = explain.run(Namespace(directory=tmp_path))
+    assert found.exit == Exit.DEGRADED
+    assert found.text.splitlines()[:2] == [said, ""]

@@ -10,6 +10,7 @@ import pytest
 
 from gf_i2p.cli.main import main
 from gf_i2p.cli.membership import members
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
@@ -82,19 +83,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(members, "_POLL_SECONDS", 0.001)
 
 
-@pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The JSON objects that commands have printed."""
-    found: list[Any] = []
-    monkeypatch.setattr(members, "print_json", found.append)
-    return found
-
-
-def test_a_server_is_removed_and_the_end_of_it_is_awaited(printed: list[Any]) -> None:
+def test_a_server_is_removed_and_the_end_of_it_is_awaited() -> None:
     node = Node(status(1, 2, 3), status(1, 2, 3), status(1, 2, committed=False), status(1, 2))
-    assert members.remove(options(id=3), node) is Exit.OK
+    answer = members.remove(options(id=3), node)
+    assert answer == Answer({"servers": [1, 2]}, "server 3 is out of the farm now: [1, 2]", Exit.OK)
     assert node.asked == [("/v1/servers", {"remove": 3})]
-    assert printed == [{"ok": True, "servers": [1, 2]}]
     assert len(node.statuses) == 1, "not before it is committed"
 
 
@@ -111,7 +104,7 @@ def test_a_removal_that_may_hurt_is_not_begun(server: int, away: tuple[int, ...]
 
 def test_force_removes_the_dead() -> None:
     node = Node(status(1, 2, 3, away=(3,)), status(1, 2))
-    assert members.remove(options(id=3, force=True), node) is Exit.OK
+    assert members.remove(options(id=3, force=True), node).exit is Exit.OK
 
 
 def test_a_server_that_is_given_up_is_reported_with_the_reason() -> None:
@@ -146,13 +139,13 @@ def test_what_another_leader_commits_is_done_all_the_same() -> None:
         status(1, 2, committed=False, leader=None, term=6),
         status(1, 2, leader=2, term=6),
     )
-    assert members.remove(options(id=3), node) is Exit.OK
+    assert members.remove(options(id=3), node).exit is Exit.OK
 
 
 def test_a_server_that_joins_waits_though_it_knows_no_leader_yet() -> None:
     outside = {**status(1, 2, leader=None, term=0), "membership": "joining"}
     node = Node(outside, outside, outside, outside, status(1, 2, 3))
-    assert members.add(options(server=(3, Endpoint("h", 3))), node) is Exit.OK
+    assert members.add(options(server=(3, Endpoint("h", 3))), node).exit is Exit.OK
 
 
 def test_a_node_that_dies_while_it_is_waited_for_leaves_it_open() -> None:
@@ -166,24 +159,22 @@ def test_a_node_that_dies_while_it_is_waited_for_leaves_it_open() -> None:
         assert caught.value.outcome == "unknown"
 
 
-def test_a_list_without_a_leader_says_so(capsys: pytest.CaptureFixture[str], printed: list[Any]) -> None:
+def test_a_list_without_a_leader_says_so() -> None:
     node = Node(status(1, 2, 3, away=(2, 3), leader=None))
-    assert members.show(options(json=False), node) is Exit.DEGRADED
-    text = capsys.readouterr().out
-    assert "no leader is known" in text.lower()
-    assert "    3  tcp://h:3  not connected" in text
-    assert members.show(options(), node) is Exit.DEGRADED
-    assert printed[0]["leader"] is None
-    assert members.show(options(), Node(status(1, 2, 3, away=(3,)))) is Exit.OK
-    assert printed[1]["leader"] == 1
+    answer = members.show(options(), node)
+    assert answer.exit is Exit.DEGRADED
+    assert "no leader is known" in answer.text.lower()
+    assert "    3  tcp://h:3  not connected" in answer.text
+    assert answer.data["leader"] is None
+    answer = members.show(options(), Node(status(1, 2, 3, away=(3,))))
+    assert (answer.exit, answer.data["leader"]) == (Exit.OK, 1)
 
 
-def test_a_list_on_a_server_that_is_out_says_so(capsys: pytest.CaptureFixture[str], printed: list[Any]) -> None:
+def test_a_list_on_a_server_that_is_out_says_so() -> None:
     out = {**status(1, 2), "membership": "removed"}
-    assert members.show(options(json=False), Node(out)) is Exit.DEGRADED
-    assert "This server was removed from the farm" in capsys.readouterr().out
-    assert members.show(options(), Node(out)) is Exit.DEGRADED
-    assert printed[0]["membership"] == "removed"
+    answer = members.show(options(), Node(out))
+    assert (answer.exit, answer.data["membership"]) == (Exit.DEGRADED, "removed")
+    assert "This server was removed from the farm" in answer.text
 
 
 def test_on_a_server_that_is_out_nobody_is_let_in_and_that_is_said_briefly(

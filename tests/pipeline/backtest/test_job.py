@@ -118,13 +118,13 @@ def test_the_command_writes_what_it_recommends_for_one_farm(
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     command.add_arguments(parser)
-    out, printed = tmp_path / "recommended.toml", list[Any]()
-    monkeypatch.setattr(command, "print_json", printed.append)
+    out = tmp_path / "recommended.toml"
     arguments = [lake.root, "--set", "margin=0,100", "--out", str(out), "--json"]
     with pytest.raises(PipelineError, match="add --farm"):
         command.run(parser.parse_args(arguments))
-    assert command.run(parser.parse_args([*arguments, "--farm", CLUSTER])) is Exit.OK
-    [found] = printed
+    answer = command.run(parser.parse_args([*arguments, "--farm", CLUSTER]))
+    assert answer.exit is Exit.OK
+    found = answer.data
     assert (found["farms"], found["sets"], found["more_farms"]) == (1, 3, False)
     [only] = found["results"]
     assert only["farm"] == CLUSTER

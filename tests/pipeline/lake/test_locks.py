@@ -13,6 +13,7 @@ import pytest
 
 from gf_i2p.cli.pipeline import ingest as command
 from gf_i2p.cli.pipeline.jobs import COMMANDS
+from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.locks import WRITES, directory, held
@@ -148,13 +149,14 @@ def test_nothing_is_believed_of_who_has_it(tmp_path: Path, said: str) -> None:
 def test_the_command_runs_no_job_beside_another(tmp_path: Path) -> None:
     options = argparse.Namespace(lake=str(tmp_path), remote=None)
     ran: list[bool] = []
+    answer = Answer({}, "done")
 
-    def job(_: argparse.Namespace) -> Exit:
+    def job(_: argparse.Namespace) -> Answer:
         ran.append(bool(refused(Lake(str(tmp_path)), "ingest")))
-        return Exit.OK
+        return answer
 
     with patch.object(command, "run", job):
-        assert COMMANDS["ingest"].run(options) is Exit.OK
+        assert COMMANDS["ingest"].run(options) == answer
         with held(Lake(str(tmp_path)), "stream"), pytest.raises(CommandError, match=f"process {os.getpid()}") as error:
             COMMANDS["ingest"].run(options)
     assert error.value.code is Exit.FAILED
