@@ -8,7 +8,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.tier import examples, is_everything
+from tests.tier import examples, is_everything_wanted
 
 # Test processes and the processes that they start keep the byte code of the tree. Without byte code each process
 # compiles the tree anew: collection alone took 15 CPU seconds per worker, not 6.
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the slow tests to `make test-all`. A test that the command line names (`FILE::TEST`) always runs."""
-    if is_everything() or any("::" in each for each in config.args):
+    if is_everything_wanted(config):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
     items[:] = [item for item in items if item not in slow]

@@ -3,24 +3,45 @@
 import asyncio
 import contextlib
 import gc
+import importlib.util
+import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 
+from tests.tier import is_everything_wanted
+
 # A test that leaves connections open hears the complaints of these connections.
 _END_SECONDS = 10.0
-
-
-def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"asyncio": asyncio.new_event_loop, "uvloop": _new_uvloop}
 
 
 def _new_uvloop() -> asyncio.AbstractEventLoop:
     uvloop = pytest.importorskip("uvloop", reason="the optional extra uvloop is not installed")
     loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
     return loop
+
+
+LOOPS: Final[Mapping[str, Callable[[], asyncio.AbstractEventLoop]]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": _new_uvloop,
+}
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Give a test both loops in `make test-all`, or when the command line names a test (`FILE::TEST`).
+
+    Elsewhere a test has one of them, always the same, and each loop has half of the tests.
+    """
+    if is_everything_wanted(config):
+        return LOOPS
+    if importlib.util.find_spec("uvloop") is None:
+        return {"asyncio": LOOPS["asyncio"]}
+    name = sorted(LOOPS)[zlib.crc32(item.nodeid.encode()) % len(LOOPS)]
+    return {name: LOOPS[name]}
 
 
 @pytest_asyncio.fixture

@@ -10,7 +10,7 @@ from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxyS
 from gf_i2p.transport.peer_link import Link
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
-from tests.loops import pytest_asyncio_loop_factories
+from tests.loops import LOOPS
 from tests.transport.harness import CLUSTER, PASSWORD, PATIENCE, USER
 
 
@@ -33,5 +33,5 @@ async def main(way: str, proxy_port: str, host: str, port: str) -> None:
 
 if __name__ == "__main__":
     way, proxy_port, loop, host, port = sys.argv[1:]
-    with asyncio.Runner(loop_factory=pytest_asyncio_loop_factories()[loop]) as runner:
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(main(way, proxy_port, host, port))
