@@ -270,7 +270,10 @@ def objection(record: StatusRecord, size: int, known: Collection[int]) -> str | 
 
 
 def long_silent(posters: Posters, members: Collection[int], now_ms: int) -> list[int]:
-    """Return the members to forget. Quick: the longest silent members stand first."""
+    """Return the members to forget: each has been silent for more than `FORGOTTEN_MS`.
+
+    `members` must begin with the member that has been silent longest: the search ends at the first one to keep.
+    """
     found: list[int] = []
     for member in members:
         if now_ms - posters.by_id[member].heard_ms <= FORGOTTEN_MS:

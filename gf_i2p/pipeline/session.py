@@ -124,7 +124,10 @@ def start(options: SessionOptions) -> "SparkSession":
 
 
 def not_started(options: SessionOptions, error: Exception) -> PipelineError:
-    """Say that Spark does not start, and why. The part of a Connect address after the host is left out: a token."""
+    """Return the error that says why Spark does not start.
+
+    The text names only the host of a Connect address: the parameters after the host may hold a token.
+    """
     remote = options.remote or ""
     shown, *secrets = remote.split(";")
     said = _reason(error).replace(remote, shown) if remote else _reason(error)

@@ -83,6 +83,7 @@ INCUBATOR = "WARNING: Using incubator modules: jdk.incubator.vector\n"
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow  # a second JVM
 def test_spark_starts_without_a_word(tmp_path: Path) -> None:
     command = [sys.executable, "-c", STARTS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=500)

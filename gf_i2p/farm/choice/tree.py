@@ -1,4 +1,4 @@
-"""Branches: sets below the first one, for more leaves than one set has room for.
+"""Branches: sets below the first set, for more leaves than one set can list.
 
 Each listed leaf has a place, a number that stays while the leaf is listed. The places of one branch are consecutive.
 So a leaf that comes or goes changes one branch, and no other branch needs a new set.
@@ -12,7 +12,7 @@ BRANCHES: Final = 16
 
 
 def room(tree: str, max_entries: int) -> int:
-    """Return the most leaves that can be listed."""
+    """Return how many leaves the first set and its branches can list. `max_entries`: of one set, 1 to 16."""
     return max_entries * min(max_entries, BRANCHES) if tree == "tree" else max_entries
 
 

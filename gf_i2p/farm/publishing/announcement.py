@@ -85,7 +85,10 @@ def version_for(situation: Situation) -> int:
 
 
 def untimely(published: int, situation: Situation) -> str | None:
-    """Say why no router would take a set of this version now, for people; None when routers would."""
+    """Return, in words for the operator, why routers would refuse a set of this version now.
+
+    None: routers would accept the set. `published`: the set's version, seconds since the epoch.
+    """
     ahead_ms = published * 1000 - situation.wall_ms
     if ahead_ms <= MAX_TAKEN_AHEAD_MS:
         return None

@@ -336,7 +336,10 @@ class Timeouts:
         return flight
 
     def _silent(self, seconds: float) -> None:
-        """Note a silence; one too long for any leader to survive was a break in the farm, and does not count."""
+        """Note a leader's silence of `seconds`.
+
+        A silence longer than the longest election time-out does not count: the farm had no leader in it.
+        """
         if self._now - seconds < self._awake_since or seconds > self._plan.limits.ceiling.election_max:
             return
         if self.silences.add(seconds, self._now):

@@ -6,8 +6,8 @@ record covers, whether up or down. The time before a server's first record does 
 server counts as silent up to the farm's last record, `reach_ms`. If the farm has not reached the end of an hour, or the
 server is new in that hour, only that part of the hour counts: `watched_ms`.
 
-Figures are made within hours first, where records are many, and then from hour to hour, where hours are few. So no
-partition of the first step is larger than an hour of a server.
+The job has two steps. The first step reads the records of one server and one hour, and makes a few figures of them. The
+second step joins the figures of consecutive hours. So no partition holds more records than one server posts in an hour.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -81,7 +81,7 @@ class Walk:
     """A walk through a file; afterwards it tells the state of the file. Use as an iterator, once."""
 
     def __init__(self, lines: Lines, *, strict: bool) -> None:
-        """`strict`: each record is read, to see that it is JSON. A file with a checksum needs no such check."""
+        """`strict`: check that the text of each record is JSON. A file with a checksum needs no such check."""
         self._lines = lines
         self._strict = strict
         self.header: Header | None = None

@@ -54,7 +54,7 @@ class SimulatedReporter:
 
     @property
     def is_server(self) -> bool:
-        """Whether it may be one."""
+        """Whether this member has a server's id. The others are leaf members."""
         return self.id < FIRST_LEAF_MEMBER_ID
 
     def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:

@@ -79,6 +79,7 @@ def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_
     )  # the farm ends with its last record
 
 
+@pytest.mark.slow  # one more lake
 def test_a_lake_of_another_version_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """The records lack one field, have another type in a second field, and have an unknown third field."""
     rows = reports(1, 0, 3)

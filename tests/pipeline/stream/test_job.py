@@ -43,6 +43,7 @@ def indexes(spark: SparkSession, lake: Lake) -> list[int]:
     return sorted(row["index"] for row in rows(spark, lake, "entries").select("index").collect())
 
 
+@pytest.mark.slow  # the source's tests read files that grow, turn and are packed, without Spark
 def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: Path) -> None:
     """At all times the entries are those that `ingest` finds in the same files, and health follows from the entries."""
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
