@@ -1,16 +1,16 @@
 """One farm's durable state in one SQLite file: the log, the term, the vote, the snapshot.
 
-The cost of a transaction decided the shape. An fsync takes 0.2 ms here. sqlite3 releases and takes the GIL at every
+The cost of a transaction decided the layout. An fsync takes 0.2 ms here. sqlite3 releases and takes the GIL at every
 step, which can cost as much again beside a busy event loop. So the usual transaction is one statement, which commits by
 itself, and consecutive entries share a row. In groups of 800 entries of 1 KiB SQLite then takes 2.9 µs of CPU per
 entry, against 4.9 µs with a row per entry in multi-row INSERTs and 7.0 µs with executemany.
 
 The WAL is written in place, over and over: to sync a file that does not grow takes half the time. So the WAL is filled
-with zeros once. A checkpoint moves its content into the database early and often: after the transaction that made the
-WAL long was reported, preferably while there is nothing to write. The WAL stays below `CHECKPOINT_BYTES` plus one group
-of writes with its snapshot, unless a foreign program reads the file for long.
+with zeros once. A checkpoint moves the WAL's content into the database early and often. The checkpoint follows the
+report of the transaction that made the WAL long, preferably while there is nothing to write. The WAL stays below
+`CHECKPOINT_BYTES` plus one group of writes with its snapshot, unless a foreign program reads the file for long.
 
-This module has the work with files. `tables` says what is stored, how it is loaded, and in which transactions.
+This module handles the files. `tables` defines the stored data, the loading, and the transactions.
 """
 
 import sqlite3
@@ -31,26 +31,27 @@ from gf_i2p.wire.entries import Entry
 WAL_BYTES: Final = 8 << 20
 """Size of the WAL from the start, so that writes do not make the file grow."""
 IDLE_CHECKPOINT_BYTES: Final = 2 << 20
-"""WAL content that is moved when there is nothing to write: takes about 3 ms."""
+"""WAL content from which on an idle writer runs a checkpoint, of about 3 ms."""
 CHECKPOINT_BYTES: Final = 4 << 20
-"""WAL content that is moved whatever waits: takes about 6 ms."""
+"""WAL content from which on a busy writer, too, runs a checkpoint, of about 6 ms."""
 
 
 class Storage:
     """An open log file, locked against every other process. Also a `raft.effects.LogReader`.
 
-    Two threads may use a storage at a time: one the reading half (`read`), one the writing half (`group`, `store`,
-    `checkpoint_due`, `checkpoint`), as `LogWriter` does. Readers see only durable entries, because SQLite shows a
-    transaction only after its fsync.
+    Two threads may use a storage at a time. One thread calls the reading half (`read`); the other thread calls the
+    writing half (`group`, `store`, `checkpoint_due`, `checkpoint`), as `LogWriter` does. Readers see only durable
+    entries, because SQLite shows a transaction only after its fsync.
 
     Opening checks SQLite's header with our marks; cluster, server id, term, vote and base by their checksum; every term
-    run and Configuration against the entries; and the first and the last row of entries. The rest of a long log is
-    checked when it is read: a `DamagedError` then. The snapshot is checked, too. A damaged snapshot does not keep the
-    log from being opened (`Loaded.snapshot_fault`), since the leader can send another snapshot.
+    run and Configuration against the entries; and the first and the last row of entries. `read` checks the other rows
+    and raises `DamagedError`. Opening also checks the snapshot. A log with a damaged snapshot opens nevertheless
+    (`Loaded.snapshot_fault`), since the leader can send another snapshot.
 
-    After a kill, a WAL that is missing, too short, or without a WAL's beginning is noticed (see `wal`). Damage inside
-    the WAL is not noticed: the content behind the damage is lost without a message, for a power cut leaves the same
-    behind the last synced write. An older WAL of this same log is noticed only if it contradicts the main file.
+    After a kill, opening notices a WAL that is missing, too short, or without a WAL's header (see `wal`). Opening
+    cannot notice damage inside the WAL, because a power cut leaves similar bytes behind the last synced write. SQLite
+    drops the content behind the damage without a message. Opening notices an older WAL of this same log only if that
+    WAL contradicts the main file.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Storage:
         loaded: Loaded,
         least_wal_bytes: int,
     ) -> None:
-        """Use `Storage.open`. `owner`: cluster and server id."""
+        """Only for `Storage.open`. `owner`: cluster and server id."""
         self.path = path
         self._resources = ExitStack()
         self._writing = writing
@@ -73,20 +74,20 @@ class Storage:
         # The fields below belong to the writing half.
         self._wal_bytes = 0
         self._sound = True
-        """Whether the last change of the file succeeded; after a failure nothing is written any more."""
+        """Whether the last change of the file succeeded. After a failure this object changes the file no more."""
 
     @property
     def loaded(self) -> Loaded:
-        """The content at opening; the snapshot's data only until a newer snapshot is stored."""
+        """The content at opening. `snapshot` becomes None when a newer snapshot is stored."""
         return self._tables.loaded
 
     # Life ----------------------------------------------------------------------------------------------------------
 
     @staticmethod
     def create(path: Path, *, cluster: str, server_id: int) -> None:
-        """Create an empty log for one server of one farm: mode 0600, complete or not at all, on the disk on return.
+        """Create an empty log, with mode 0600, for one server of one farm.
 
-        Raises `StorageError` when `path` exists, or cannot be created.
+        On return the complete log is on the disk. Raises `StorageError` when `path` exists, or cannot be created.
         """
         path = path.absolute()
         with explaining(path), ExitStack() as stack:
@@ -111,9 +112,9 @@ class Storage:
 
     @staticmethod
     def examine(path: Path, *, cluster: str, server_id: int) -> Loaded:
-        """Check everything that `open` checks, and change nothing. Only for a log without a node (`files.holder`).
+        """Check everything that `open` checks, and change nothing. Raises as `open` does.
 
-        Raises as `open` does.
+        Only for a log that no node has open (`private_files.holder`).
         """
         path = path.resolve()
         with explaining(path):
@@ -124,7 +125,7 @@ class Storage:
     @staticmethod
     @contextmanager
     def reading(path: Path, *, cluster: str, server_id: int) -> Iterator[Tables]:
-        """Read a log that no node has open, and keep nodes from opening the log meanwhile; nothing is changed.
+        """Read a log that no node has open, without a change. No node can open the log meanwhile.
 
         Use only the reading methods of `Tables`. Raises as `open` does.
         """
@@ -141,7 +142,7 @@ class Storage:
 
     @classmethod
     def open(cls, path: Path, *, cluster: str, server_id: int, locked: bool = False) -> "Storage":
-        """Open the log of this server, which must exist; its content is durable when this returns.
+        """Open the existing log of this server. On return the log's content is on the disk.
 
         `locked`: the caller holds the log's `private_files.Lock`, and keeps the lock longer than the log is open.
 
@@ -197,8 +198,9 @@ class Storage:
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
         """Return consecutive durable entries from index `first`, at most up to `last`.
 
-        At least one entry when `first <= last`; otherwise no more than fit into `max_bytes` (13 + value length each).
-        Raises `StorageError` when the log does not have these entries (any more), `DamagedError` when it should.
+        The result has at least one entry when `first <= last`. The entries after that one fit into `max_bytes` with it;
+        an entry counts as 13 bytes and its value. Raises `StorageError` when the log has dropped the entries or does
+        not have them yet, `DamagedError` when rows are damaged or missing.
         """
         with explaining(self.path):
             return self._tables.read(first, last, max_bytes)
@@ -210,21 +212,21 @@ class Storage:
         return self._tables.group()
 
     def store(self, group: WriteGroup) -> None:
-        """Make a group durable, all or nothing. Raises `StorageError`; write nothing after an error."""
+        """Make a group durable, all or nothing. Raises `StorageError`; after that, store no other group."""
         self._sound = False
         with explaining(self.path):
             self._wal_bytes += self._tables.store(group)
         self._sound = True
 
     def checkpoint_due(self, *, idle: bool) -> bool:
-        """Whether the WAL is long enough for a `checkpoint` now. `idle`: there is nothing else to write."""
+        """Return whether the WAL is long enough for a `checkpoint` now. `idle`: there is nothing else to write."""
         return self._wal_bytes >= (IDLE_CHECKPOINT_BYTES if idle else CHECKPOINT_BYTES)
 
     def checkpoint(self, mode: str = "PASSIVE") -> bool:
         """Move the content of the WAL into the database, so that the WAL is written from its beginning again.
 
         Content that a reader still needs stays until the next checkpoint. `mode` "FULL" waits for such a reader, up to
-        `PATIENCE_SECONDS`. Return whether everything was moved.
+        `PATIENCE_SECONDS`. Return whether all content was moved. Raises `StorageError`.
         """
         self._sound = False
         with explaining(self.path):
@@ -243,7 +245,7 @@ def _missing(path: Path) -> LostError:
 
 
 def _look(path: Path, cluster: str, server_id: int) -> Loaded:
-    """Check and load a log without writing."""
+    """Check and load a log without a change of its files."""
     check_header(path)
     usable = wal.usable_bytes(path)
     with closing(connect(path, _read_only(usable))) as first:
@@ -251,5 +253,5 @@ def _look(path: Path, cluster: str, server_id: int) -> Loaded:
 
 
 def _read_only(wal_bytes: int) -> str:
-    """Return the way to connect without a trace: where there is no WAL, SQLite would make one."""
+    """Return the argument `how` of `connect` that leaves no file: with "mode=ro" SQLite would make a missing WAL."""
     return "mode=ro" if wal_bytes else "immutable=1"

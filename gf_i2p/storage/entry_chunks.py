@@ -44,7 +44,7 @@ class TermRun(NamedTuple):
 
 
 def term_at(runs: Sequence[tuple[int, int]], index: int) -> int:
-    """Term of the entry at `index` by (first index, term) runs; 0 before the first run."""
+    """Return the term of the entry at `index` by (first index, term) runs; 0 before the first run."""
     position = bisect_right(runs, index, key=lambda run: run[0])
     return runs[position - 1][1] if position else 0
 
@@ -75,7 +75,7 @@ def _checksum(first: int, data: bytes) -> int:
 
 @dataclass(slots=True)
 class Packed:
-    """Consecutive entries, ready for the tables."""
+    """Consecutive entries as rows for the tables `chunk`, `term_run` and `configuration`."""
 
     chunks: list[Chunk] = field(default_factory=list)
     runs: list[TermRun] = field(default_factory=list)

@@ -33,7 +33,7 @@ class LostError(StorageError):
 
 
 def damaged(path: Path, what: str) -> DamagedError:
-    """Return the error for a file of this program with other content than was written; `what` names the difference."""
+    """Return the error for a file whose content is not what this program wrote; `what` names the difference."""
     # An old copy has forgotten votes and acknowledged entries: with such a copy the farm could commit two histories.
     return DamagedError(
         f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. Do not put "
@@ -42,7 +42,7 @@ def damaged(path: Path, what: str) -> DamagedError:
 
 
 def unreadable(path: Path, what: str) -> DamagedError:
-    """Return the error for a damaged file by SQLite's word; SQLite says the same of a disk that fails for a moment."""
+    """Return the error for a file that SQLite calls damaged. A disk that fails for a moment has the same message."""
     return DamagedError(
         f"{path} is damaged, or its disk failed to read ({what}). Nothing was changed. Look into the system log for "
         "I/O errors, and start this node again. If it says the same once the disk is well, the log is lost: keep the "
@@ -66,12 +66,12 @@ def held(path: Path, why: str) -> StorageError:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the data that were read cannot be SQLite's own, or are text that sqlite3 cannot decode."""
+    """Return whether the error means damaged data: by SQLite's code, or as text that sqlite3 cannot decode."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {0, *_DAMAGED}
 
 
 def explained(path: Path, error: sqlite3.Error) -> StorageError:
-    """Return the error that an error of SQLite means for the log at `path`."""
+    """Return the `StorageError` that explains an error of SQLite to the operator of the log at `path`."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _DAMAGED:
         return unreadable(path, f"SQLite says: {error}")
@@ -94,7 +94,7 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
 
 @contextmanager
 def explaining(path: Path) -> Iterator[None]:
-    """Turn the errors of SQLite and of the file system into sentences."""
+    """Turn each error of SQLite or of the file system into a `StorageError` that advises the operator."""
     try:
         yield
     except sqlite3.Error as error:

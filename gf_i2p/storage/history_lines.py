@@ -9,10 +9,11 @@
     {"restored":[1,800],"servers":[1,2],"term":268435460}                      missing entries: see `Restored`
     {"last":900}                                                               the last line of a rotated file
 
-Every index from "first" on is in exactly one line, in order, and the next file goes on after "last". So a missing entry
-shows, and is not taken for an entry of another kind. "opened" and "received" are milliseconds since the epoch, by the
-clock of the exporting server: when the file was begun, and when that server applied the entry. "leader" is null, and
-the "servers" of a gap are left out, where that server did not know.
+Every index from "first" on is in exactly one line, in order, and the next file goes on after "last". So readers notice
+a missing entry, and do not take the missing entry for one of another kind. "opened" and "received" are milliseconds
+since the epoch, by the clock of the exporting server: when the file was begun, and when that server applied the entry.
+"leader" is null where that server did not know the leader. A gap has no "servers" where that server did not know the
+servers.
 
 A line that begins with a space begins a batch that was written and synced at once; everything before that line was on
 the disk by then. JSON allows the space; only the search for the torn end of a file uses it.
@@ -33,11 +34,12 @@ from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SERVERS,
 FORMAT: Final = 2
 """Format of every file. Format 1, from before gf-i2p 0.1.0, had no Configurations: it is refused."""
 MAX_LINE_BYTES: Final = 2 << 20
-"""A value of 1 MiB takes 1.4 MiB in base64. JSON that its numbers make longer (1e15) than this becomes base64, too."""
+"""A value of 1 MiB takes 1.4 MiB in base64. JSON whose numbers, like 1e15, grow the line beyond this limit is written
+as base64, too."""
 MAX_DEPTH: Final = 100
-"""Depth of lists and objects. Parsers differ in their limits, and some end the process."""
+"""Most levels of nested lists and objects. Other parsers have other limits, and some end the process beyond them."""
 MAX_DIGITS: Final = 32
-"""Digits of a whole number. Python's limit depends on the environment, and other programs fall back to a double."""
+"""Most digits of a whole number. Python's limit depends on the environment, and other programs take a double."""
 MAX_TIME_MS: Final = 2**53 - 1
 """The largest whole number that JSON's numbers hold exactly everywhere."""
 
@@ -47,7 +49,7 @@ _LINE_BREAKS: Final = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u202
 
 
 class LineError(ValueError):
-    """The bytes are no line of a history, or not the next line; `str()` says why."""
+    """The bytes are not a line of a history, or the line does not follow the line before; `str()` says why."""
 
 
 class FormatError(LineError):
@@ -95,9 +97,9 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Entries that this server's log did not have when the history came there; other servers' histories may have them.
+    """Entries that the log no longer had when the export reached them; other servers' histories may have these entries.
 
-    A snapshot stood for these entries. It came from another server, or the log was shortened before the history came.
+    The log had a snapshot instead. Another server sent the snapshot, or the log was compacted before the export.
     """
 
     first: int
@@ -108,9 +110,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Restored(Gap):
-    """A gap where the farm began anew from a snapshot of the entry `last`, in a term above all terms before.
+    """A gap where an operator restored the farm from a snapshot of the entry `last`, in a term above all earlier terms.
 
-    The farm has forgotten the entries of an older history after `last`: other entries have these indexes now.
+    The farm has lost the entries that an older history has after `last`: other entries have these indexes now.
     """
 
     term: int
@@ -118,7 +120,7 @@ class Restored(Gap):
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Entries of other kinds, which are not exported."""
+    """Consecutive entries of kinds that are not exported."""
 
     first: int
     last: int
@@ -151,7 +153,7 @@ def header_line(header: Header) -> bytes:
 
 
 def record_line(index: int, term: int, received_ms: int, value: bytes) -> bytes:
-    """Encode an Application entry with any value of up to `MAX_VALUE_BYTES`, the limit of every log."""
+    """Encode an Application entry. `value`: up to `MAX_VALUE_BYTES`, the limit of every log."""
     assert len(value) <= MAX_VALUE_BYTES
     record = _normal(value)
     if record is not None:
@@ -173,9 +175,9 @@ def gap_line(first: int, last: int, servers: Collection[int] | None = None) -> b
 
 
 def restored_line(first: int, last: int, term: int, servers: Collection[int] | None = None) -> bytes:
-    """Encode that the farm went on from a snapshot of the entry `last`, and that earlier entries are missing here.
+    """Encode a `Restored`: the farm went on from a snapshot up to the entry `last`, and lacks the entries from `first`.
 
-    `servers`: those of the snapshot's Configuration, if known.
+    `servers`: the ids in the snapshot's Configuration, if known.
     """
     return _dump({"restored": [first, last], "term": term} | _known(servers))
 
@@ -185,7 +187,7 @@ def _known(servers: Collection[int] | None) -> dict[str, Any]:
 
 
 def other_line(first: int, last: int) -> bytes:
-    """Encode that the entries from `first` to `last` are of other kinds."""
+    """Encode an `Other`: the entries from `first` to `last` are of kinds that are not exported."""
     return b'{"other":[%d,%d]}\n' % (first, last)
 
 
@@ -219,7 +221,7 @@ _ENCODE: Final = json.JSONEncoder(
 
 
 def _normal(value: bytes) -> bytes | None:
-    """Return the JSON for a line; None when the value is no JSON, or when parsers would read the value differently."""
+    """Return the value as compact JSON; None when the value is not JSON, or when two parsers could differ."""
     try:
         text = value.decode("utf-8").strip(_SPACE)
         found, end = _DECODE(text)
@@ -237,7 +239,7 @@ def _normal(value: bytes) -> bytes | None:
 
 
 def depth(value: Any) -> int:
-    """Return the depth of lists and objects in a JSON value."""
+    """Return the number of levels of nested lists and objects in a JSON value."""
     found, level = 0, [value]
     while level := [each for each in level if isinstance(each, list | dict)]:
         found += 1
@@ -267,13 +269,13 @@ _HEADER: Final = {"cluster", "first", "format", "opened", "server"}
 def read_json(text: bytes) -> Any:
     """Read JSON in UTF-8. Raises `ValueError` and `RecursionError`.
 
-    From bytes, `json` would guess the encoding, and would accept lone surrogates.
+    `json.loads` of bytes would guess the encoding, and would accept lone surrogates.
     """
     return _READ(text.decode("utf-8"))
 
 
 def parse_line(data: bytes) -> Line:
-    """Read a line, with or without its end. Raises `LineError`."""
+    """Read a line, with or without its line break. Raises `LineError`."""
     try:
         found = read_json(data)
     except (ValueError, RecursionError):
@@ -321,7 +323,7 @@ def _header(found: Mapping[str, Any]) -> Header:
 
 
 def glance_line(data: bytes) -> Line:
-    """Read a line as `parse_line` does, but not a record's value: much faster. Zero bytes in a value are noticed."""
+    """Read a line faster than `parse_line`: do not parse a record's value. A line with a zero byte is parsed whole."""
     if (match := match_record(data)) and b"\0" not in data:
         index, received_ms, term = map(int, match.group(1, 2, 4))
         return Record(index, term, received_ms, None)
@@ -373,7 +375,7 @@ def _bytes(text: object) -> bytes:
 
 
 class Sequence:
-    """The check that lines follow each other in one file, from the first on."""
+    """Checks that each line of one file follows the line before, from the first line on."""
 
     def __init__(self, first: int) -> None:
         """`first`: the index with which the file should begin."""

@@ -38,7 +38,7 @@ from gf_i2p.storage.history_lines import (
 BATCH_BYTES: Final = 2 << 20
 """A batch, which is written and synced at once, ends with the line that reaches this size."""
 UNSYNCED_BYTES: Final = BATCH_BYTES + MAX_LINE_BYTES
-"""Most bytes that ever stood without a sync."""
+"""Most bytes that a killed writer can leave without a sync."""
 _NAME: Final = re.compile(r"entries-([0-9]{20})\.jsonl(\.gz)?")
 
 
@@ -47,7 +47,7 @@ class HistoryError(StorageError):
 
 
 def damaged(path: Path, what: str) -> HistoryError:
-    """Return the error for a file with other content than was written."""
+    """Return the error for a file whose content is not what a node wrote."""
     return HistoryError(
         f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. To export "
         f"again, move the whole directory {path.parent} away: a new one begins with what the log still holds. Other "
@@ -63,18 +63,18 @@ def _of_another_version(path: Path, error: FormatError) -> HistoryError:
 
 
 def plain_name(first: int) -> str:
-    """Name of the file that begins with the entry `first`, until it is packed."""
+    """Return the name, before packing, of the file that begins with the entry `first`."""
     return f"entries-{first:020}.jsonl"
 
 
 def packed_name(first: int) -> str:
-    """Name of the file that begins with the entry `first`, once it is packed."""
+    """Return the name, after packing, of the file that begins with the entry `first`."""
     return plain_name(first) + ".gz"
 
 
 @dataclass(slots=True)
 class HistoryFile:
-    """One file of a history, in one form or, while it is being packed, in both."""
+    """One file of a history: plain, packed, or both when packing has not yet removed the plain file."""
 
     directory: Path
     first: int
@@ -110,12 +110,12 @@ def history_files(directory: Path) -> list[HistoryFile]:
 
 
 class Scan:
-    """A walk through one file; afterwards it tells how the file ends. Use as an iterator of lines, once."""
+    """An iterator, to use once, of the lines of one file. After the last line the attributes tell how the file ends."""
 
     def __init__(self, path: Path, file: BinaryIO, first: int, *, may_be_torn: bool, look_until: int = 0) -> None:
         """`first`: the index in the file's name. `may_be_torn`: unsynced bytes may stand at the end.
 
-        The values of records are not looked at in lines that begin in the first `look_until` bytes: see `glance_line`.
+        `look_until`: lines that begin before this byte are read by `glance_line`, which does not parse records' values.
         """
         self._path = path
         self._look_until = look_until
@@ -125,9 +125,9 @@ class Scan:
         self.end = 0
         """Bytes up to the end of the last good line."""
         self.batch = 0
-        """Start of the last batch; 0 when there is only the first line."""
+        """Byte at which the last batch begins; 0 when there is only the first line."""
         self.torn = 0
-        """Bytes after `end`, which were never synced."""
+        """Number of unsynced bytes after `end` that are not a line."""
         self.number = 0
         """Number of lines."""
 
@@ -176,7 +176,7 @@ class Scan:
 
 
 def _is_torn(rest: bytes) -> bool:
-    """Whether senseless bytes can be the end of a write that was never synced."""
+    """Return whether bytes that are not a line can be the end of a write that was never synced."""
     return 0 < len(rest) <= UNSYNCED_BYTES and b"\n " not in rest
 
 
@@ -281,7 +281,7 @@ class Summary:
 
 
 def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Summary:
-    """Read a whole history and count. Raises as `read_lines` does."""
+    """Read a whole history, and count its files, entries and gaps. Raises as `read_lines` does."""
     found = Summary()
     for line in read_lines(directory, on_file=on_file):
         match line:

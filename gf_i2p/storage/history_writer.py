@@ -1,14 +1,14 @@
 """The history: every committed entry of the log once and in order, in files that outlive the log's compaction.
 
-A directory of JSON Lines (see `history_lines`). The newest file, `entries-<its first index, 20 digits>.jsonl`, grows by
-batches, each one write and one fsync. A large or old file gets a last line, the next file is begun, and the old file is
-packed beside the writing: to a temporary file, synced, renamed to `….jsonl.gz`, the directory synced; only then is the
-plain file removed.
+A history is a directory of JSON Lines (see `history_lines`). The newest file, `entries-<first index, 20 digits>.jsonl`,
+grows by batches; a batch is one write and one fsync. A large or old file gets a last line, and the next file is begun.
+Another thread packs the old file into a temporary file, syncs that file, renames it to `….jsonl.gz`, and syncs the
+directory. Only then that thread removes the plain file.
 
-So the files themselves tell the last exported entry, and no second place could disagree. Whatever interrupts the
-writing, the next opening cuts the newest file behind its last good line, and completes unfinished work. The cut entries
-come from the log again: the log keeps its entries until `History.durable_index` says that the history has them. The
-history has them only while the newest file stands in its place: each sync checks that.
+So the files themselves tell the last exported entry, and no second record could disagree. After any interruption, the
+next opening cuts the newest file behind its last good line, and completes unfinished work. The log exports the cut
+entries again, for the log keeps its entries until `History.durable_index` says that the history has them. An entry
+counts as exported only while the newest file is found under its name: each sync checks that.
 
 Application entries are exported whole, Configurations as the ids of the servers and the leader.
 
@@ -82,7 +82,7 @@ class Rotation:
 
 
 def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
-    """Look quickly whether the newest file is this server's; an unreadable directory is no error here.
+    """Check the first line of the newest file, if the file is plain and readable.
 
     Raises `HistoryError` when the file is another server's, or another farm's.
     """
@@ -111,12 +111,12 @@ class History:
         clock: Callable[[], int],
         interrupted: Callable[[], bool],
     ) -> None:
-        """Use `History.open`. `owner`: cluster and server id."""
+        """Only for `History.open`. `owner`: cluster and server id."""
         self.directory = directory
         self.durable_index = 0
         """All entries up to this one are in the history, on the disk. Any thread may read this.
 
-        0 again after the newest file was taken away: only another opening finds out which entries are left.
+        Back to 0 when somebody has taken the newest file away: only another opening finds out which entries are left.
         """
         self.last_term: tuple[int, int] | None = None
         """Index and term of the newest entry that opening found in the newest file; None: the file had none."""
@@ -144,11 +144,11 @@ class History:
         clock: Callable[[], int],
         interrupted: Callable[[], bool] = lambda: False,
     ) -> "History":
-        """Open the history of this server, or begin one; a missing `directory` is made, with mode 0700.
+        """Open the history of this server, or begin one. A missing `directory` is made, with mode 0700.
 
-        `clock`: ms since the epoch. Raises `HistoryError` when the files are damaged, or those of another server or
-        farm: nothing is changed then. Raises `OSError` when files cannot be read or written, and `InterruptedError`
-        soon after `interrupted()`, for files may be large.
+        `clock`: returns ms since the epoch. `interrupted`: asked often, for files may be large. Raises `HistoryError`,
+        and changes nothing, when files are damaged or belong to another server or farm. Raises `OSError` when files
+        cannot be read or written, `InterruptedError` soon after `interrupted()` is true.
         """
         history = cls(directory, (cluster, server_id), rotation, clock, interrupted)
         try:
@@ -238,9 +238,9 @@ class History:
         self.durable_index = last
 
     def check_place(self) -> None:
-        """Look whether the open file is still the file that readers find.
+        """Check that the open file still has its name in the directory, where readers find the file.
 
-        Raises `HistoryError` when it is not: then its content is lost, and nothing counts as durable.
+        Otherwise set `durable_index` to 0, since the file's content is lost, and raise `HistoryError`.
         """
         path = self.directory / plain_name(self._first)
         try:
@@ -254,7 +254,7 @@ class History:
     # Rotation -------------------------------------------------------------------------------------------------------
 
     def due(self) -> bool:
-        """Whether `rotate` has something to do."""
+        """Return whether `rotate` has something to do."""
         return self._ended or self._full()
 
     def _full(self) -> bool:
@@ -271,14 +271,15 @@ class History:
             self._begin(self.durable_index + 1)
 
     def packable(self) -> bool:
-        """Whether `pack` has something to do."""
+        """Return whether `pack` has something to do."""
         return bool(self._unpacked)
 
     def pack(self, interrupted: Callable[[], bool] = lambda: False) -> bool:
         """Pack the ended files, and remove the old ones. May take minutes; the history can be written meanwhile.
 
-        Soon after `interrupted()` this returns False; the unfinished file is removed, and packed the next time. This
-        must have returned before the history is opened again. Raises `OSError`.
+        Return True when all ended files are packed; False soon after `interrupted()` is true. An interrupted call
+        removes the unfinished file, and the next call packs that file. Do not open the history again before this
+        method has returned. Raises `OSError`.
         """
         while self._unpacked:
             if not _pack(self._unpacked[0], interrupted):
@@ -288,7 +289,7 @@ class History:
         return True
 
     def _begin(self, first: int) -> None:
-        """Make a new file the newest one."""
+        """Begin a new file, whose first entry is `first`."""
         opened_ms = self._now()
         header = header_line(Header(*self._owner, first, opened_ms))
         path = self.directory / plain_name(first)
@@ -352,7 +353,7 @@ class History:
         return last
 
     def _resume(self, newest: HistoryFile) -> None:
-        """Go on with the newest file."""
+        """Check the newest file, cut its unsynced end, and go on writing behind its last good line."""
         self._descriptor = os.open(newest.plain, os.O_RDWR | os.O_CLOEXEC)
         with open(self._descriptor, "rb", closefd=False) as file:
             sure = os.fstat(self._descriptor).st_size - UNSYNCED_BYTES
@@ -396,7 +397,7 @@ def _servers_of(entry: Entry) -> list[int] | None:
 
 
 def _create(path: Path) -> int:
-    """Open a new file for writing, in the place of an unfinished one."""
+    """Open a new file for writing; replace a file that an interrupted call has left."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
@@ -424,7 +425,7 @@ def _taken_away(path: Path) -> HistoryError:
 
 
 def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
-    """Put a packed file in the place of an ended one; return False when interrupted, with nothing changed."""
+    """Replace an ended file by its packed form; return False, and keep the plain file, when interrupted."""
     new = file.packed.with_name(file.packed.name + _NEW)
     try:
         source = file.plain.open("rb")
@@ -451,7 +452,7 @@ def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
 
 
 def _squeeze(source: BinaryIO, descriptor: int, interrupted: Callable[[], bool]) -> bool:
-    """Write the packed content of `source`, synced; return False when interrupted."""
+    """Write and sync the packed content of `source`; return False when interrupted."""
     squeezed = zlib.compressobj(wbits=_GZIP)
     offset = synced = 0
     while piece := source.read(_PIECE_BYTES):

@@ -19,7 +19,7 @@ from gf_i2p.wire.log_values import Configuration
 
 
 class Loaded(NamedTuple):
-    """The content of the file at opening."""
+    """A log file's content at opening, without most entries."""
 
     hard_state: HardState
     """Term 0 and `NOBODY` in a new file."""
@@ -42,7 +42,7 @@ class Loaded(NamedTuple):
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
-    """Return the entries of a row of `chunk`. Raises `DamagedError`."""
+    """Return a row of the table `chunk`, and the row's entries. Raises `DamagedError`."""
     chunk = Chunk(*row)
     if [type(value) for value in row] != [int, int, int, bytes]:
         raise damaged(path, f"the row of entries from index {chunk.first} has the wrong types")
@@ -53,11 +53,11 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
 
 
 def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
-    """Read everything but the entries, and the entries that prove the rest.
+    """Read all content except the entries; read only those entries that confirm the term runs and Configurations.
 
     The time depends on the number of terms and the size of the snapshot, not on the number of entries. Raises
     `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError` when
-    its parts contradict each other. A damaged snapshot is only reported.
+    its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`.
     """
     execute = connection.execute
     # The WAL may have another version than the main file's header.
@@ -142,7 +142,7 @@ def _snapshot(
     elif found is not None and found.index < base.last:
         fault = f"it covers the entries up to {found.index} only"
         found = None
-    # Log and snapshot have proved themselves: then both are from the same disk, but not from the same time.
+    # The checksums of log and snapshot are right, so a contradiction means that the two are from different times.
     if found is not None and (found.index > last_index or term_at(runs, found.index) != found.term):
         raise damaged(path, f"the entry {found.index}, with which its snapshot ends, is not in the log")
     if fault is not None:

@@ -34,7 +34,7 @@ def create_private(path: Path) -> None:
 
 
 def lengthen(path: Path, size: int) -> int:
-    """Append zeros until `path` has at least `size` bytes on the disk; create a missing file. Return the size."""
+    """Append zeros until `path` has at least `size` bytes on the disk; create a missing file. Return the length."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         if (length := os.fstat(descriptor).st_size) >= size:
@@ -54,7 +54,7 @@ def read_start(path: Path, size: int) -> bytes:
 
 
 def holder(database: Path) -> str | None:
-    """Return the holder of a database's `Lock`: a process id, or "unknown"; None without a holder. Changes nothing."""
+    """Return the process id, or "unknown", of the process that holds a database's `Lock`; None: no process does."""
     try:
         descriptor = os.open(_lock_of(database), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def holder(database: Path) -> str | None:
 
 
 class Lock:
-    """Exclusive use of a database: held from construction to `close()`, and gone when the process dies.
+    """Exclusive use of a database, from construction to `close()` or to the end of the process.
 
     The lock is on a file of its own, `<name>-lock`. A process loses SQLite's locks on the database when the process
     closes *any* descriptor of that file, so no other code may open the file while SQLite has it open.

@@ -74,14 +74,14 @@ _SQLITE_HEADER: Final = struct.Struct(">16s44xI4xI")  # magic; user_version at 6
 
 
 class ServerRow(NamedTuple):
-    """The only row of `server`: the log's owner, and facts that a damaged page elsewhere could make the log forget."""
+    """The only row of `server`: the log's owner, and facts that uncover damage in the other tables."""
 
     cluster: str
     server_id: int
     term: int
     vote: int
     last_index: int
-    """Last index of the log when it was last moved out of the WAL, which has checksums of its own; or a later index."""
+    """Last index of the log at the latest checkpoint, or a later index. (The WAL guards newer entries by checksums.)"""
     base_index: int
     """Index of the last dropped entry: the log begins after it. 0: the log begins at 1."""
     base_term: int
@@ -89,15 +89,15 @@ class ServerRow(NamedTuple):
     wal_bytes: int
     """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
     openings: int
-    """Number of openings: so the row that opening writes always differs from the stored row."""
+    """Number of openings. The number makes the row that each opening writes differ from the stored row."""
 
     def checksum(self, runs: int, configurations: int) -> int:
-        """Checksum over this row, and over the numbers of term runs and Configurations."""
+        """Return the CRC-32 of this row and of the numbers of term runs and Configurations."""
         return zlib.crc32(repr((*self, runs, configurations)).encode())
 
 
 def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
-    """Open the file at `path` unchanged; a missing file is not created.
+    """Connect to the file at `path` without a change of the file. A missing file is not created.
 
     `how`: "mode=rw"; "mode=ro" changes neither the log nor, at closing, the WAL; "immutable=1" reads the main file
     only, as if there were no WAL.
@@ -120,14 +120,14 @@ def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
 
 
 def set_wal_mode(path: Path, connection: sqlite3.Connection) -> None:
-    """Switch to the write-ahead log, or make sure that it is on."""
+    """Switch the database to the write-ahead log, if necessary. Raises `StorageError` when SQLite refuses."""
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise StorageError(f"SQLite keeps no write-ahead log for {path}: put it on a local disk")
 
 
 def check_header(path: Path) -> None:
-    """Check the file before SQLite opens it: SQLite might change the database of another program."""
+    """Check the header before SQLite opens the file: SQLite might change another program's database."""
     start = private_files.read_start(path, _SQLITE_HEADER.size)
     if len(start) < _SQLITE_HEADER.size:
         raise damaged(path, f"it has only {len(start)} bytes")
@@ -142,7 +142,7 @@ def check_header(path: Path) -> None:
 
 
 def check_version(path: Path, version: int) -> None:
-    """Refuse a format that this program cannot read. Raises `StorageError`, or `DamagedError` for a format below 1."""
+    """Raise `StorageError` for a format that this program cannot read, `DamagedError` for a format below 1."""
     if version < 1:
         raise damaged(path, f"it has the format {version}, which never existed")
     if version > SCHEMA_VERSION:

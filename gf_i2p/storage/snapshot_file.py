@@ -6,7 +6,7 @@
     server      u32      id of the server that saved the file
     index       u64      of the last entry that the snapshot covers
     term        u64      of that entry
-    reached     u64      the server's term; no entry that the server had seen is of a later term
+    reached     u64      the server's term at that time; the server had seen no entry of a later term
     saved       u64      time, ms since the epoch
     committed   u64      last index that is known as committed; below `index` only in a stopped server's file
     cluster     ASCII
@@ -47,12 +47,12 @@ MAX_FILE_BYTES: Final = _HEAD.size + MAX_NAME_BYTES + MAX_CONFIGURATION_BYTES + 
 
 
 class SnapshotFileError(StorageError):
-    """The file is no snapshot that can be used; `str()` says why and how to go on, without the file's name."""
+    """The file is not a usable snapshot. `str()` says why and how to go on; only `load` adds the file's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedSnapshot:
-    """A snapshot with its origin."""
+    """A snapshot, with the farm, server, term and time of its saving."""
 
     cluster: str
     server_id: int
@@ -66,7 +66,7 @@ class SavedSnapshot:
     snapshot: Snapshot
 
     def encode(self) -> bytes:
-        """Give the content of the file. Raises `LocalProtocolError` when a value is out of range."""
+        """Return the content of the file. Raises `LocalProtocolError` when a value is out of range."""
         found = self.snapshot
         try:
             cluster = check_name("cluster name", self.cluster).encode("ascii")
@@ -97,7 +97,7 @@ class SavedSnapshot:
 
     @classmethod
     def decode(cls, data: bytes) -> "SavedSnapshot":
-        """Read the content of a file. Raises `SnapshotFileError` for any bytes that are no snapshot."""
+        """Read the content of a file. Raises `SnapshotFileError` for bytes that are not an undamaged snapshot."""
         sizes = _sizes(data[: _HEAD.size], len(data))
         end = len(data) - _DIGEST_BYTES
         if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
@@ -145,9 +145,9 @@ def _load(path: Path) -> SavedSnapshot:
 
 
 def write(path: Path, data: bytes, *, force: bool) -> None:
-    """Write a new file with mode 0600: all of it, on the disk when this returns, or nothing.
+    """Write a new file with mode 0600, all or nothing. On return the file is on the disk.
 
-    Raises `FileExistsError` for an existing file without `force`, and `OSError`; both name `path`.
+    `force`: replace an existing file. Raises `FileExistsError` without `force`, and `OSError`; both name `path`.
     """
     try:
         _write(path, data, force=force)
@@ -175,7 +175,7 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
 
 
 def _reserve(path: Path, new: Path) -> None:
-    """Take the name `path`, if no other process has taken it meanwhile."""
+    """Create the name `path`. Raises `FileExistsError` when another process has created the name meanwhile."""
     try:
         os.link(new, path)
     except FileExistsError:
@@ -185,7 +185,7 @@ def _reserve(path: Path, new: Path) -> None:
 
 
 def _sizes(head: bytes, length: int) -> tuple[int, int, int]:
-    """Return the sizes of cluster, Configuration and data from the beginning of a file of this length."""
+    """Return the sizes of cluster, Configuration and data by the head of a file of `length` bytes."""
     if not head:
         raise _damaged("it is empty")
     if not MAGIC.startswith(head[: len(MAGIC)]):
@@ -218,7 +218,7 @@ def _size_fault(cluster: int, configuration: int, data: int) -> str | None:
 
 
 def _fault(found: SavedSnapshot) -> str | None:
-    """Describe the first number that cannot be true; None: all can be."""
+    """Describe the first number that is out of range; None: all numbers are in range."""
     index, term = found.snapshot.index, found.snapshot.term
     if not (1 <= index <= MAX_INTEGER and 1 <= term <= found.reached <= MAX_INTEGER):
         return f"entry {index} of term {term}, saved in term {found.reached}, cannot be"

@@ -1,10 +1,10 @@
 """The snapshot in the database: a row that describes the snapshot, and its data in blocks of bounded size.
 
-Another server can send a damaged snapshot again, so a damaged snapshot must not take the log down. Therefore reading
-tells damage from all other errors, and storing does not touch the rows of a damaged snapshot: to delete these, SQLite
-would follow their page numbers, which may be anything, and free pages of the log.
+Another server can replace a damaged snapshot, so such damage must not make the log unusable. Therefore reading tells
+damage from all other errors. Storing leaves the rows of a damaged snapshot alone: to delete these rows, SQLite would
+follow their page numbers, which may be wrong, and could free pages of the log.
 
-The row has a checksum of its own: a server that has lost only the data still knows the farm's servers.
+The row has a checksum of its own. So a server whose snapshot lost only the data still knows the farm's servers.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ BLOCK_BYTES: Final = 256 << 10
 
 
 class SnapshotRow(NamedTuple):
-    """The only row of `snapshot`."""
+    """The only row of the table `snapshot`: the snapshot without its data."""
 
     log_index: int
     term: int
@@ -37,7 +37,7 @@ class SnapshotRow(NamedTuple):
 
 
 def describe(snapshot: Snapshot) -> SnapshotRow:
-    """Make the row of a snapshot. Raises `LocalProtocolError` when its Configuration cannot be encoded."""
+    """Return the row that describes a snapshot. Raises `LocalProtocolError` for a Configuration without encoding."""
     configuration = snapshot.configuration.encode()
     size = len(snapshot.data)
     values = snapshot.index, snapshot.term, configuration, size, zlib.crc32(snapshot.data)
@@ -45,9 +45,9 @@ def describe(snapshot: Snapshot) -> SnapshotRow:
 
 
 def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: bytes, *, set_aside: bool) -> None:
-    """Store a snapshot in the place of the stored one. `set_aside`: the stored one is damaged, or may be.
+    """Replace the stored snapshot, inside the caller's transaction.
 
-    Call this inside a transaction.
+    `set_aside`: rename the tables of the stored snapshot, which is or may be damaged, instead of deleting their rows.
     """
     if set_aside:
         _set_aside(connection)
@@ -63,16 +63,16 @@ def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: byt
 
 
 class FoundSnapshot(NamedTuple):
-    """The parts of a snapshot that were found: None and None mean that there is no snapshot."""
+    """The readable parts of the stored snapshot. Both fields are None when no snapshot is stored."""
 
     snapshot: Snapshot | None
     """The snapshot, without data when only the data are damaged."""
     fault: str | None
-    """The damage."""
+    """A sentence about the damage; None: no damage was found."""
 
 
 def read_snapshot(connection: sqlite3.Connection) -> FoundSnapshot:
-    """Read the stored snapshot. Raises `sqlite3.Error` when another error than damage prevents reading."""
+    """Read the stored snapshot; describe damage in the result. Raises `sqlite3.Error` for any other error."""
     described = None
     try:
         row = _row(connection)
@@ -91,7 +91,7 @@ def read_snapshot(connection: sqlite3.Connection) -> FoundSnapshot:
 
 
 def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
-    """Return the row that describes the snapshot, None without a snapshot. Raises `ValueError`."""
+    """Return the row that describes the snapshot; None without a snapshot. Raises `ValueError` for a damaged row."""
     # Cast to blobs, whatever types a damaged page gives: text would be decoded.
     rows = connection.execute(
         "SELECT log_index, term, CAST(configuration AS BLOB), size, data_checksum, checksum FROM snapshot LIMIT 2"
@@ -109,7 +109,7 @@ def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
 
 
 def _data(connection: sqlite3.Connection, row: SnapshotRow) -> bytes:
-    """Return the data that this row describes. Raises `ValueError`."""
+    """Return the data that this row describes. Raises `ValueError` for damaged data."""
     (size,) = connection.execute("SELECT total(length(data)) FROM snapshot_block").fetchone()
     if not 1 <= row.size <= MAX_SNAPSHOT_BYTES or row.size != size:
         raise ValueError(f"it has {size:.0f} bytes instead of {row.size}")
@@ -125,9 +125,9 @@ def _checksum(index: int, term: int, configuration: bytes, size: int, data_check
 
 
 def _set_aside(connection: sqlite3.Connection) -> None:
-    """Rename the tables, which touches none of their pages, and make new ones.
+    """Rename the snapshot's tables, without a change of their pages, and create new tables.
 
-    Their space is lost: the space of one snapshot for each damaged one.
+    The file never gets back the space of the renamed tables.
     """
     execute = connection.execute
     # No number comes twice, since no such table is ever removed; two tables have the same number.

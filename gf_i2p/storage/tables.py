@@ -20,19 +20,19 @@ SWEEP_ROWS: Final = 256
 
 
 class Tables:
-    """One farm's durable state in SQLite: storing and loading, without files, locks and checkpoints.
+    """Stores and loads one farm's durable state in SQLite. `Storage` adds the files, locks and checkpoints.
 
-    `Storage` adds these. Alone, on `sqlite3.connect(":memory:")`, this class gives a simulator the real code of a node:
-    call `create` once, then `on`. To simulate a crash, forget the object, in the middle of a `store` or not, and call
-    `on` for the same connection again: groups that were stored whole are there, and nothing else. Storing one small
-    entry in memory takes about 25 µs.
+    Alone, on `sqlite3.connect(":memory:")`, this class gives a simulator the real code of a node: call `create` once,
+    then `on`. To simulate a crash, even in the middle of a `store`, forget the object and call `on` for the same
+    connection again. The database then has exactly the groups that were stored whole. Storing one small entry in memory
+    takes about 25 µs.
 
-    Two threads may use an object with two connections at a time: one `read`, one the rest. After an exception of
-    `store`, store nothing more.
+    Two threads may use an object with two connections at a time: one thread calls `read`, the other all other
+    methods. After an exception of `store`, store no other group.
 
-    Dropped entries are gone when the base says so. Later transactions remove their rows, a few at a time: to remove a
-    hundred MiB at once would keep a write waiting for long. A row with entries on both sides of the base stays whole
-    until the base has passed its end.
+    A change of the base drops entries at once. Later transactions remove their rows, a few at a time: removing a
+    hundred MiB at once would delay a write for long. A row with entries on both sides of the base stays whole until
+    the base has passed the row's last entry.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Tables:
         owner: tuple[str, int],
         loaded: Loaded,
     ) -> None:
-        """Connections and their loaded content. `path`: for messages only; `owner`: cluster and server id."""
+        """`loaded`: the connections' content. `path`: for messages only. `owner`: cluster and server id."""
         self.loaded = loaded
         """The content at opening. The snapshot's data are released when a newer snapshot is stored."""
         self.openings = loaded.openings
@@ -55,7 +55,7 @@ class Tables:
         self._writing = writing
         self._reading = reading
         self._latest: tuple[object, tuple[Chunk, tuple[Entry, ...]]] | None = None
-        """The row that `read` unpacked last: a reader in pieces comes back for the rest of the row."""
+        """The row that `read` unpacked last. A reader with a small `max_bytes` asks next for the rest of this row."""
         self._hard_state = loaded.hard_state
         self._last_index = loaded.last_index
         self._runs: list[TermRun] = [TermRun(*run) for run in loaded.terms]
@@ -64,11 +64,11 @@ class Tables:
         self._covered = loaded.snapshot.index if loaded.snapshot is not None else 0
         self._lost = loaded.snapshot_fault is not None
         self._unswept = self._base.last > 0
-        """Whether rows of dropped entries may be left: a crash may have come before the last was removed."""
+        """Whether rows of dropped entries may be left, also by a process that crashed before removing the last."""
 
     @staticmethod
     def create(connection: sqlite3.Connection, *, cluster: str, server_id: int) -> None:
-        """Make the tables of an empty log in an empty database."""
+        """Create the tables of an empty log in an empty database."""
         connection.isolation_level = None
         connection.executescript(SCHEMA)
         row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0)
@@ -76,7 +76,7 @@ class Tables:
 
     @classmethod
     def on(cls, connection: sqlite3.Connection, *, cluster: str, server_id: int) -> "Tables":
-        """Load the content of a database in memory, also after a crash. Raises as `Storage.open` does."""
+        """Load the content of a database in memory, also after a simulated crash. Raises as `Storage.open` does."""
         connection.rollback()
         connection.isolation_level = None  # this code says where a transaction begins
         path = Path(":memory:")
@@ -123,7 +123,7 @@ class Tables:
         )
 
     def store(self, group: WriteGroup) -> int:
-        """Store a group in one transaction, all or nothing; return about the bytes that SQLite wrote."""
+        """Store a group in one transaction; return roughly how many bytes SQLite wrote to the WAL."""
         first, base = group.first_index, group.base
         before = base.term if first - 1 == base.last else term_at(self._runs, first - 1)
         packed = pack(first, group.entries, before)
@@ -147,7 +147,7 @@ class Tables:
         return written + 2 * PAGE_BYTES
 
     def store_server(self) -> None:
-        """Store the present row of `server`."""
+        """Write the current values to the only row of the table `server`."""
         row = ServerRow(
             *self._owner, *self._hard_state, self._last_index, *self._base, self.least_wal_bytes, self.openings
         )
@@ -158,7 +158,7 @@ class Tables:
         )
 
     def _store_all(self, group: WriteGroup, packed: Packed, written: int) -> int:
-        """Store more than entries at the end of the log; return about the bytes that a sweep has written."""
+        """Store a group that changes more than the end of the log; return roughly how many bytes its sweep wrote."""
         first = group.first_index
         row = None if group.snapshot is None else describe(group.snapshot)
         execute = self._writing.execute
@@ -193,7 +193,7 @@ class Tables:
             )
 
     def _truncate(self, first: int) -> None:
-        """Remove all entries from index `first` on; a row with earlier entries keeps the earlier ones."""
+        """Remove all entries from index `first` on. A row that also has earlier entries keeps the earlier ones."""
         execute = self._writing.execute
         execute("DELETE FROM chunk WHERE first_index >= ?", (first,))
         execute("DELETE FROM term_run WHERE first_index >= ?", (first,))
@@ -228,9 +228,9 @@ class Tables:
         self.loaded = self.loaded._replace(snapshot=None)
 
     def _sweep(self, max_bytes: int, max_rows: int) -> int:
-        """Remove rows of dropped entries, the oldest first, at least one row if there are any.
+        """Remove rows of dropped entries, the oldest first: at least one row, if such rows exist.
 
-        Return about the bytes that SQLite writes for that: those on a row's own page, without its overflow pages.
+        Return roughly how many bytes SQLite writes for the removal. A row's overflow pages do not count.
         """
         execute = self._writing.execute
         # The length of a blob stands beside the index: SQLite reads no blob for this.

@@ -1,15 +1,16 @@
-"""The file of the write-ahead log (WAL) beside the main file, and the check that it is still there.
+"""The file of the write-ahead log (WAL) beside the main file, and the check that the WAL was not lost.
 
 Between two checkpoints only the WAL has the newest entries, term and vote. A server that loses the WAL after a kill
 would go on from an older log without noticing. Therefore the main file tells, in `ServerRow.wal_bytes`, the least
-length of the WAL; 0 after a clean close, when the main file needs no WAL. `Storage.open` accepts a WAL of that length
-or longer with the beginning of a WAL, and refuses any other.
+length of the WAL; 0 after a clean close, when the main file needs no WAL. `Storage.open` accepts a file of at least
+that length with the header of a WAL, and refuses any other file.
 
-That never refuses a log after a kill or a power cut. When the main file tells a length, such a WAL is on the disk:
+`Storage.open` never refuses a log because of a kill or a power cut. When the main file tells a length, a WAL of that
+length is on the disk:
 
 - the WAL's length is synced with its first write, and its name before that;
-- the main file's word went through the WAL: SQLite syncs the WAL's header before its first frame, and its frames before
-  a checkpoint copies these into the main file;
+- the length reached the main file through the WAL: SQLite syncs the WAL's header before its first frame, and its frames
+  before a checkpoint copies these into the main file;
 - nothing shortens the WAL, and only a clean close deletes it, after 0 was synced in the main file. SQLite would delete
   the WAL whenever its last connection is closed. So the last connection is read-only, which cannot delete the WAL,
   except after a clean close. (A foreign program that opens a killed server's log for writing, as a sqlite3 shell does,
@@ -40,7 +41,7 @@ def path_of(database: Path) -> Path:
 
 
 def usable_bytes(database: Path) -> int:
-    """Length of the WAL; 0 without a WAL, or when its first bytes tell that SQLite would find nothing in it."""
+    """Return the length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
     path = path_of(database)
     try:
         start = private_files.read_start(path, _START.size)

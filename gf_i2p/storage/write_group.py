@@ -1,4 +1,4 @@
-"""Several writes as one: their net effect on the disk."""
+"""Joins several writes into one: the net effect of these writes on the disk."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.messages import NOBODY
 
 MAX_GROUP_BYTES: Final = 4 << 20
-"""Size from which on a group takes no more writes: the limit bounds how long the first write waits for the last."""
+"""Size from which on a group takes no more writes: the first write should not wait long for the last."""
 
 
 class Base(NamedTuple):
@@ -32,7 +32,7 @@ class WriteGroup:
     Data that one write stores and a later write of the same group removes never reach the disk.
 
     `terms`: (first index, term) runs of the log, the base's first. `covered`: index of the stored snapshot, 0 without
-    one. `lost`: the stored snapshot is damaged, which only a new snapshot from the base on can mend.
+    one. `lost`: the stored snapshot is damaged; a new snapshot may cover as few entries as the base.
     """
 
     __slots__ = (
@@ -83,7 +83,7 @@ class WriteGroup:
 
     @property
     def full(self) -> bool:
-        """Whether the group should be written before more writes are taken."""
+        """Whether the caller should store the group before adding more writes."""
         return self.size >= MAX_GROUP_BYTES
 
     def add(self, write: Write) -> None:
@@ -91,8 +91,9 @@ class WriteGroup:
 
         Terms, votes, the base and the snapshot's index never go back. Entries leave no gap, and replace no entry that
         the snapshot covers. The snapshot covers all dropped entries, and ends inside the log: its last entry is the
-        log's own entry, or `install` replaces a log without that entry. (To install a snapshot over a log with that
-        entry would remove later entries on which other servers count; Raft, figure 13, step 6.)
+        log's own entry, or `install` replaces a log without that entry. (Installing a snapshot
+        over a log with that entry would remove later entries that this server has acknowledged; Raft, figure 13, step
+        6.)
         """
         if write.hard_state is not None:
             self._check(write.hard_state)
@@ -118,7 +119,7 @@ class WriteGroup:
         self.number = write.number
 
     def _check(self, new: HardState) -> None:
-        """Refuse a change that forgets a term or a vote: such a server may vote twice (Raft 5.2)."""
+        """Raise `StorageError` when `new` forgets a term or a vote, for the server could vote twice (Raft 5.2)."""
         old = self.hard_state
         if new.term < old.term or (new.term == old.term and old.vote not in (NOBODY, new.vote)):
             raise defect(
@@ -166,7 +167,7 @@ class WriteGroup:
             self.first_index = index + 1
 
     def _term_at(self, index: int) -> int:
-        """Term of the entry at `index`, which lies between the base's and the last one's."""
+        """Return the term of the entry at `index`, from the base's index to `last_index`."""
         if index >= self.first_index:
             return self.entries[index - self.first_index].term
         return self.base.term if index == self.base.last else term_at(self._terms, index)

@@ -12,9 +12,9 @@ from gf_i2p.storage.write_group import WriteGroup
 class LogWriter:
     """Makes writes durable, in order, in a thread of its own.
 
-    `on_durable(number)`: the write of this number and all writes before are on the disk. `on_failure(error)`: the disk
-    or a write is bad; called once, and nothing is written from then on, because the content of the disk is no longer
-    known for certain. The writer's thread makes both calls.
+    `on_durable(number)`: the write of this number and all earlier writes are on the disk. `on_failure(error)`: the disk
+    has failed, or a write was wrong. The writer then ends, because the content of the disk is no longer certain. The
+    writer's thread makes both calls.
     """
 
     def __init__(
@@ -33,16 +33,16 @@ class LogWriter:
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
 
     def start(self) -> None:
-        """Begin to write, also the writes that were submitted before."""
+        """Start the thread, which also takes the writes that were submitted before."""
         self._thread.start()
 
     def submit(self, write: Write) -> None:
-        """Queue a write. Never blocks. Always called from the same thread."""
+        """Queue a write, without blocking. Call this always from the same thread, never after `stop`."""
         assert not self._stopping, "submit after stop"
         self._queue.put(write)
 
     def stop(self) -> None:
-        """Write all submitted writes, then end; blocks until then. Does nothing before `start`."""
+        """Write all submitted writes, and wait for the end of the thread. Does not wait before `start`."""
         if not self._stopping:
             self._stopping = True
             self._queue.put(None)
@@ -67,7 +67,7 @@ class LogWriter:
                     self._storage.checkpoint()
 
     def _fill(self, group: WriteGroup) -> bool:
-        """Wait for a write, and take all waiting writes; return False after the last write."""
+        """Wait for a write, then add waiting writes until the group is full; return False after `stop`."""
         write = self._queue.get()
         while write is not None:
             group.add(write)
