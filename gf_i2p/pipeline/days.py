@@ -15,15 +15,15 @@ LAST_DAY: Final = date(9000, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some days. None: no limit."""
+    """The days from `since` to `until`, both included. None: no limit."""
 
     since: date | None = None
     until: date | None = None
-    """The last day, which is included."""
+    """The last day."""
 
     @classmethod
     def parse(cls, since: str | None, until: str | None) -> Self:
-        """Read two days, YYYY-MM-DD. Raises `UsageError`."""
+        """Read two days, YYYY-MM-DD; None: no limit. Raises `UsageError`."""
         made = cls(_day(since), _day(until))
         if made.since is not None and made.until is not None and made.since > made.until:
             raise UsageError(f"--since {since} is after --until {until}: no day is left.")
@@ -44,7 +44,7 @@ ALL_DAYS: Final = Span()
 
 
 def spans_around(days: Iterable[str]) -> list[Span]:
-    """Give the days to make anew when these days (YYYY-MM-DD) have new entries: each with the days around it."""
+    """Return spans of each of these days (YYYY-MM-DD) with the day before and the day after; joined, in order."""
     found: list[Span] = []
     one = timedelta(days=1)
     for day in sorted({date.fromisoformat(each) for each in days}):

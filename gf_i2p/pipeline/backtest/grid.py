@@ -26,7 +26,7 @@ Set = Mapping[str, Any]
 
 
 def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
-    """Give the live set, and then all combinations. Raises `UsageError`."""
+    """Give the live set, then all combinations of `values`. Raises `UsageError` for too many, or for a wrong value."""
     count = 1
     for each in values.values():
         count *= len(each)
@@ -37,9 +37,9 @@ def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
 
 
 def read(path: Path) -> list[Set]:
-    """Read a file in TOML, `[values]` with a list for each name, or one `[[set]]` for each set, or both.
+    """Read the sets of a TOML file: a table `[values]` with a list for each name, or a `[[set]]` for each set, or both.
 
-    Raises `UsageError`, and `OSError`.
+    The live set comes first. Raises `UsageError`, and `OSError`.
     """
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
@@ -63,7 +63,7 @@ def read(path: Path) -> list[Set]:
 
 
 def checked(sets: Iterable[Set]) -> list[Set]:
-    """Give the live set, and then these sets, each once. Raises `UsageError` for a set that no farm can have."""
+    """Give the live set, then these sets without repetition. Raises `UsageError` for too many, or for a wrong set."""
     found: list[Set] = [{}]
     for each in sets:
         if len(found) >= MAX_SETS:
@@ -82,5 +82,5 @@ def checked(sets: Iterable[Set]) -> list[Set]:
 
 
 def shown(each: Set) -> str:
-    """Write a set as a text for people."""
+    """Return a set as text for an operator, "NAME=VALUE, …", or "live"."""
     return ", ".join(f"{name}={value}" for name, value in each.items()) or "live"

@@ -1,8 +1,8 @@
 """Replays the farms of a lake with a grid of parameters, by Spark: the tables `decisions` and `backtest`.
 
-Spark brings the rows of a farm together, in the order of the farm's log, and deals out the farms, the largest first. A
-Python worker keeps the states of one farm and a batch of rows. Where there are fewer farms than cores, each core gets a
-part of the grid, and the farm's rows with it.
+Spark gives all rows of a farm to one task, in the order of the farm's log; the tasks with the largest farms begin
+first. A Python worker keeps the states of one farm and a batch of rows. With fewer farms than cores, several tasks
+share a farm: each task has all rows of the farm, and a part of the grid.
 """
 
 import json
@@ -81,11 +81,11 @@ _STORED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which entries are replayed."""
+    """The farm and the time whose entries are replayed. None: no limit."""
 
     farm: str | None = None
     since_ms: int | None = None
-    """By the exporters' clocks. Of what is older, what administrators and Configurations say counts all the same."""
+    """By the exporters' clocks. Older entries count only if they are administrators' entries or Configurations."""
     until_ms: int | None = None
 
 
@@ -105,7 +105,7 @@ class BacktestFigures:
 
     @property
     def entries_a_second(self) -> int:
-        """Entries times sets, in a second."""
+        """Entries that one set replays in a second, times the number of sets."""
         return round(self.entries * self.sets / self.seconds) if self.seconds else 0
 
 
@@ -120,7 +120,7 @@ def backtest(
 ) -> BacktestFigures:
     """Replay the farms, and write both tables anew: the tables hold the results of the last run only.
 
-    `sets`: from `grid`, the live set first. `one_farm`: several farms are a mistake. Raises `PipelineError`.
+    `sets`: from `grid`, the live set first. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -192,7 +192,7 @@ def _result(row: dict[str, Any]) -> BacktestRow:
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
-    """Give the rows in a window, each with its farm; `gap`: whether the row says who is behind a gap."""
+    """Give the rows in a window, with a column `gap`: whether the row tells the servers after a gap (`Row.is_gap`)."""
     from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
 
     found = tables.read_columns(spark, lake, "entries", _STORED)
@@ -208,9 +208,9 @@ def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
 
 
 def _dealt(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions: int) -> "DataFrame":
-    """Give the rows of each task, a farm and a chunk of the grid, together and in the order of the farm's log.
+    """Bring the rows of each task together. A task is a farm and a chunk of the grid; the first tasks begin first.
 
-    That is by index, what says who is behind a gap last, the highest term first. The first tasks begin first.
+    A task's rows are ordered by index; at the same index entries come before gap rows, and higher terms first.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
 
@@ -236,13 +236,13 @@ def _cores(spark: "SparkSession") -> int:
 
 
 def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
-    """Share the sets out to parts of about the same size."""
+    """Divide the sets into up to `most` parts of about the same size."""
     count = min(max(most, 1), len(sets))
     return [list(sets[place::count]) for place in range(count)]
 
 
 def _played(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give rows of both tables, for `mapInArrow`; the rows of each farm and chunk come together, in order."""
+    """Replay tasks, for `mapInArrow`: rows of the log in, rows of both tables out. A task's rows are contiguous."""
     tasks = groupby((row for batch in batches for row in _rows(batch)), key=lambda found: found[:2])
     played = (each for (farm, chunk), found in tasks for each in play(farm, chunks, chunk, (row for *_, row in found)))
     while some := list(islice(played, _ROWS)):
@@ -250,7 +250,7 @@ def _played(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) 
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
-    """Give farm, chunk and row."""
+    """Give each row of a batch with its farm and its chunk."""
     values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     servers = (tuple(each or ()) for each in values["servers"])
     rows = map(Row, *(values[name] for name in ("index", "term", "received_ms", "kind", "value")), servers)
@@ -258,7 +258,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
 
 
 def play(farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Give decisions and results of a farm and a part of the grid; nothing without rows. `log`: in order."""
+    """Give decisions (only for chunk 0) and results of a farm under a chunk's sets. `log`: rows as for `Replay.feed`."""
     trial = Trial(farm, chunks[chunk])
     row: Row | None = None
     for row in log:

@@ -16,14 +16,14 @@ MAX_BYTES: Final = 64 << 10
 
 
 def quoted(text: str) -> str:
-    """Write a text for TOML: in JSON's quotes, without lone surrogates, and with DEL as an escape."""
+    """Return a text as a TOML string: JSON's quotes and escapes, an escape for DEL, and no lone surrogates."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
-    """Read the parameters of a fragment, by their names in the log. Raises `UsageError` and `OSError`.
+    """Read the parameters of such a file, by their names in the log. Raises `UsageError` and `OSError`.
 
-    `cluster`: the farm for which the parameters are to be. A fragment that names no farm fits any farm.
+    `cluster`: the farm that will get the parameters. A file that names no farm fits any farm.
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)

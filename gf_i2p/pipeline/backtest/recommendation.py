@@ -1,7 +1,7 @@
-"""The parameter set that a farm should have: of the tried sets that no other set beats, the cheapest.
+"""Recommends a parameter set for a farm: the cheapest of the tried sets.
 
-`replay_measures.Weights` says how much each measure weighs; `Measures.cost` sums up, in points a day. Nothing is
-recommended on less than a day of farm time, nor for a gain below `LEAST_GAIN`: a change of parameters costs, too.
+`Measures.cost` adds up the measures, in points a day, with `replay_measures.Weights`. A recommendation needs at least
+a day of farm time and a gain of `LEAST_GAIN`, because a change of parameters has a cost of its own.
 """
 
 import json
@@ -39,12 +39,12 @@ class BacktestRow:
 
     @property
     def live(self) -> bool:
-        """Whether these are the farm's own parameters."""
+        """Whether the row is about the farm's own parameters."""
         return not self.measures.parameters
 
     @property
     def cost(self) -> float:
-        """Points a day."""
+        """Cost of the set, in points a day."""
         return self.measures.cost()
 
 
@@ -59,7 +59,7 @@ class Advice:
     best: BacktestRow | None
     """The recommended set; None: no set is recommended."""
     why_not: str = ""
-    """The reason why no set is recommended, for people."""
+    """The reason, in words for the operator, why no set is recommended."""
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -68,12 +68,12 @@ class Advice:
 
     @property
     def gain(self) -> float:
-        """The part of the live set's cost that the change saves; 0 when no set is recommended."""
+        """The share of the live set's cost, 0 to 1, that the change saves; 0 when no set is recommended."""
         return 0.0 if self.best is None else 1 - self.best.cost / self.live.cost
 
 
 def advise(results: Sequence[BacktestRow]) -> Advice:
-    """Choose for one farm. `results`: all rows of that farm, the live one among them."""
+    """Choose the set for one farm. `results`: all rows of that farm, with the live set's row."""
     live = next(each for each in results if each.live)
     possible = [each for each in results if _can_be(each, live)]
     front = tuple(
@@ -98,7 +98,7 @@ def advise(results: Sequence[BacktestRow]) -> Advice:
 
 
 def compared(live: Measures, other: Measures) -> Iterator[tuple[str, float, float]]:
-    """Give each measure by its name for people: with the live set, and with the other set."""
+    """Give each measure's name for the operator, its figure for the live set, and its figure for the other set."""
     for name, shown in _COUNTS:
         scale = _SCALES.get(name, 1)
         yield shown, getattr(live, name) * scale, getattr(other, name) * scale
@@ -106,12 +106,12 @@ def compared(live: Measures, other: Measures) -> Iterator[tuple[str, float, floa
 
 
 def command(advice: Advice) -> str:
-    """Give the command that sets the recommended parameters, for a node's command line."""
+    """Return the shell command that sets the recommended parameters."""
     return "gf-i2p farm set DIR " + " ".join(f"{name}={value}" for name, value in advice.changes.items())
 
 
 def fragment(advice: Advice) -> str:
-    """Give the recommendation as TOML, for `gf-i2p pipeline post`; only comments when nothing is recommended."""
+    """Return the recommendation as TOML for `gf-i2p pipeline post`. Without a recommendation: only comments."""
     live = advice.live.measures
     days = f"{live.entries} entries, {live.farm_ms / DAY_MS:.1f} days of farm time"
     name = quoted(advice.farm)  # so the name cannot end the comment
@@ -136,7 +136,7 @@ def _short(number: float) -> str:
 
 
 def _can_be(result: BacktestRow, live: BacktestRow) -> bool:
-    """Whether the farm could have this set: each value is in range, but not every value fits the farm's others."""
+    """Return whether a set's values, each in range, also fit the other parameters that the farm has."""
     try:
         Parameters().changed({**live.measures.in_force, **result.measures.parameters})
     except RecordError:
@@ -145,12 +145,12 @@ def _can_be(result: BacktestRow, live: BacktestRow) -> bool:
 
 
 def _missing(result: BacktestRow, live: BacktestRow) -> dict[str, Any]:
-    """Give the values of a set that the farm does not have at the end of the log."""
+    """Return those values of a set that differ from the farm's values at the end of the log."""
     have = live.measures.in_force
     return {name: value for name, value in result.measures.parameters.items() if have.get(name) != value}
 
 
 def _beats(one: BacktestRow, other: BacktestRow) -> bool:
-    """Whether one set is nowhere worse than the other, and somewhere better."""
+    """Return whether one set is better than the other in a measure, and worse in none."""
     pairs = [(getattr(one.measures, name), getattr(other.measures, name)) for name, _ in _COUNTS]
     return all(mine <= theirs for mine, theirs in pairs) and any(mine < theirs for mine, theirs in pairs)

@@ -1,10 +1,10 @@
 """Replays a farm's log: the decisions that the farm took, and the decisions under other parameters.
 
-The node's own `FarmState` decides. This module finds out which rows of a history are the farm's log, and where the log
-begins anew. No Spark.
+The node's own `FarmState` decides. This module finds out which rows of a history are the farm's log, and where the
+replay has to begin anew. This module does not need Spark.
 
-A history keeps the meaning of a value's JSON, and not its bytes. So a member's record that exceeds 4 KiB only because
-of spaces counts here, though the farm has not counted that record.
+A history keeps the meaning of a value's JSON, and not its bytes. So the replay takes in a member's record that exceeds
+4 KiB only because of spaces, which the farm refused.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,43 +30,42 @@ class Row:
     received_ms: int
     kind: str
     value: bytes | None = None
-    """Value of an Application entry. A row with `servers` and a value is no entry: the row tells the servers behind
-    a gap."""
+    """Value of an Application entry. A row of kind "servers" with a value is not an entry: see `is_gap`."""
     servers: tuple[int, ...] = ()
-    """Servers of a Configuration entry, or the servers behind a gap."""
+    """Servers of a Configuration entry, or the servers after a gap."""
 
     @property
     def is_gap(self) -> bool:
-        """Whether the row tells the servers behind a gap; such a row follows an entry with the same index."""
+        """Whether the row tells the servers after a gap that ends at `index`. An entry with that index comes before."""
         return self.kind == SERVERS and self.value is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A change of what the farm decides, at one entry of the log."""
+    """The publisher, mode and set from one entry of the log on."""
 
     index: int
     received_ms: int
     now_ms: int | None
-    """Farm time."""
+    """Farm time, in milliseconds since the epoch; None: not yet known."""
     publisher: int | None
     mode: str
     """"dry-run", "meta" or "failover"; "off" without a publisher."""
     entries: tuple[SetEntry, ...]
     branches: tuple[Branch, ...]
     exact: bool
-    """False: the log up to here has gaps, and the farm may have decided otherwise."""
+    """False: the log up to this entry has gaps, so the farm may have decided otherwise."""
 
     @property
     def listed(self) -> Iterator[tuple[int | None, SetEntry]]:
-        """Give the entries of all sets, each with the number of its branch; None: the entry is in the first set."""
+        """The entries of the top set (branch None) and of all branches, each with the number of its branch."""
         yield from ((None, entry) for entry in self.entries)
         for branch in self.branches:
             yield from ((branch.number, entry) for entry in branch.entries)
 
 
 class SetState(FarmState):
-    """A farm with some parameters fixed, whatever its administrators set; the other parameters are the farm's."""
+    """The state of a farm in which some parameters have fixed values, whatever administrators set in the log."""
 
     def __init__(self, cluster: str, fixed: Mapping[str, Any]) -> None:
         """`fixed`: values by their names in the log, checked; see `grid`."""
@@ -77,7 +76,7 @@ class SetState(FarmState):
 
     @property
     def parameters(self) -> Parameters:
-        """The parameters in force."""
+        """The farm's parameters, with the fixed values in the place of the farm's."""
         said = self.administration.parameters
         if said is not self._said:
             self._said, self._in_force = said, replace(said, **self._fixed)
@@ -103,14 +102,14 @@ class ParameterRun:
         return SetState(self._cluster, self.fixed) if self.fixed else FarmState(self._cluster)
 
     def begin(self, administration: Administration, servers: Iterable[int]) -> None:
-        """Begin anew after a gap: only the administrators' settings and the servers stay known."""
+        """Begin anew after a gap with nothing but the administrators' settings and the servers."""
         self.state = self._new()
         self.state.administration = administration
         self.state.configure(servers)
         self._listed = None
 
     def look(self) -> tuple[bool, bool]:
-        """Return whether the publisher or mode has changed since the last look, and whether the set has."""
+        """Return whether publisher or mode, and whether the published set, have changed since the last call."""
         state = self.state
         publisher, mode = state.publisher, state.mode
         publisher_changed = publisher != self.publisher or mode != self.mode
@@ -128,19 +127,19 @@ class ParameterRun:
 
 
 class ReplayListener(Protocol):
-    """The listener that measures a replay."""
+    """The calls by which a replay reports to the object that measures it."""
 
     def begins(self, servers: Sequence[int]) -> None:
-        """The log lacks entries: nothing from before is known to go on."""
+        """The log has a gap: the replay begins anew with these servers, without earlier records."""
 
     def configured(self, servers: Sequence[int]) -> None:
         """The farm has these servers from now on. Called before any run has taken in the change."""
 
     def heard(self, record: StatusRecord) -> None:
-        """A server or member of the farm has posted. Called before any run has taken in the record."""
+        """A server or member of the farm has posted a record. Called before any run has taken in the record."""
 
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
-        """A run has another publisher (or mode), or another set. `told`: an administrator's entry is the cause."""
+        """The publisher (or mode) or the set of a run has changed. `told`: an administrator's entry is the cause."""
 
 
 class Replay:
@@ -155,10 +154,10 @@ class Replay:
         self.entries = 0
         """Entries that were taken in."""
         self.superseded = 0
-        """Rows that never belonged to the log, or were replaced in the log."""
+        """Rows that the final log does not have, because a later term replaced their entries."""
         self.gaps = 0
         self.defects = 0
-        """Entries that no state can take in: the nodes leave such entries out, too."""
+        """Errors of the farm's state on an entry. A run leaves such an entry out, as the nodes do."""
         self._watcher = watcher
         self._index = 0
         self._term = 0
@@ -167,14 +166,17 @@ class Replay:
 
     @property
     def exact(self) -> bool:
-        """Whether the decisions are the farm's: the log has no gap so far, or every server has posted since the gap."""
+        """Whether decisions surely agree with the farm's: without a gap, or once every server has posted after it."""
         if not self._exact and self._servers_seen:
             state = self.runs[0].state
             self._exact = all(server in state.records for server in state.servers)
         return self._exact
 
     def feed(self, row: Row) -> list[int]:
-        """Take in the next row, ordered by index, falling term, gaps last. Return the runs that have decided anew."""
+        """Take in the next row; return the numbers of the runs whose decision has changed.
+
+        Feed the rows by index. At the same index, entries come before gap rows, and higher terms first.
+        """
         if row.kind == SERVERS and row.is_gap:
             return self._feed_gap(row)
         if row.term < self._term or row.index <= self._index:
@@ -199,7 +201,7 @@ class Replay:
         return self._look(told=isinstance(found, AdminEntry))
 
     def decision(self, run: int, row: Row) -> Decision:
-        """Give the decision of a run at this row."""
+        """Return the present decision of a run. `row`: the row that was fed last."""
         now = self.runs[run]
         return Decision(
             row.index,
@@ -213,7 +215,7 @@ class Replay:
         )
 
     def _feed_gap(self, row: Row) -> list[int]:
-        """Take in the servers behind a gap of one history; skip the row if other histories had the missing entries."""
+        """Take in the servers after a gap, unless other histories have the missing entries."""
         began_anew = row.term > self._term  # from a snapshot: from here on, entries of lower terms are forgotten
         if row.index < self._index or 0 < row.term < self._term:
             return []
@@ -248,7 +250,7 @@ class Replay:
             self._watcher.heard(record)
 
     def _configure(self, servers: Sequence[int], *, guessed: bool = False) -> None:
-        """`guessed`: a poster counts as a server while no Configuration tells the servers."""
+        """Set the servers. `guessed`: no Configuration is known yet, so every poster with a server's id counts."""
         self._servers_seen = self._servers_seen or not guessed
         if self._index == 1 and not guessed:
             self._exact = True
@@ -271,7 +273,7 @@ class Replay:
 
 
 def decisions(farm: str, rows: Iterable[Row]) -> Iterator[Decision]:
-    """Give the decisions of a farm with its own parameters."""
+    """Give each decision of a farm with its own parameters. `rows`: as for `Replay.feed`."""
     replay = Replay(farm)
     for row in rows:
         if replay.feed(row):

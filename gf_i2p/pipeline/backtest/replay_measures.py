@@ -1,8 +1,8 @@
-"""The measures of a parameter set on a farm's log, and their cost together. No Spark.
+"""Measures a parameter set on a farm's log, and joins the measures into one cost. Without Spark.
 
-Time passes by the farm's stopwatch (`farm_time.FarmClock`) with the default parameters, the same for all sets. So a
-silence of the whole farm counts little, and no wall clock is asked. The truth comes from the posters' own records, with
-hindsight: a poster that was silent for `SILENT_MS` before its next record counts as dead from the record before on.
+The farm's stopwatch (`farm_time.FarmClock`) measures the time, with the default parameters for all sets. So a silence
+of the whole farm counts little, and no wall clock is needed. The posters' own records tell, with hindsight, when a
+poster was up: a poster that was silent for longer than `SILENT_MS` counts as dead from its last record on.
 `docs/pipeline.md` ("Backtest") has the definitions for operators.
 """
 
@@ -26,24 +26,24 @@ AHEAD_MS: Final = Parameters().ahead_ms
 LONG_MS: Final = 600_000
 """Time for which a replaced publisher must go on well, so that the change counts as unneeded."""
 SETTLE_MS: Final = 2 * SILENT_MS
-"""Time after a beginning or a gap in the log for which nothing is measured: first every server must have posted."""
+"""Time after the beginning, or after a gap, that is not measured: meanwhile every server should post."""
 BALANCE_MS: Final = 300_000
 """Time between two looks at the balance."""
 DAY_MS: Final = 86_400_000
 MOST_SEEN: Final = 2 * MAX_LEAF_MEMBERS
-"""Posters that are remembered: the latest ones."""
+"""Most posters that the meter remembers: those that posted last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Costs in points; a day of a calm farm costs few points. See `Measures.cost`."""
+    """Points that each event, minute or day adds to `Measures.cost`. A day of a calm farm costs few points."""
 
     change: float = 1.0
-    """A change of publisher: for some minutes two sets are about; in failover mode sessions break."""
+    """A change of publisher: for some minutes clients use two sets; in failover mode sessions break."""
     unneeded: float = 4.0
     """Added to a change that was not needed."""
     vacant_minute: float = 2.0
-    """A minute without a publisher though some server could publish."""
+    """A minute without a publisher, while some server could publish."""
     stale_minute: float = 0.5
     """A minute for which one listed leaf was dead: clients that choose the leaf wait in vain."""
     set_change: float = 0.05
@@ -72,21 +72,21 @@ class Measures:
     changes: int
     """Changes from one publisher to another one; the first publisher does not count."""
     unneeded: int
-    """Changes that no administrator caused, after which the old publisher went on posting for `LONG_MS`, without a
-    silence and as able as before."""
+    """Changes after which the old publisher went on posting for `LONG_MS`, without a silence and able to publish.
+    Changes that an administrator caused do not count."""
     without_publisher_ms: int
-    """Time without a publisher though the newest record of some server was fresh and said that the server can."""
+    """Time without a publisher, while some server's newest record was fresh and called that server able to publish."""
     stale_ms: int
     """Leaf-milliseconds for which listed leaves were down or their owner was silent, by the owner's records."""
     set_changes: int
     """Changes of the listed leaves: of a leaf, or of its cost, owner or branch."""
     balance: float
-    """0 to 1, less is better: the part of the new clients that would have to go to another leaf, so that every leaf has
-    the clients that its free room is worth. The mean of looks every `BALANCE_MS` with at least two leaves listed: half
-    the sum of the differences between each leaf's share of the weights 256 - cost and its share of the free room."""
+    """0 to 1, less is better: the share of the new clients that would have to choose another leaf, so that every leaf's
+    share of the clients equals its share of the free room. The mean over samples every `BALANCE_MS` with at least two
+    leaves listed. Of the clients a leaf has its share of the weights 256 - cost; see `imbalance`."""
 
     def cost(self, weights: Weights = WEIGHTS) -> float:
-        """Weigh all measures together, per day; less is better."""
+        """Return the weighted sum of all measures, in points a day; less is better."""
         if not self.farm_ms:
             return 0.0
         points = (
@@ -106,7 +106,7 @@ class _Leaf(NamedTuple):
 
 @dataclass(slots=True)
 class _Seen:
-    """A poster, as its newest record tells."""
+    """The facts of a poster's newest record."""
 
     heard_ms: int
     able: bool
@@ -129,15 +129,15 @@ class _Tally:
     publisher: int | None = None
     """The latest publisher."""
     lost: dict[int, list[int]] = field(default_factory=dict)
-    """By server: the times at which the server lost publishing to another one. The server has been well since then."""
+    """By server: the times when another server replaced it as publisher, if the server has been able ever since."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
-    """The leaves that are listed, and the time since when."""
+    """The listed leaves, and since when each leaf is listed."""
     before: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
-    """Past times of leaves that are listed no more; the owners' next records will judge these times."""
+    """Times (begin, end) of leaves that are no longer listed. The owners' next records tell if the leaves were up."""
 
 
 class ReplayMeter:
-    """The measuring of a replay, see `replay.ReplayListener`."""
+    """Measures all runs of a replay; a `replay.ReplayListener`."""
 
     def __init__(self) -> None:
         self._runs: Sequence[ParameterRun] = ()
@@ -219,7 +219,7 @@ class ReplayMeter:
     # The counting ----------------------------------------------------------------------------------------------------
 
     def results(self, replay: Replay) -> list[Measures]:
-        """Give the measures of each run. Nothing that is fed later counts."""
+        """Return the measures of each run. Call this once, after the last row."""
         self._judge_all()
         return [
             Measures(
@@ -254,7 +254,7 @@ class ReplayMeter:
         )
 
     def _seems_well(self, server: int, run: ParameterRun) -> bool:
-        """Whether nothing is known that keeps a server from publishing, when another server replaces it."""
+        """Return whether the log gives no reason why another server replaces this server as publisher."""
         seen, record = self._seen.get(server), run.state.records.get(server)
         return (
             seen is not None
@@ -306,7 +306,7 @@ class ReplayMeter:
                 del tally.lost[server]
 
     def _judge_leaves(self, poster: int, seen: _Seen) -> bool:
-        """Judge the time since a poster's record; return whether the poster was silent."""
+        """Count the stale time of a poster's leaves since its last record; return whether the poster was silent."""
         now = self._clock.passed_ms
         silent = now - seen.heard_ms > SILENT_MS
         if self._settled_ms is not None and (silent or not all(seen.leaves.values())):
@@ -357,20 +357,23 @@ class ReplayMeter:
 
 
 def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
-    """Return half the sum of the differences between shares. Neither sequence may sum up to 0."""
+    """Return half the sum of the differences between the leaves' shares of `weights` and of `rooms`, 0 to 1.
+
+    Both sums must be above 0.
+    """
     weight, room = sum(weights), sum(rooms)
     return sum(abs(one / weight - other / room) for one, other in zip(weights, rooms, strict=True)) / 2
 
 
 def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
-    """Return for how many milliseconds a leaf was listed in that time."""
+    """Return for how many milliseconds between these times a leaf was listed; forget its past times."""
     found = sum(max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.before.pop(leaf, ()))
     listed = tally.listed.get(leaf)
     return found if listed is None else found + max(until_ms - max(listed, since_ms), 0)
 
 
 class Trial:
-    """One farm's log, measured under several parameter sets."""
+    """Replays and measures one farm's log under several parameter sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
         """`sets`: values by their names in the log, checked; `LIVE` for the farm's own parameters."""
@@ -383,12 +386,12 @@ class Trial:
         return self.replay.feed(row)
 
     def results(self) -> list[Measures]:
-        """Give the measures of each set; feed nothing after that."""
+        """Return the measures of each set. Call this once, after the last row."""
         return self._measure.results(self.replay)
 
 
 def measure(farm: str, rows: Iterable[Row], sets: Sequence[Mapping[str, Any]] = (LIVE,)) -> list[Measures]:
-    """Measure some parameter sets on a log."""
+    """Return the measures of these sets on a log. `rows`: as for `Replay.feed`."""
     trial = Trial(farm, sets)
     for row in rows:
         trial.feed(row)

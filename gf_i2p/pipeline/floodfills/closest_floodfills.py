@@ -1,12 +1,12 @@
-"""The closest floodfills by XOR distance, for many keys at a time: columns of numbers, and no loop over pairs.
+"""The closest floodfills by XOR distance, for many keys at a time: array operations without a loop over pairs.
 
 The floodfills' hashes are sorted once. Seen from a key, the hashes form a tree by their bits: below each node, the
 hashes with the key's next bit are all closer than the hashes without that bit, whatever follows. So all keys of a batch
-go down that tree together, a bit a step. Each key has a block of the sorted hashes, [low, high), that holds its closest
-hashes. If the half with the key's bit has as many hashes as the key still needs, the other half is out. If that half
-has fewer, all of them are taken, and the rest comes out of the other half. A key is done when its block has no more
-hashes than the key needs. That is so at the 256th bit at the latest, for no two floodfills have the same hash. Only the
-taken hashes are sorted by their whole distance.
+go down that tree together, one bit in each step. Each key has a block of the sorted hashes, [low, high), that holds its
+closest hashes. If the half with the key's bit has as many hashes as the key still needs, the search drops the other
+half. If that half has fewer, the search takes all of them, and looks for the rest in the other half. A key is done when
+its block has no more hashes than the key needs. That is so at the 256th bit at the latest, for no two floodfills have
+the same hash. Only the taken hashes are sorted by their whole distance.
 """
 
 from typing import Final, Self
@@ -24,12 +24,12 @@ Places = NDArray[np.int64]
 
 
 def to_words(data: bytes | memoryview) -> Words:
-    """Read 32-byte numbers that follow each other."""
+    """Return concatenated 32-byte numbers (big-endian) as rows of words."""
     return np.frombuffer(data, dtype=">u8").astype(np.uint64).reshape(-1, WORDS)
 
 
 def to_bytes(words: Words) -> bytes:
-    """Write numbers in the form that `to_words` reads."""
+    """Return rows of words as concatenated 32-byte numbers: the inverse of `to_words`."""
     return words.astype(">u8").tobytes()
 
 
@@ -37,7 +37,7 @@ class SortedHashes:
     """The hashes of all floodfills, sorted, each once."""
 
     def __init__(self, words: Words) -> None:
-        """`words`: in any order."""
+        """`words`: the hashes, in any order, repetitions allowed."""
         ordered = words[np.lexsort(tuple(words[:, word] for word in reversed(range(WORDS))))]
         new = np.ones(len(ordered), dtype=bool)
         new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
@@ -45,7 +45,7 @@ class SortedHashes:
 
     @classmethod
     def of(cls, data: bytes) -> Self:
-        """Take hashes of 32 bytes that follow each other."""
+        """Make the object from concatenated hashes of 32 bytes."""
         return cls(to_words(data))
 
     def __len__(self) -> int:
@@ -54,8 +54,8 @@ class SortedHashes:
     def closest(self, keys: Words, most: int) -> tuple[Places, Words]:
         """Give for each key the closest floodfills, the closest first.
 
-        `most`: the number of floodfills; the result has fewer when there are fewer. Returns the floodfills' places in
-        `words`, a row for each key, and their distances, of the shape (keys, floodfills, 4).
+        `most`: the number of floodfills for each key, if so many exist. Returns the floodfills' row numbers in
+        `self.words`, shape (keys, floodfills), and their distances, shape (keys, floodfills, 4).
         """
         columns = min(most, len(self))
         found: Places = np.empty((len(keys), columns), dtype=np.int64)
@@ -68,7 +68,7 @@ class SortedHashes:
         return found.reshape(-1)[order].reshape(found.shape), flat[order].reshape(distances.shape)
 
     def _descend(self, keys: Words, found: Places) -> None:
-        """Fill `found`, in no particular order within a row."""
+        """Write the places of each key's closest hashes into the key's row of `found`, in no particular order."""
         count, columns = found.shape
         rows = np.arange(count)  # the keys that are not done yet; low, high and need belong to these keys
         low, high = np.zeros(count, dtype=np.int64), np.full(count, len(self), dtype=np.int64)
@@ -95,7 +95,7 @@ class SortedHashes:
         raise AssertionError("two floodfills have the same hash")
 
     def _split(self, low: Places, high: Places, bit: int) -> Places:
-        """Give the place in each block where the hashes with this bit begin. All hashes of a block agree before it."""
+        """Return each block's first place with bit 1, or the block's end. A block's hashes agree in all earlier bits."""
         column, mask = self.words[:, bit // 64], np.uint64(1 << (63 - bit % 64))
         low, high = low.copy(), high.copy()
         for _ in range(int((high - low).max()).bit_length()):
@@ -108,6 +108,6 @@ class SortedHashes:
 
 
 def _take(found: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
-    """Write the places `first`, `first` + 1, … to each row, from the row's column on: as many as the row's size."""
+    """Write `first`, `first` + 1, … into each row of `found`, from the row's column on; `sizes` tells how many."""
     steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     found[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps

@@ -23,7 +23,7 @@ class SoughtLeaseSet:
     hash: bytes
     """Hash of the destination, 32 bytes."""
     name: str
-    """Name for people; without a name from the operator, the hash as the operator wrote it."""
+    """The operator's name for the destination; without such a name, the hash as the operator wrote it."""
 
     @property
     def is_named(self) -> bool:
@@ -35,7 +35,7 @@ class SoughtLeaseSet:
 
 
 def parse_target(text: str) -> SoughtLeaseSet:
-    """Read HASH or HASH NAME; the hash in I2P's base64 or as ….b32.i2p. Raises `StructureError`."""
+    """Read "HASH" or "HASH NAME". HASH: in I2P's base64, or as ….b32.i2p. Raises `StructureError`."""
     word, _, name = text.strip().partition(" ")
     if len(word) <= _BASE64_CHARS and not word.endswith(".i2p"):
         hash_ = from_base64(word, HASH_BYTES)
@@ -50,7 +50,7 @@ def parse_target(text: str) -> SoughtLeaseSet:
 
 
 def parse_targets(lines: Iterable[str]) -> list[SoughtLeaseSet]:
-    """Read a file with a hash in each line; empty lines and lines after # are left out. Raises `UsageError`."""
+    """Read lines as `parse_target` does, without empty lines and lines that begin with #. Raises `UsageError`."""
     targets = []
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_LINE:

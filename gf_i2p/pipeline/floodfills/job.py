@@ -1,7 +1,8 @@
-"""The job `floodfills`: the floodfills that are to have the lease sets of a farm's hashes, on three days.
+"""The job `floodfills`: finds the floodfills that should store the lease sets of a farm's hashes, on three days.
 
-That is proposal 150's sensing group ("Remote Sensing"). All workers parse RouterInfos and profiles. The floodfills'
-hashes, 32 bytes each, go sorted to every worker, and a worker looks up all keys of a batch at a time.
+These floodfills are proposal 150's sensing group ("Remote Sensing"). All workers parse RouterInfos and profiles. Spark
+sends the sorted hashes of all floodfills, 32 bytes each, to every worker. A worker looks up all keys of a batch at
+once.
 """
 
 import time
@@ -32,7 +33,7 @@ MAX_FLOODFILLS: Final = 1_000_000
 _FOUND_TYPE: Final = "hash binary, name string, day string, rank int, floodfill binary, distance binary"
 _HOUR_MS: Final = 3_600_000
 _TARGET_PARTS: Final = 16
-"""Hashes are few. Without this limit, a shuffle would leave hundreds of partitions in Spark's memory."""
+"""Partitions of the few hashes. Without this limit, a shuffle would leave hundreds of partitions in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class FloodfillOptions:
     net_id: int | None = None
     """Only floodfills of this network count; 2 is the live one."""
     within_hours: int | None = None
-    """Only floodfills with a RouterInfo of at most this age count. Age is taken now, or at the end of a past `day`."""
+    """Only floodfills whose RouterInfo is at most this old count, now or at the end of a past `day`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +63,11 @@ class FloodfillFigures:
     unverified: int
     """Routers with a signature type that this program cannot verify."""
     profiles: int
-    """Routers of which there is a profile."""
+    """Routers with a profile."""
     quarantined: int
     """Files in quarantine."""
     floodfills: int
-    """Floodfills that count."""
+    """Floodfills that `counting` chose."""
     hashes: int
     rows: int
     """Rows of the table `closest`."""
@@ -79,7 +80,7 @@ def find_closest(
 ) -> FloodfillFigures:
     """Make the tables `routers` and `closest` anew, and add to `quarantine`.
 
-    `now_ms`: since the epoch. `progress` is told each step. Raises `PipelineError`.
+    `now_ms`: milliseconds since the epoch. The job calls `progress` with the name of each step. Raises `PipelineError`.
     """
     targets = targets_of(spark, options.targets, tables.read_entries(spark, lake))
     if targets is None:
@@ -126,10 +127,9 @@ def find_closest(
 
 
 def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: int) -> int:
-    """Read the files; write the table `routers`, and the broken files to `quarantine`. Return the number of the latter.
+    """Read the files, write the table `routers`, add broken files to `quarantine`, and return the number of broken files.
 
-    Of several RouterInfos of a router the newest counts. Of several profiles that one counts which last heard of the
-    router.
+    Of several RouterInfos of a router the newest counts. Of several profiles the one with the latest `heard_ms` counts.
     """
     rows = read(spark, found).persist()
     try:
@@ -178,7 +178,7 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
 
 
 def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
-    """Give the floodfills that count. Raises `PipelineError` when there are none or too many."""
+    """Give the floodfills of the wanted network and age. Raises `PipelineError` for none, or too many."""
     chosen = routers.where("floodfill")
     if options.net_id is not None:
         chosen = chosen.where(fn.col("net_id") == options.net_id)
@@ -217,7 +217,7 @@ def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: 
 
 
 def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataFrame":
-    """Give up to `CLOSEST` floodfills for each target and each of the three days, hashes and distances as bytes."""
+    """Give the `CLOSEST` floodfills for each target on `day`, the day before and the day after (`_FOUND_TYPE`)."""
     days = [(day + timedelta(step)).isoformat() for step in (-1, 0, 1)]
     digits = fn.replace(fn.col("day"), fn.lit("-"), fn.lit("")).cast("binary")
     keys = targets.select("hash", "name", fn.explode(fn.array(*map(fn.lit, days))).alias("day")).withColumn(
@@ -227,7 +227,7 @@ def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataF
 
 
 def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for a worker: batches of `hash`, `name`, `day` and `key` in, `_FOUND_TYPE` out."""
+    """Return a function for `mapInArrow`, from batches of `hash`, `name`, `day` and `key` to `_FOUND_TYPE`."""
 
     def find_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -249,24 +249,24 @@ def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Ite
 
 
 def _fixed(column: Any) -> bytes:
-    """Give the bytes of an Arrow column of 32-byte values, one after the other."""
+    """Return the concatenated values of an Arrow column of 32-byte values."""
     fixed = column.cast(pa.binary(HASH_BYTES))
     first = fixed.offset * HASH_BYTES
     return bytes(memoryview(fixed.buffers()[1])[first : first + len(fixed) * HASH_BYTES]) if len(fixed) else b""
 
 
 def _variable(data: bytes) -> Any:
-    """Make an Arrow column, of a type that Spark reads, from 32-byte values that follow each other."""
+    """Return concatenated 32-byte values as an Arrow column of variable length, the type that Spark reads."""
     count = len(data) // HASH_BYTES
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(HASH_BYTES)
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _to_text(column: "Column") -> "Column":
-    """Give I2P's base64 of bytes."""
+    """Return the column that encodes bytes in I2P's base64."""
     return fn.translate(fn.base64(column), "+/", "-~")
 
 
 def _to_bytes(column: "Column") -> "Column":
-    """Give the bytes of I2P's base64."""
+    """Return the column that decodes I2P's base64."""
     return fn.unbase64(fn.translate(column, "-~", "+/"))

@@ -1,4 +1,4 @@
-"""A router's profile of another router, as i2pd (INI) or Java (gzipped properties) keeps the profile in a file."""
+"""Reads the file in which a router keeps its profile of a peer: i2pd writes INI, Java gzipped properties."""
 
 import zlib
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ _SECTIONS: Final = frozenset({"participation", "usage"})
 
 @dataclass(frozen=True, slots=True)
 class PeerProfile:
-    """One router's opinion of a peer. None: the profile does not tell. Times are milliseconds since the epoch."""
+    """One router's profile of a peer. None: the file has no such value. Times are milliseconds since the epoch."""
 
     router: str
     """Kind of the router that keeps the profile: i2pd or java."""
     heard_ms: int | None = None
-    """Time when the router last heard something from the peer; of i2pd: when the profile last changed."""
+    """Time when the router last heard from the peer; in i2pd's profiles, when the profile last changed."""
     unreachable_ms: int | None = None
     """Time when the peer last could not be reached."""
     connected: bool | None = None
@@ -30,12 +30,12 @@ class PeerProfile:
     """Tunnels in which the peer has agreed to take part."""
     declined: int | None = None
     failed: int | None = None
-    """Tunnels through the peer that have failed; of i2pd: requests that the peer has not answered."""
+    """Tunnels through the peer that have failed; in i2pd's profiles, requests that the peer has not answered."""
     lookup_ms: int | None = None
-    """Time when the peer last knew the answer to a lookup."""
+    """Time when the peer last answered a lookup with the wanted entry."""
     lookup_failed_ms: int | None = None
     store_ms: int | None = None
-    """Time when the peer last kept an entry that it was given."""
+    """Time when the peer last stored an entry that the router sent."""
     store_failed_ms: int | None = None
     bytes_s: float | None = None
     """The most that a tunnel through the peer has carried in a minute, in bytes per second."""
@@ -94,7 +94,10 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _pairs(data: bytes, *, sections: bool) -> dict[str, str]:
-    """Read lines NAME=VALUE; with `sections`, a name below [SECTION] becomes SECTION.NAME. The last of two counts."""
+    """Read lines NAME=VALUE; the last of two equal names counts. Raises `StructureError`.
+
+    `sections`: a name below a line [SECTION] becomes SECTION.NAME.
+    """
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

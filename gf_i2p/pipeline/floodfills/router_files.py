@@ -1,4 +1,4 @@
-"""The files of routers' netDbs and peer profiles: found by pyarrow, read by Spark's workers one at a time.
+"""Finds the files of routers' netDbs and peer profiles by pyarrow, and reads them in Spark's workers.
 
 i2pd and Java I2P have the same layout (HashedStorage, PersistentDataStore): netDb/rX/routerInfo-HASH.dat, where X is
 the first letter of the hash. Java keeps all files in one directory if router.networkDatabase.flat says so. Profiles are
@@ -92,7 +92,7 @@ READ_TYPE: Final = (
     f"version string, net_id int, addresses int, verified boolean, profile {PROFILE_TYPE}, reason string, "
     "text string, digest string"
 )
-"""A row for each file. `reason`: why the file is broken; then `text` and `digest` are set, and no router column."""
+"""A row for each file. A broken file has a `reason`, `text` and `digest`, and no column of a router."""
 _MAX_MS: Final = 2**63 - 1
 
 
@@ -108,10 +108,10 @@ class FoundFiles:
 
 
 def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
-    """Look for the files in directories of netDbs and of profiles, or in the routers' directories above these.
+    """Find the files in netDb and peerProfiles directories, or in the routers' directories that contain these.
 
-    Each is a path or an address that pyarrow knows. A router's own directory also gives the profiles in it. Raises
-    `PipelineError` where there is no such directory, or no file in the directory.
+    `netdbs`, `profiles`: paths, or addresses that pyarrow knows. A router's directory in `netdbs` also gives the
+    router's profiles. Raises `PipelineError` for a directory that is missing, or has no such file.
     """
     rows: list[tuple[str, str, int, str]] = []
     for address in netdbs:
@@ -132,13 +132,13 @@ def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
 
 
 def read(spark: "SparkSession", found: FoundFiles) -> "DataFrame":
-    """Read and parse the files: `READ_TYPE`, a row for each file. A file that has gone meanwhile has no row."""
+    """Read and parse the files; give a row of `READ_TYPE` for each file that is still there."""
     tasks = math.ceil(found.count / _FILES_A_TASK)
     return spark.createDataFrame(found.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
 
 
 def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Do a worker's part: memory holds one file at a time, and the rows of some hundreds."""
+    """Read a worker's share of the files, for `mapInArrow`. Memory holds one file, and up to `_OUT_ROWS` rows."""
     systems: dict[str, fs.FileSystem] = {}
     rows: list[dict[str, Any]] = []
     for batch in batches:
@@ -175,7 +175,7 @@ def _read_file(system: fs.FileSystem, path: str, length: int, kind: str) -> dict
 
 
 def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
-    """Raises `NetDbError`."""
+    """Return the columns of `READ_TYPE` that a file gives. Raises `NetDbError` for a broken file."""
     name = path.rsplit("/", 1)[-1]
     match = _NAMES[kind].fullmatch(name)
     assert match is not None, "only such files are found"
@@ -199,7 +199,7 @@ def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
 
 
 def _excerpt(path: str, data: bytes) -> str:
-    """Return a text as text, anything else in base64; no more than 4 KiB of either."""
+    """Return the beginning of a file, as text (….txt) or in base64: up to `QUARANTINED_BYTES` characters."""
     if path.endswith(".txt"):
         return data[:QUARANTINED_BYTES].decode("utf-8", "replace")
     return base64.b64encode(data[: QUARANTINED_BYTES // 4 * 3]).decode("ascii")
@@ -222,7 +222,7 @@ def _file_system(address: str) -> tuple[fs.FileSystem, str]:
 
 
 def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, str]]) -> bool:
-    """Add the files of a kind in a directory, or in its subdirectory `inside`; return whether there are any."""
+    """Add to `rows` the files of a kind in a directory, or in its subdirectory `inside`; return whether any exist."""
     system, base = _file_system(address)
     top = f"{base}/{inside}" if inside else base
     before = len(rows)

@@ -15,10 +15,10 @@ _LEAST_DESTINATION: Final = 387
 
 
 def targets_of(spark: "SparkSession", given: list[SoughtLeaseSet], entries: "DataFrame | None") -> "DataFrame | None":
-    """Give each hash once: `hash` (32 bytes) and `name`. None: there are no hashes.
+    """Give each hash once, as columns `hash` (32 bytes) and `name`; None without `given` and without `entries`.
 
-    `entries`: the lake's. A name that the operator gives wins over a farm's name. By a farm's name `post` finds the
-    farm's hashes.
+    `entries`: the lake's table. A name that the operator gives wins over a farm's name. The command `post` finds a
+    farm's hashes by the farm's name.
     """
     frames = []
     if given:
@@ -42,7 +42,7 @@ def targets_of(spark: "SparkSession", given: list[SoughtLeaseSet], entries: "Dat
 
 
 def _reported(entries: "DataFrame") -> list["DataFrame"]:
-    """Find the hashes in the farms' records: the masters, given as destinations, and the leaves, given as hashes."""
+    """Find the hashes in the farms' records, which name masters by destination and leaves by hash."""
     records = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
     master = _from_base64(fn.col("destination"))
     masters = (
@@ -72,5 +72,5 @@ def _reported(entries: "DataFrame") -> list["DataFrame"]:
 
 
 def _from_base64(column: "Column") -> "Column":
-    """Give the bytes of I2P's base64; null for any other text."""
+    """Return the column that decodes I2P's base64; null for any other text."""
     return fn.try_to_binary(fn.translate(column, "-~", "+/"), fn.lit("base64"))

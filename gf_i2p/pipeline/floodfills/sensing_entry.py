@@ -1,4 +1,4 @@
-"""The rows of the table `closest` for one farm's hashes, in the form of the farm's log."""
+"""Turns the rows of the table `closest` for one farm's hashes into the form of an entry of the farm's log."""
 
 import math
 import re
@@ -23,15 +23,16 @@ class Sensing:
     """The findings to post for a farm."""
 
     found: list[tuple[bytes, Sensed]]
-    """Findings by hash and day; of each hash the newest days."""
+    """Hash and finding of a day; only the newest `MAX_DAYS` days."""
     left_out: int
-    """Hashes for which a farm's state has no room."""
+    """Number of hashes beyond `MAX_HASHES`, the most that a farm's state keeps."""
 
 
 def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
     """Give the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
 
-    The farm's hashes are those that the job floodfills has named after the farm; without such names, the farm's leaves.
+    The farm's hashes are those that the job floodfills has named after the farm. If no hash has such a name, the
+    farm's leaves in the table `destination_hours` are used.
     """
     closest = tables.read(spark, lake, "closest")
     if closest is None:
@@ -90,7 +91,7 @@ def _near(row: Row, figures: list[str]) -> dict[str, Any]:
 
 
 def profile_of(figures: dict[str, Any]) -> dict[str, int | float]:
-    """Give the numbers of a profile, from columns or from the fields of a struct, as many as an entry takes."""
+    """Return the numbers of a profile, from columns or from the fields of structs: at most `MAX_FIGURES`."""
     found: dict[str, int | float] = {}
     for name, value in figures.items():
         if isinstance(value, Row):

@@ -1,8 +1,8 @@
 """Hours that differ from a server's own past: from the median of its last seven days, measured by their spread.
 
 The spread is the median distance from the median (MAD), scaled to equal the standard deviation of normal noise. The
-spread has a floor: 99.9 % is no anomaly for a server that has always been at 100 %. Hours that were watched for less
-than a quarter of an hour measure nothing.
+spread has a floor, so that 99.9 % is no anomaly for a server that has always been at 100 %. Hours that were watched for
+less than a quarter of an hour measure nothing.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 PAST_MS: Final = 7 * DAY_MS
 LEAST_HOURS: Final = 24
-"""Hours of the past; with fewer hours no hour is judged."""
+"""Least number of past hours with which an hour is judged."""
 MOST_SPREADS: Final = 5.0
-"""Spreads from the median; an hour further away is an anomaly."""
+"""Distance from the median, in spreads, above which an hour is an anomaly."""
 LEAST_WATCHED_MS: Final = HOUR_MS // 4
 _NORMAL: Final = 1.4826
 """The standard deviation of normal noise, over its MAD."""
@@ -32,7 +32,7 @@ _NORMAL: Final = 1.4826
 
 @dataclass(frozen=True, slots=True)
 class HourlyFigure:
-    """A figure of an hour that is compared with the past."""
+    """A column of `server_hours` that is compared with the past."""
 
     name: str
     """A column of `server_hours`."""
@@ -41,10 +41,10 @@ class HourlyFigure:
     share: float
     """The least spread as a share of the median."""
     words: str
-    """Name of the figure, for people."""
+    """Name of the figure in sentences."""
     unit: str = ""
     scale: float = 1.0
-    """Factor from the column to the figure that people read."""
+    """Factor from the column to the figure in sentences."""
     digits: int = 0
     only: str | None = None
     """"low" or "high", where a figure on the other side is good news."""
@@ -62,7 +62,7 @@ MEASURES: Final = (
 
 
 def anomalies(server_hours: "DataFrame") -> "DataFrame":
-    """Give a row for each hour and measure unlike the past: value, usual (median), spread, score, and a sentence.
+    """Give a row for each anomaly, an hour and a measure: value, usual (median), spread, score, and a sentence.
 
     `server_hours`: the hours to judge, and those of the seven days before; all hours in the frame are judged.
     """
@@ -104,7 +104,7 @@ def _middle(in_order: "Column") -> "Column":
 
 
 def _by_measure(make: Callable[[HourlyFigure], "Column"]) -> "Column":
-    """Give the column that `make` makes for the row's measure."""
+    """Return a column that has, in each row, the value that `make` gives for the row's measure."""
     found = fn.when(fn.lit(False), make(MEASURES[0]))
     for each in MEASURES:
         found = found.when(fn.col("measure") == each.name, make(each))
@@ -112,7 +112,7 @@ def _by_measure(make: Callable[[HourlyFigure], "Column"]) -> "Column":
 
 
 def _sentence() -> "Column":
-    """Say for people how the hour differs; no text of a record is in the sentence."""
+    """Return the sentence that tells the operator how the hour differs. The sentence quotes no text of a record."""
     hour = fn.lpad(fn.floor(fn.col("hour_ms") % DAY_MS / HOUR_MS).cast("string"), 2, "0")
     return fn.concat(
         _by_measure(lambda each: fn.lit(f"{each.words} of server ")),

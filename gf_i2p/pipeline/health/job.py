@@ -1,8 +1,8 @@
 """The job `health`: the health of servers and destinations, hour by hour, and hours unlike a server's past.
 
-Whole days are made anew, from the entries of these days and of the day before, so a rerun gives the same rows. Only a
-few rows go from one hour to another; see `server_hours` and `destination_hours`. A stream makes only the days with new
-entries anew (`refresh_days`).
+The job computes whole days, from the entries of these days and of the day before, so a rerun gives the same rows. Only
+a few rows go from one hour to another; see `server_hours` and `destination_hours`. A stream computes again only the
+days with new entries (`refresh_days`).
 """
 
 import time
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["anomalies", "destination_hours", "extents", "refresh", "server_hours", "summarize"]
 
 MAX_SERVERS: Final = 1000
-"""Servers in a summary."""
+"""Most servers in a summary."""
 MAX_ANOMALIES: Final = 1000
 _HOURS: Final = "farm string, day string, server bigint, hour_ms bigint"
 
 
 @dataclass(frozen=True, slots=True)
 class HealthFigures:
-    """Figures of one run, for the days asked for; anomalies are counted on all days."""
+    """Figures of one run, for the wanted days; only `anomalies` counts all days."""
 
     records: int
-    """Status records on which the hours rest."""
+    """Status records in the wanted hours."""
     server_hours: int
     destination_hours: int
     anomalies: int
@@ -45,13 +45,13 @@ class HealthFigures:
 
     @property
     def records_per_second(self) -> float:
-        """Speed of the run."""
+        """Status records by the seconds of the run."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSummary:
-    """A server, or member, over the hours asked for. None: the records do not tell."""
+    """Figures of a server or member over the wanted hours. None: no record has such a value."""
 
     farm: str
     server: int
@@ -60,7 +60,7 @@ class ServerSummary:
     availability: float
     """0 to 1, of the watched time."""
     gaps: int
-    """Silences; a silence over several hours counts in each hour."""
+    """Number of silences; a silence that lasts over several hours counts in each hour."""
     longest_gap_ms: int
     """Longest silence within one hour."""
     flaps: int
@@ -75,7 +75,7 @@ class ServerSummary:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """An hour unlike the past; see `anomalies`."""
+    """A row of the table `anomalies`: see `anomalies.anomalies`."""
 
     farm: str
     server: int
@@ -95,10 +95,10 @@ def refresh(
     span: Span = ALL_DAYS,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> HealthFigures:
-    """Make the hours of these days, and the anomalies of all days, anew. Raises `PipelineError`.
+    """Compute again the hours of these days, and the anomalies of all days. Raises `PipelineError`.
 
     For new entries of some days, give the days beside them, too (`days.spans_around`): a record may cover time of the
-    next day, and the farm's last record ends the hours of the day before. `on_step`: is told each step.
+    next day, and the farm's last record ends the hours of the day before. `on_step`: called with the name of each step.
     """
     began = time.monotonic()
     read = _of(_there(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
@@ -129,9 +129,9 @@ def refresh(
 def summarize(
     spark: "SparkSession", lake: Lake, farm: str | None = None, span: Span = ALL_DAYS
 ) -> tuple[list[ServerSummary], list[Anomaly]]:
-    """Give the servers by farm and id, and the newest anomalies. Raises `PipelineError`.
+    """Return the servers by farm and id, and the newest anomalies. Raises `PipelineError`.
 
-    At most `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one more row where there are more.
+    The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
     """
     every = _there(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
     hours = _of(every, farm).where(in_days(span))
@@ -172,7 +172,7 @@ def _of(rows: "DataFrame", farm: str | None) -> "DataFrame":
 
 
 def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
-    """Write whole days over the existing ones, one file each."""
+    """Replace the days that `rows` has in a table, one file for each day."""
     parts = PARTITIONS[table]
     rows.repartition(*parts).write.mode("overwrite").partitionBy(*parts).parquet(lake.path(table))
 
@@ -180,10 +180,10 @@ def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
 def refresh_days(
     spark: "SparkSession", lake: Lake, entries: "DataFrame", farms: Sequence[str], days: Sequence[str], scratch: str
 ) -> None:
-    """Make anew the hours of these farms on these days (YYYY-MM-DD) and the days beside them, and all anomalies.
+    """Compute again the hours of these farms on these days (YYYY-MM-DD) and the days beside them, and all anomalies.
 
-    `entries`: the lake's table, with status records of these days. `scratch`: a directory, written over. In a lake
-    without hours, the hours of all entries are made.
+    `entries`: the lake's table, with status records of these days. `scratch`: a directory whose content is replaced.
+    In a lake without the table `server_hours`, compute the hours of all entries.
     """
     if tables.read(spark, lake, "server_hours") is None:
         refresh(spark, lake)
@@ -203,7 +203,7 @@ def refresh_days(
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":
-    """Give `status_reports.extents` from the entries since the day before, and older servers' first hour."""
+    """Give the same as `status_reports.extents` from entries since the day before, and from older rows of `hours`."""
     assert span.since is not None
     since = extents(entries.where(in_days(Span(span.since), before=1)))
     older = hours.where(fn.col("day") < span.since.isoformat()).groupBy("farm", "server")

@@ -1,10 +1,10 @@
 """Each server's hours: the server's availability, the skew of its clock, its router's figures.
 
-A record covers the time from its reception until the next record of the same server, `FRESH_MS` at most, as the farm
-judges. Availability is the share of the hour that is covered by records with the router up. A gap is a stretch that no
-record covers, whether up or down. The time before a server's first record does not count. After its last record the
-server counts as silent up to the farm's last record, `reach_ms`. If the farm has not reached the end of an hour, or the
-server is new in that hour, only that part of the hour counts: `watched_ms`.
+A record covers the time from its reception to the next record of the same server, but at most `FRESH_MS`, as in the
+farm's own decisions. Availability is the share of the hour that is covered by records with the router up. A gap is a
+stretch that no record covers, whether up or down. The time before a server's first record does not count. After its
+last record the server counts as silent up to the farm's last record, `reach_ms`. If the farm has not reached the end of
+an hour, or the server is new in that hour, only that part of the hour counts: `watched_ms`.
 
 The job has two steps. The first step reads the records of one server and one hour, and makes a few figures of them. The
 second step joins the figures of consecutive hours. So no partition holds more records than one server posts in an hour.
@@ -51,10 +51,10 @@ def server_hours(
     *,
     fresh_ms: int = FRESH_MS,
 ) -> "DataFrame":
-    """Give one row for each farm, server and hour, from a server's first hour to the last of its farm.
+    """Give one row for each farm, server and hour, from the server's first hour to the farm's last hour.
 
-    `entries`: of the days of `span` and of the day before. `extents`: see `status_reports.extents`, of all entries of
-    the lake; None: `entries` are all. `fresh_ms`: up to an hour.
+    `entries`: those of the days of `span` and of the day before. `extents`: `status_reports.extents` of all entries of
+    the lake; None: `entries` are all entries. `fresh_ms`: 1 to `HOUR_MS`.
     """
     filled = _with_silent(_within(entries, fresh_ms), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
@@ -88,7 +88,7 @@ def server_hours(
 
 
 def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
-    """Give the figures of each hour that follow from the hour's own records: from the first to the last one."""
+    """Give the figures of each hour for the time from that hour's first record to its last record."""
     status = reports(
         entries,
         (fn.col("record.date") - fn.col("received_ms")).alias("ahead_ms"),
@@ -121,7 +121,7 @@ def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Add the hours in which a server was silent; and to each hour the last record before it, as `before_…`."""
+    """Add the hours in which a server was silent. Add to each hour the last earlier record, as `before_…`."""
     if extents is None:
         hours = hours.withColumns({"known_ms": fn.col("first_ms"), "far_ms": fn.col("last_ms")})
     else:
@@ -160,7 +160,10 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
 
 
 def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
-    """Give an hour of each server, before the days asked for if the server is as old: `entries` may have no record."""
+    """Give a row for each server that begins its hours, even if `entries` have no record of the server.
+
+    The row's hour is that of the server's first record, or `MEMORY_MS` before the wanted days if that is later.
+    """
     first = fn.col("first_ms")
     start = first if span.since_ms is None else fn.greatest(first, fn.lit(span.since_ms - MEMORY_MS))
     known = extents if span.until_ms is None else extents.where(first < span.until_ms)
@@ -170,7 +173,7 @@ def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
 
 
 def _not_negative(value: "Column") -> "Column":
-    """Give the value, or 0 for a negative value; null stays null."""
+    """Return the value, 0 in place of a negative value; null stays null."""
     return fn.when(value > 0, value).when(value <= 0, 0)
 
 

@@ -1,6 +1,6 @@
-"""Status records as reports: a server's state, and the time by the exporter's clock. All figures of health use these.
+"""Status records as reports: a server's state at a time by the exporter's clock. All figures of health use reports.
 
-Superseded records are reports, too; records that are not believed (`misfit`) are none.
+A superseded record is a report, too. A record with a `misfit` is not a report.
 """
 
 from datetime import timedelta
@@ -40,9 +40,9 @@ def in_days(span: Span, *, before: int = 0) -> "Column":
 
 
 def reports(entries: "DataFrame", *more: "Column") -> "DataFrame":
-    """Give the believed status records: farm, server, hour_ms, received_ms, index, term, up, and `more` of `record`.
+    """Give the status records without `misfit`: farm, server, hour_ms, received_ms, index, term, up, and `more`.
 
-    Records of servers and members alike; `up` is the router's state.
+    Records of members count, too. `up` is the router's state.
     """
     believed = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
     received = fn.col("received_ms")
@@ -59,20 +59,20 @@ def reports(entries: "DataFrame", *more: "Column") -> "DataFrame":
 
 
 def numbers() -> list["Column"]:
-    """Give a router's numbers by the names of `server_hours`; null for missing, negative or unbelievable numbers."""
+    """Return columns with a router's numbers, named as in `server_hours`; null where `number` gives null."""
     return [number(fn.col(f"record.router.{name}")).alias(column) for column, name in _TRAFFIC.items()]
 
 
 def number(value: "Column") -> "Column":
-    """Take a number from a record if it is believable: sums of such numbers are finite."""
+    """Return a number of a record as a double; null outside 0 to `MAX_DATE_MS`, so that sums stay finite."""
     return fn.when(value.between(0, MAX_DATE_MS), value.cast("double"))
 
 
 def extents(entries: "DataFrame") -> "DataFrame":
-    """Give for each farm and server the time of its first report (`first_ms`), and of the farm's last (`reach_ms`).
+    """Give for each farm and server the times of the server's first (`first_ms`) and the farm's last report (`reach_ms`).
 
     To compute some days, give the extents of all entries: the time before a server's first report does not count, and
-    after its last report the server counts as silent for as long as the farm speaks.
+    after its last report the server counts as silent until the farm's last report.
     """
     found = reports(entries).groupBy("farm", "server")
     each = found.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))
@@ -81,10 +81,10 @@ def extents(entries: "DataFrame") -> "DataFrame":
 
 
 def hour_of(time_ms: "Column") -> "Column":
-    """Give the start of the hour."""
+    """Return the start of the hour of a time, in ms since the epoch."""
     return time_ms - time_ms % HOUR_MS
 
 
 def day_of(time_ms: "Column") -> "Column":
-    """Give the UTC day, YYYY-MM-DD."""
+    """Return the UTC day, YYYY-MM-DD, of a time in ms since the epoch."""
     return fn.date_from_unix_date(fn.floor(time_ms / DAY_MS).cast("int")).cast("string")
