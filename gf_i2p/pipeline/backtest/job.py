@@ -258,7 +258,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
 
 
 def play(farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Give decisions (only for chunk 0) and results of a farm under a chunk's sets. `log`: rows as for `Replay.feed`."""
+    """Give decisions (only for chunk 0) and results of a farm under a chunk's sets. `log`: rows for `Replay.feed`."""
     trial = Trial(farm, chunks[chunk])
     row: Row | None = None
     for row in log:

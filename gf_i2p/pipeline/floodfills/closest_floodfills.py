@@ -95,7 +95,7 @@ class SortedHashes:
         raise AssertionError("two floodfills have the same hash")
 
     def _split(self, low: Places, high: Places, bit: int) -> Places:
-        """Return each block's first place with bit 1, or the block's end. A block's hashes agree in all earlier bits."""
+        """Return each block's first place with bit 1, or the block's end. A block's hashes share all earlier bits."""
         column, mask = self.words[:, bit // 64], np.uint64(1 << (63 - bit % 64))
         low, high = low.copy(), high.copy()
         for _ in range(int((high - low).max()).bit_length()):

@@ -127,7 +127,7 @@ def find_closest(
 
 
 def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: int) -> int:
-    """Read the files, write the table `routers`, add broken files to `quarantine`, and return the number of broken files.
+    """Read the files, write the table `routers`, add broken files to `quarantine`, and return the number of these.
 
     Of several RouterInfos of a router the newest counts. Of several profiles the one with the latest `heard_ms` counts.
     """

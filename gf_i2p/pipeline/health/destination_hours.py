@@ -120,7 +120,7 @@ def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Give each server's hours with records, with the times of the hour's last, the server's next and the farm's last."""
+    """Give each server's hours with records, and the times of the hour's last, the next, and the farm's last record."""
     times = reports(entries).groupBy("farm", "server", "hour_ms")
     hours = times.agg(fn.min("received_ms").alias("from_ms"), fn.max("received_ms").alias("server_last_ms"))
     if extents is None:

@@ -69,7 +69,7 @@ def number(value: "Column") -> "Column":
 
 
 def extents(entries: "DataFrame") -> "DataFrame":
-    """Give for each farm and server the times of the server's first (`first_ms`) and the farm's last report (`reach_ms`).
+    """Give for each farm and server the times of its first report (`first_ms`) and of the farm's last (`reach_ms`).
 
     To compute some days, give the extents of all entries: the time before a server's first report does not count, and
     after its last report the server counts as silent until the farm's last report.
