@@ -1,4 +1,4 @@
-"""The clock that measures how long a node has been without its farm."""
+"""The clocks: the time of day, and one that measures how long a node has been without its farm."""
 
 import time
 from typing import Final
@@ -9,3 +9,8 @@ _ID: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 def awake_or_not() -> float:
     """Return seconds that never go back and also count while the machine sleeps, unlike `time.monotonic`."""
     return time.clock_gettime(_ID)
+
+
+def now_ms() -> int:
+    """Return the time in ms since the epoch."""
+    return time.time_ns() // 1_000_000

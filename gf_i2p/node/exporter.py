@@ -23,6 +23,7 @@ from typing import Final, ParamSpec, TypeVar
 
 import structlog
 
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.history_packing import Packing
 from gf_i2p.storage.errors import StorageError
@@ -48,11 +49,6 @@ _MAX_AGAIN_SECONDS: Final = 60.0
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-def now_ms() -> int:
-    """Return the time in ms since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 class Exporter:

@@ -421,32 +421,18 @@ class Node:
             reply(None)
         elif (stranger := self._stranger(user, request)) is not None:
             self._log.warning("servers", what=stranger)
-            core = self.driver.core
             self.driver.notice = stranger
-            reply(
-                Response(
-                    MessageType.ADD_SERVER_RESPONSE,
-                    core.id,
-                    core.id,
-                    core.term,
-                    core.log.last_index + 1,
-                    accepted=False,
-                )
-            )
+            self._refuse(request, reply)
         elif self.driver.core.is_leader and self.rights.too_many(user, request):
-            core = self.driver.core
-            reply(
-                Response(
-                    RESPONSE_TYPE[request.type],
-                    core.id,
-                    core.id,
-                    core.term,
-                    core.log.last_index + 1,
-                    accepted=False,
-                )
-            )
+            self._refuse(request, reply)
         else:
             self.driver.incoming(request, reply)
+
+    def _refuse(self, request: Request, reply: Replier) -> None:
+        core = self.driver.core
+        reply(
+            Response(RESPONSE_TYPE[request.type], core.id, core.id, core.term, core.log.last_index + 1, accepted=False)
+        )
 
     def objection_to_own(self, values: Sequence[bytes]) -> str | None:
         """Why this server's operator may not post these values; None when the operator may."""

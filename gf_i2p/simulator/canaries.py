@@ -1,8 +1,21 @@
 """All canaries, by name: the canaries that break the core, and those that break the farm's decisions."""
 
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Final
 
+from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.cluster.canaries import core_canaries
 from gf_i2p.simulator.life.canaries import farm_canaries
 
-CANARIES: Final = {canary.name: canary for canary in (*core_canaries(), *farm_canaries())}
+
+def by_name(canaries: Iterable[Canary]) -> Mapping[str, Canary]:
+    """Return the canaries by their names. Raises `ValueError` when two have the same name: one would hide the other."""
+    found: dict[str, Canary] = {}
+    for canary in canaries:
+        if found.setdefault(canary.name, canary) is not canary:
+            raise ValueError(f"two canaries are called {canary.name!r}")
+    return found
+
+
+CANARIES: Final = by_name(chain(core_canaries(), farm_canaries()))

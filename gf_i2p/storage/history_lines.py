@@ -252,6 +252,11 @@ def _dump(value: Mapping[str, Any]) -> bytes:
 # Reading --------------------------------------------------------------------------------------------------------------
 
 _READ: Final = json.JSONDecoder(parse_constant=_no_number).decode
+match_record: Final = re.compile(
+    rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}\n?',
+    re.DOTALL,  # no line contains a line break, so the pattern need not look for one
+).fullmatch
+"""Match almost all lines of records, with or without the end: index, time, value and term. The value is not checked."""
 _RECORD: Final = {"index", "received", "record", "term"}
 _RAW: Final = {"base64", "index", "received", "term"}
 _SERVERS: Final = {"index", "leader", "received", "servers", "term"}
@@ -259,10 +264,18 @@ _RESTORED: Final = {"restored", "term"}
 _HEADER: Final = {"cluster", "first", "format", "opened", "server"}
 
 
+def read_json(text: bytes) -> Any:
+    """Read JSON in UTF-8. Raises `ValueError` and `RecursionError`.
+
+    From bytes, `json` would guess the encoding, and would accept lone surrogates.
+    """
+    return _READ(text.decode("utf-8"))
+
+
 def parse_line(data: bytes) -> Line:
     """Read a line, with or without its end. Raises `LineError`."""
     try:
-        found = _READ(data.decode("utf-8"))
+        found = read_json(data)
     except (ValueError, RecursionError):
         raise LineError("it is not JSON in UTF-8") from None
     if not isinstance(found, dict):
@@ -307,15 +320,10 @@ def _header(found: Mapping[str, Any]) -> Header:
     raise LineError("it is of no kind that there is")
 
 
-_GLANCE: Final = re.compile(
-    rb' ?\{"index":([0-9]{1,19}),"received":([0-9]{1,16}),"record":.+,"term":([0-9]{1,19})\}\n'
-).fullmatch
-
-
 def glance_line(data: bytes) -> Line:
     """Read a line as `parse_line` does, but not a record's value: much faster. Zero bytes in a value are noticed."""
-    if (match := _GLANCE(data)) and b"\0" not in data:
-        index, received_ms, term = map(int, match.groups())
+    if (match := match_record(data)) and b"\0" not in data:
+        index, received_ms, term = map(int, match.group(1, 2, 4))
         return Record(index, term, received_ms, None)
     return parse_line(data)
 

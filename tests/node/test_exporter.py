@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from gf_i2p.node import exporter as module
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY
@@ -276,7 +277,7 @@ async def test_packing_that_fails_keeps_nobody_from_exporting(tmp_path: Path, mo
 
 async def test_an_old_file_is_packed_when_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.02)
-    now = module.now_ms()
+    now = now_ms()
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await post(node, b"1")

@@ -3,7 +3,8 @@
 import pytest
 
 from gf_i2p.raft.core import Core
-from gf_i2p.simulator.canaries import CANARIES
+from gf_i2p.simulator.canaries import CANARIES, by_name
+from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.run import simulate
 
 
@@ -25,3 +26,8 @@ def test_canaries_are_broken_in_different_ways() -> None:
     patches = [tuple(patch[2] for patch in canary.patches) for canary in CANARIES.values()]
     assert len(patches) == len(CANARIES) >= 20
     assert len({canary.mistake for canary in CANARIES.values()}) == len(CANARIES)
+
+
+def test_two_canaries_cannot_have_one_name() -> None:
+    with pytest.raises(ValueError, match="called 'deaf'"):
+        by_name([Canary("deaf", "hears nothing", ()), Canary("deaf", "hears too late", ())])

@@ -26,6 +26,7 @@ from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.access.roles import Role, User
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
@@ -198,7 +199,7 @@ def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
     try:
         made = AdminEntry(
             cluster,
-            int(time.time() * 1000),
+            now_ms(),
             by,
             "set" if changes else action.name,
             hash=options.leaf if action.takes in {"leaf", "cost"} else None,

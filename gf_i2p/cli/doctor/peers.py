@@ -4,7 +4,7 @@ import asyncio
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, skip, warn
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
@@ -13,6 +13,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, ServerTable
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
+from gf_i2p.transport.client.server_queries import GetProtocol
 from gf_i2p.transport.errors import DialError, TransportError, credentials_refused
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.interface import Transport
@@ -20,7 +21,6 @@ from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_get import Retry
 from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
@@ -147,7 +147,7 @@ async def visit(
     began = loop.time()
     end = began + seconds
     for _ in range(2):
-        caller = _Caller(
+        caller = GetProtocol(
             ClientHandshake(
                 host=endpoint.authority,
                 cluster=cluster,
@@ -169,37 +169,8 @@ async def visit(
             return Visit(caller.answered - began, caller.answered - caller.asked)
         if isinstance(outcome, Exception):
             raise outcome
+        if outcome is None:
+            broken = caller.broken_by
+            how = "the peer closed the connection" if broken is None else f"the connection broke ({broken})"
+            raise DialError(f"{how}: see that its node runs.")
     raise credentials_refused("it", credentials.user)
-
-
-class _Caller(asyncio.Protocol):
-    """Sends one handshake request, and takes the answer."""
-
-    def __init__(self, handshake: ClientHandshake) -> None:
-        loop = asyncio.get_running_loop()
-        self._loop = loop
-        self._handshake = handshake
-        self.asked = self.answered = 0.0
-        # An error is a result, not an exception: when dialling itself has failed, nobody fetches the exception.
-        self.outcome: asyncio.Future[Retry | Upgraded | Exception] = loop.create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.asked = self._loop.time()
-        cast("asyncio.Transport", transport).write(self._handshake.request())
-
-    def data_received(self, data: bytes) -> None:
-        if self.outcome.done():
-            return
-        try:
-            outcome = self._handshake.receive(data, self._loop.time())
-        except RemoteProtocolError as error:
-            self.outcome.set_result(error)
-            return
-        if outcome is not None:
-            self.answered = self._loop.time()
-            self.outcome.set_result(outcome)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.outcome.done():
-            how = "the peer closed the connection" if exc is None else f"the connection broke ({exc})"
-            self.outcome.set_result(DialError(f"{how}: see that its node runs."))

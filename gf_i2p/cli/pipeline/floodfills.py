@@ -1,7 +1,6 @@
 """`gf-i2p pipeline floodfills`: finds the floodfills for a farm's lease sets, yesterday, today and tomorrow."""
 
 import argparse
-import time
 from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.netdb.errors import StructureError
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.days import FIRST_DAY, LAST_DAY
 from gf_i2p.pipeline.errors import UsageError
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet, parse_target, parse_targets
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> Answer:
             within_hours=options.within_hours,
         )
         lake = Lake(options.lake)
-        figures = find_closest(spark, lake, asked, time.time_ns() // 1_000_000, steps)
+        figures = find_closest(spark, lake, asked, now_ms(), steps)
     return Answer(asdict(figures), show(figures, lake))
 
 

@@ -7,7 +7,6 @@ entries, and asks before it posts.
 import argparse
 import asyncio
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -21,6 +20,7 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.pipeline.backtest.parameters_file import read_parameters
 from gf_i2p.pipeline.lake.paths import Lake
@@ -77,11 +77,11 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
 
     Raises `PipelineError`.
     """
-    now_ms, left_out = int(time.time() * 1000), 0
+    now, left_out = now_ms(), 0
     made: list[AdminEntry] = []
     if options.parameters is not None:
         parameters = read_parameters(options.parameters, file.cluster)
-        made.append(AdminEntry(file.cluster, now_ms, file.user, "set", parameters=parameters, reason=REASON))
+        made.append(AdminEntry(file.cluster, now, file.user, "set", parameters=parameters, reason=REASON))
     if options.sensing:
         with ProgressLine() as progress, working(options, progress) as (spark, steps):
             from gf_i2p.pipeline.floodfills.sensing_entry import sensing  # noqa: PLC0415 -- needs Spark
@@ -90,8 +90,7 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
             found = sensing(spark, Lake(options.lake), file.cluster)
         left_out = found.left_out
         made += [
-            AdminEntry(file.cluster, now_ms, file.user, "sensed", hash=hash_, sensed=each)
-            for hash_, each in found.found
+            AdminEntry(file.cluster, now, file.user, "sensed", hash=hash_, sensed=each) for hash_, each in found.found
         ]
     try:
         return [AdminEntry.parse(entry.encode()) for entry in made], left_out

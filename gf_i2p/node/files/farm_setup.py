@@ -2,7 +2,6 @@
 
 import os
 import secrets as randomness
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
+from gf_i2p.node.files.transaction import all_or_nothing
 from gf_i2p.storage.database import Storage
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.wire.digest import Secret
@@ -83,10 +83,7 @@ def make_farm(
     for target in targets:
         if target.exists():
             raise ConfigError(f"{target} exists already. Nothing was changed; choose another directory.")
-    existed = directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    try:
+    with all_or_nothing(directory) as written:
         for server in new:
             target = directory / server.user
             target.mkdir(mode=0o700)
@@ -104,15 +101,6 @@ def make_farm(
             target = directory / f"{user}.toml"
             written.append(target)
             write_private(target, _client_text(cluster, user, passwords[user], new))
-    except BaseException:
-        for target in written:
-            if target.is_dir():
-                shutil.rmtree(target)
-            else:
-                target.unlink(missing_ok=True)
-        if not existed:
-            directory.rmdir()
-        raise
     return written
 
 

@@ -12,6 +12,7 @@ from bridges.protocol import RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
@@ -102,7 +103,7 @@ class LeafMember:
         `tell` is called after each post, and with news meanwhile. `why` returns the clause that says what a post waits
         for.
         """
-        self.report = LeafMemberReport(member, cluster, _now_ms())
+        self.report = LeafMemberReport(member, cluster, now_ms())
         self._poster = poster
         self._bridge = bridge
         self._look_seconds = look_seconds
@@ -149,7 +150,7 @@ class LeafMember:
         except (NotCommittedError, OutcomeUnknownError) as error:
             if report.failed is None or (report.committed or 0) > report.failed:
                 self._log.warning("this leaf member's record is not known to be in the log", reason=str(error))
-            report.error, report.failed = str(error), _now_ms()
+            report.error, report.failed = str(error), now_ms()
             self._tell(report)
             return False
         finally:
@@ -158,7 +159,7 @@ class LeafMember:
         if report.error is not None or report.index is None:
             self._log.info("this leaf member's record is in the log", index=index)
         self._pause.reset()
-        report.index, report.committed, report.error = index, _now_ms(), None
+        report.index, report.committed, report.error = index, now_ms(), None
         report.posted += 1
         self._tell(report)
         return True
@@ -198,7 +199,7 @@ class LeafMember:
         leaf = self._leaf.answer
         return StatusRecord(
             cluster=self.report.cluster,
-            date_ms=_now_ms(),
+            date_ms=now_ms(),
             id=self.report.id,
             router_up=self._router.trouble is None,
             router=self._router.answer or {},
@@ -210,7 +211,3 @@ class LeafMember:
 def _what_matters(record: StatusRecord) -> object:
     """Return the fields that decide whether the leaf is listed; other numbers wait for the next record."""
     return record.router_up, tuple((leaf.hash, leaf.up) for leaf in record.leaves)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

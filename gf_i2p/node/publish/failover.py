@@ -6,7 +6,6 @@ seconds later.
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, Fail
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
-from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.clock import awake_or_not, now_ms
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.machine_loop import MachineLoop
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
@@ -137,7 +136,7 @@ class FailoverPublisher:
             lost = service.trouble or "the router has ended the session"
         return Situation(
             self._clock(),
-            int(time.time() * 1000),
+            now_ms(),
             self._view.choice,
             self._view.state,
             self._view.applied,
@@ -234,7 +233,7 @@ class FailoverPublisher:
 
     def _given(self, lease_set: LeaseSet2) -> None:
         """Note that the router has this lease set."""
-        self.machine.taken(lease_set.published, int(time.time() * 1000))
+        self.machine.taken(lease_set.published, now_ms())
 
     def _defect(self, error: Exception) -> str:
         self._log.error("a defect in serving", exc_info=error)

@@ -17,7 +17,7 @@ from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
-from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.clock import awake_or_not, now_ms
 from gf_i2p.node.publish.branch_keys import BranchKeys, derive
 from gf_i2p.node.publish.branches import Branches, leases
 from gf_i2p.node.publish.keys_watch import KeysWatch
@@ -137,7 +137,7 @@ class MetaPublisher:
         choice = self._view.choice
         return Situation(
             self._clock(),
-            int(time.time() * 1000),
+            now_ms(),
             choice,
             self._view.state,
             self._view.applied,
@@ -230,14 +230,14 @@ class MetaPublisher:
     async def _give(self, announcement: Announcement, *, new_session: bool) -> None:
         keys, lease_set = _keys_of(announcement), self._built
         assert lease_set is not None, "announced first"
-        now_ms = int(time.time() * 1000)
+        began_ms = now_ms()
         wanted = partial(self._may_give, announcement)
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
                 if new_session:
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 await self._branches.publish(
-                    announcement.wanted.branches, lease_set.published, now_ms=now_ms, wanted=wanted
+                    announcement.wanted.branches, lease_set.published, now_ms=began_ms, wanted=wanted
                 )
                 if not wanted():  # the process may have stood still, or the log may have moved on
                     raise NotCommittedError(
@@ -247,7 +247,7 @@ class MetaPublisher:
                 await self._bridge.publish_meta_lease_set(
                     Publication(
                         lease_set,
-                        keys.fresh_session(Purpose.META, int(time.time() * 1000)),
+                        keys.fresh_session(Purpose.META, now_ms()),
                         keys.signed_session(Purpose.META),
                         wanted=wanted,
                     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.node.exporter import now_ms
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY

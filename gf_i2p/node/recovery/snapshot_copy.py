@@ -1,11 +1,11 @@
 """Snapshots for an operator to keep: of a running node, and from the log of a stopped one."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.farm.state import FarmState, SnapshotError
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
@@ -51,7 +51,7 @@ async def of_running(node: Node) -> SavedSnapshot | None:
         node.cluster,
         core.id,
         reached=core.term,
-        saved_ms=_now_ms(),
+        saved_ms=now_ms(),
         committed=index,
         snapshot=Snapshot(index, term, configuration, view.state.encode()),
     )
@@ -95,11 +95,7 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
         config.node.cluster,
         config.node.id,
         reached=loaded.hard_state.term,
-        saved_ms=_now_ms(),
+        saved_ms=now_ms(),
         committed=index if alone and configurations.voters[0] == config.node.id else min(sure, index),
         snapshot=Snapshot(index, term_at(loaded.terms, index), configurations.current, state.encode()),
     )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -6,7 +6,6 @@ all destinations at fixed times would show that the router belongs to this farm.
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from bridges.protocol import RouterBridge, SetFinding
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination
 from gf_i2p.farm.record.status_record import MAX_REMOTE_DESTINATIONS
 from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
 
@@ -97,7 +97,7 @@ class DestinationSensing:
             found.connect_seconds is not None,
             _ms(found.lease_set_seconds),
             _ms(found.connect_seconds),
-            _now_ms(),
+            now_ms(),
         )
 
     async def _look_for(self, master: bytes) -> None:
@@ -112,7 +112,7 @@ class DestinationSensing:
             self.trouble = str(error) or "it took too long"
             return
         self.trouble = None
-        self._reporter.meta_sensing = MetaSensing(None, _ms(seconds), _now_ms())
+        self._reporter.meta_sensing = MetaSensing(None, _ms(seconds), now_ms())
         self._reporter.changed()
 
     @property
@@ -124,7 +124,7 @@ class DestinationSensing:
         return {hash_ for meta in metas if meta is not None and meta.publishing and (hash_ := meta.hash) is not None}
 
     def _forget(self, targets: set[bytes]) -> None:
-        oldest = _now_ms() - int(FORGET * self._seconds * 1000)
+        oldest = now_ms() - int(FORGET * self._seconds * 1000)
         self._results = {
             target: result for target, result in self._results.items() if target in targets and result.date_ms >= oldest
         }
@@ -137,7 +137,3 @@ class DestinationSensing:
 
 def _ms(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * 1000)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -22,7 +22,7 @@ from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
-from gf_i2p.node.clock import awake_or_not
+from gf_i2p.node.clock import awake_or_not, now_ms
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.router_question import RouterQuestion
@@ -278,7 +278,7 @@ class Reporter:
         self.before_record()
         return StatusRecord(
             cluster=self._cluster,
-            date_ms=int(time.time() * 1000),
+            date_ms=now_ms(),
             id=self.server_id,
             router_up=self._router.trouble is None,
             router=self._router.answer or {},

@@ -8,6 +8,7 @@ of spaces counts here, though the farm has not counted that record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -157,8 +158,6 @@ class Replay:
         self.superseded = 0
         """Rows that never belonged to the log, or were replaced in the log."""
         self.gaps = 0
-        self.defects = 0
-        """Entries that no state can take in: the nodes leave such entries out, too."""
         self._watcher = watcher
         self._index = 0
         self._term = 0
@@ -192,10 +191,8 @@ class Replay:
         if isinstance(found, StatusRecord) and found.cluster == self.farm:
             self._hear(found)
         for run in self.runs:
-            try:
+            with suppress(Exception):  # as in the node, which stays alive: see node.view.take_in
                 run.state.take(found, value, row.index)
-            except Exception:  # noqa: BLE001 -- as in the node, which stays alive: see node.view.take_in
-                self.defects += 1
         return self._look(told=isinstance(found, AdminEntry))
 
     def decision(self, run: int, row: Row) -> Decision:
@@ -268,11 +265,3 @@ class Replay:
             self._watcher.begins(servers)
         for run in self.runs:
             run.begin(run.state.administration, servers)
-
-
-def decisions(farm: str, rows: Iterable[Row]) -> Iterator[Decision]:
-    """Give the decisions of a farm with its own parameters."""
-    replay = Replay(farm)
-    for row in rows:
-        if replay.feed(row):
-            yield replay.decision(0, row)

@@ -6,7 +6,7 @@ hindsight: a poster that was silent for `SILENT_MS` before its next record count
 `docs/pipeline.md` ("Backtest") has the definitions for operators.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -18,8 +18,6 @@ from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, Row
 
-LIVE: Final[Mapping[str, Any]] = {}
-"""The parameter set that fixes nothing."""
 SILENT_MS: Final = Parameters().fresh_ms
 """Longest time between two records of a poster that lived all the time."""
 AHEAD_MS: Final = Parameters().ahead_ms
@@ -373,7 +371,7 @@ class Trial:
     """One farm's log, measured under several parameter sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
-        """`sets`: values by their names in the log, checked; `LIVE` for the farm's own parameters."""
+        """`sets`: values by their names in the log, checked; none for the farm's own parameters."""
         self._measure = ReplayMeter()
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)
@@ -385,11 +383,3 @@ class Trial:
     def results(self) -> list[Measures]:
         """Give the measures of each set; feed nothing after that."""
         return self._measure.results(self.replay)
-
-
-def measure(farm: str, rows: Iterable[Row], sets: Sequence[Mapping[str, Any]] = (LIVE,)) -> list[Measures]:
-    """Measure some parameter sets on a log."""
-    trial = Trial(farm, sets)
-    for row in rows:
-        trial.feed(row)
-    return trial.results()

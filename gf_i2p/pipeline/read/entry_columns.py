@@ -16,9 +16,9 @@ import pyarrow.json as pajson
 
 from gf_i2p.farm.record.status_record import MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
 from gf_i2p.farm.strict_json import RecordError
-from gf_i2p.pipeline.read.line_walk import FoundLine, Is, read_json, servers_of
+from gf_i2p.pipeline.read.line_walk import FoundLine, Is, servers_of
 from gf_i2p.pipeline.read.record_schema import Flags, RecordSchema
-from gf_i2p.storage.history_lines import Servers
+from gf_i2p.storage.history_lines import Servers, read_json
 
 EARLIEST_MS: Final = 1_577_836_800_000
 """2020-01-01: no farm is older. A clock that was never set says 1970."""

@@ -6,10 +6,9 @@ a single index that is far off is the mistake of that line.
 """
 
 import json
-import re
 from collections.abc import Generator, Iterable
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gf_i2p.pipeline.read.stored_file import Lines, Overlong
 from gf_i2p.storage.history_lines import (
@@ -23,14 +22,12 @@ from gf_i2p.storage.history_lines import (
     Servers,
     Trailer,
     depth,
+    match_record,
     parse_line,
+    read_json,
 )
 from gf_i2p.wire.names import check_name
 
-_GLANCE: Final = re.compile(
-    rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}',
-    re.DOTALL,  # no line contains a line break, so the pattern need not look for one
-).fullmatch
 _NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
 
@@ -106,7 +103,7 @@ class Walk:
         strict = self._strict
         for line in self._lines:
             # Almost all lines: the next entry, and nothing is pending. The code below does the same, but slowly.
-            if pending is None and type(line) is bytes and (match := _GLANCE(line)):
+            if pending is None and type(line) is bytes and (match := match_record(line)):
                 index, time, text, term = match.groups()
                 place = int(index)
                 if (
@@ -205,7 +202,7 @@ class Walk:
         """Return an entry, or the range of a gap or of lines of other kinds; None for the last line."""
         if isinstance(line, Overlong):
             return _bad(line, "it is too long")
-        if match := _GLANCE(line):
+        if match := match_record(line):
             index, received_ms, text, term = match.groups()
             if self._strict and (reason := _wrong_with(text)):
                 return _bad(line, reason)
@@ -259,18 +256,6 @@ def _wrong_with(text: bytes) -> str:
     except (ValueError, RecursionError):
         return "it is not JSON in UTF-8"
     return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH else ""
-
-
-def read_json(text: bytes) -> Any:
-    """Read JSON in UTF-8. Raises `ValueError` and `RecursionError`.
-
-    From bytes, `json` would guess the encoding, and would accept lone surrogates.
-    """
-    return json.loads(text.decode("utf-8"), parse_constant=_no_number)
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(name)
 
 
 def _bad(line: bytes | Overlong, reason: str) -> FoundLine:

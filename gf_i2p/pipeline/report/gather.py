@@ -1,6 +1,5 @@
 """Sums up the lake for the report, by Spark. Each collected result has a limit, however large the lake is."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,6 +11,7 @@ from pyspark.sql import functions as sf
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 from gf_i2p.pipeline.lake.tables import read, read_entries
+from gf_i2p.pipeline.read.stored_file import now_ms
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
     MAX_FARMS,
@@ -53,10 +53,10 @@ def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], N
     """Sum up the lake. `say` is told each step. Raises `PipelineError` when the lake has nothing that was asked for."""
     if len(asked.farms) > MAX_FARMS:
         raise PipelineError(f"These are {len(asked.farms)} farms, and a report has {MAX_FARMS} at most: make another.")
-    now_ms = int(time.time() * 1000)
+    now = now_ms()
     tables = {name: read_entries(spark, lake) if name == "entries" else read(spark, lake, name) for name in TABLES}
     since = max(asked.since_ms or FIRST_MS, FIRST_MS)
-    until = min(asked.until_ms or now_ms + words.DAY_MS, now_ms + words.DAY_MS)
+    until = min(asked.until_ms or now + words.DAY_MS, now + words.DAY_MS)
     if since >= until:
         raise PipelineError(
             "The period has no time in it: give a --since that is before --until and not in the future."
@@ -73,7 +73,7 @@ def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], N
         made.append(_farm(tables, name, entries, period))
     say("floodfills and quarantine")
     return Report(
-        made_ms=now_ms,
+        made_ms=now,
         lake=lake.root,
         farms=made,
         farms_total=totals[0],
@@ -81,7 +81,7 @@ def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], N
         floodfills=None if (frame := tables["closest"]) is None else _floodfills(frame),
         quarantine=None if (frame := tables["quarantine"]) is None else _quarantine(frame),
         sizes=sizes,
-        strange_clocks=_strange(tables["entries"], now_ms),
+        strange_clocks=_strange(tables["entries"], now),
     )
 
 
@@ -154,10 +154,10 @@ def _farms(
     return [], (0, 0)
 
 
-def _strange(entries: DataFrame | None, now_ms: int) -> int:
+def _strange(entries: DataFrame | None, now: int) -> int:
     if entries is None:
         return 0
-    return int(entries.where(~sf.col("received_ms").between(FIRST_MS, now_ms + words.DAY_MS)).count())
+    return int(entries.where(~sf.col("received_ms").between(FIRST_MS, now + words.DAY_MS)).count())
 
 
 def _floodfills(closest: DataFrame) -> Floodfills:

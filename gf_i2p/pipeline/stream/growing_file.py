@@ -178,7 +178,7 @@ def _place(end: int, tail: bytes) -> ReadPosition:
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
     """Return the entry with which a line begins, and the entry after it; None: no entries, or none can follow."""
     try:
-        found = glance_line(line + b"\n")
+        found = glance_line(line)
     except LineError:
         return None
     match found:

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Generic, cast
 
 from gf_i2p.transport.client.known_servers import KnownServers, ServerEndpoint
 from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, credentials_refused
@@ -14,7 +14,7 @@ from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_get import NotFound, PeerNotReached, Retry
+from gf_i2p.wire.http_get import ClientGet, NotFound, OutcomeT, PeerNotReached, Retry
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.log_values import Configuration
 
@@ -96,7 +96,7 @@ class _Inquiry:
 
     async def _request(self, end: float, seconds: float) -> Configuration | Retry:
         loop = asyncio.get_running_loop()
-        caller = _Caller(
+        caller = GetProtocol(
             ConfigurationGet(
                 host=self._endpoint.authority,
                 cluster=self._cluster,
@@ -129,19 +129,26 @@ class _Inquiry:
         return outcome
 
 
-class _Caller(asyncio.Protocol):
+class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
     """Sends one request and takes the answer."""
 
-    def __init__(self, get: ConfigurationGet) -> None:
+    def __init__(self, get: ClientGet[OutcomeT]) -> None:
         self._get = get
         self._loop = asyncio.get_running_loop()
+        self.asked = self.answered = 0.0
+        """Times of the request and of the whole answer, by the loop's clock."""
         # Errors are results, and None is the connection's end: no task awaits the future when dialling has failed.
-        self.outcome: asyncio.Future[Configuration | Retry | RemoteProtocolError | None] = self._loop.create_future()
+        self.outcome: asyncio.Future[OutcomeT | Retry | RemoteProtocolError | None] = self._loop.create_future()
+        self.broken_by: Exception | None = None
+        """The reason why the connection ended; None also when the peer closed the connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the request."""
+        self.asked = self._loop.time()
         cast("asyncio.Transport", transport).write(self._get.request())
 
     def data_received(self, data: bytes) -> None:
+        """Take a part of the answer."""
         if self.outcome.done():
             return
         try:
@@ -150,10 +157,13 @@ class _Caller(asyncio.Protocol):
             self.outcome.set_result(error)
             return
         if outcome is not None:
+            self.answered = self._loop.time()
             self.outcome.set_result(outcome)
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that no answer comes any more."""
         if not self.outcome.done():
+            self.broken_by = exc
             self.outcome.set_result(None)
 
 

@@ -1,6 +1,5 @@
 """Trying the farm's destinations through the network: one at a time, in turn, and the outcomes."""
 
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,8 @@ from gf_i2p.farm.choice.publisher import SetEntry
 from gf_i2p.farm.record.remote_sensing import MetaSensing
 from gf_i2p.farm.record.router_facts import MeasuredStatus
 from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.node.clock import now_ms
+from gf_i2p.node.report import destination_sensing
 from gf_i2p.node.report.destination_sensing import FORGET, LEAST_PAUSE, DestinationSensing
 from tests.farm.strategies import MASTER, record
 from tests.node.routers import DOWN
@@ -102,9 +103,9 @@ async def test_who_is_not_listed_any_more_is_forgotten_and_so_is_what_is_old(mon
     await made.sensing.step()
     assert made.told.keys() == {1, 2}
     made.network.answer = DOWN
-    made.reporter.meta_sensing = MetaSensing(None, 5, int(time.time() * 1000))
-    now = time.time() + FORGET * 3600 + 1
-    monkeypatch.setattr(time, "time", lambda: now)
+    made.reporter.meta_sensing = MetaSensing(None, 5, now_ms())
+    later = now_ms() + int(FORGET * 3600 + 1) * 1000
+    monkeypatch.setattr(destination_sensing, "now_ms", lambda: later)
     await made.sensing.step()
     assert made.told == {}
     assert made.reporter.meta_sensing is None
