@@ -46,7 +46,7 @@ $(VENV)/.test: $(VENV)/.run requirements/test.txt
 # Renews requirements/ after a change to pyproject.toml or build.in, for every Python and system at once. A version that
 # still fits stays. The newest of all: LOCK_ARGS=--upgrade. The newest of one: LOCK_ARGS="--upgrade-package aiohttp".
 LOCK_ARGS ?=
-LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras \
   --custom-compile-command "make lock" $(LOCK_ARGS)
 lock: $(VENV)/.test
 	@$(LOCK) --all-extras pyproject.toml --output-file requirements/test.txt

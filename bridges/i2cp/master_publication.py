@@ -218,8 +218,7 @@ class Master:
         assert given is not None
         i2pd = session.kind is RouterKind.I2PD
         await session.connection.send(create_lease_set2(session.number, given.data, key_count=i2pd))
-        now = self._clock()
-        self.status = replace(self.status, published=given.published, given_at=now, given=self.status.given + 1)
+        self.status = replace(self.status, published=given.published, given=self.status.given + 1)
         self._become(Phase.SENT)
 
     async def _end(self, session: _Session) -> None:

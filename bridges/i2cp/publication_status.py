@@ -32,8 +32,6 @@ class PublicationStatus:
     """When `phase` or `reason` last changed."""
     published: int | None = None
     """`published` of the last set that the router got."""
-    given_at: float | None = None
-    """When the router got that set."""
     given: int = 0
     """How many times the router got a set, asked or unasked."""
     sessions: int = 0

@@ -3,8 +3,6 @@
 import asyncio
 from typing import Final
 
-import structlog
-
 from bridges.errors import RouterError, RouterUnreachableError
 from bridges.i2pcontrol.extension import (
     MAX_REQUEST_BYTES,
@@ -20,8 +18,6 @@ from bridges.i2pcontrol.router_status import I2pControl
 from bridges.i2pcontrol.strict_json import Json
 from bridges.protocol import Publication
 from gf_i2p.netdb.encoding import to_base64
-
-logger = structlog.get_logger()
 
 ANSWER_SECONDS: Final = 2.0
 """Time for which an endpoint may keep a call open: the node's other calls wait meanwhile."""

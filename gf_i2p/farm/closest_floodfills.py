@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Self
 
-from gf_i2p.farm.strict_json import HASH_BYTES, MAX_DATE_MS, RecordError, a_hash, a_list, an_object, text, whole
-from gf_i2p.netdb.encoding import to_b32_address, to_base64
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, an_object, text, whole
+from gf_i2p.netdb.encoding import HASH_BYTES, to_b32_address, to_base64
 
 MAX_CLOSEST: Final = 8
 """Floodfills of one hash on one day."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final, Self
 
 from gf_i2p.farm.strict_json import RecordError
+from gf_i2p.netdb.limits import MAX_META_ENTRIES
 
 TREES: Final = ("best", "tree")
 _WORD: Final = re.compile(r"_([a-z])")
@@ -19,7 +20,7 @@ _RANGES: Final = {
     "flap_ms": (60_000, 86_400_000),
     "republish_min_ms": (60_000, 450_000),
     "republish_max_ms": (60_000, 450_000),
-    "max_entries": (1, 16),
+    "max_entries": (1, MAX_META_ENTRIES),
 }
 
 
@@ -48,7 +49,7 @@ class Parameters:
     """Most time between two sets: Java takes no set that is ten minutes old."""
     tree: str = "best"
     """For more leaves than one set has room for: "best" lists the best leaves, "tree" makes branches."""
-    max_entries: int = 16
+    max_entries: int = MAX_META_ENTRIES
     """Most entries of one set."""
 
     def changed(self, changes: Mapping[str, Any]) -> Self:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
-from gf_i2p.netdb.encoding import from_base64
+from gf_i2p.netdb.encoding import HASH_BYTES, from_base64
 from gf_i2p.netdb.errors import NetDbError
 
 MAX_DIGITS: Final = 32
 """Most digits of a number. Python's own limit depends on its environment."""
 MAX_DATE_MS: Final = 2**53 - 1
 """The greatest whole number that every JSON reader holds exactly."""
-HASH_BYTES: Final = 32
 
 
 class RecordError(ValueError):

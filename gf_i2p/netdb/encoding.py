@@ -7,7 +7,8 @@ from typing import Final
 from gf_i2p.netdb.errors import StructureError
 
 _ALTCHARS: Final = b"-~"
-_HASH_BYTES: Final = 32
+HASH_BYTES: Final = 32
+"""Bytes of the hash of a destination or a router: SHA-256."""
 _B32_SUFFIX: Final = ".b32.i2p"
 _B32_CHARS: Final = 52
 
@@ -36,7 +37,7 @@ def from_base64(text: str, max_bytes: int) -> bytes:
 
 def to_b32_address(hash_: bytes) -> str:
     """Give the address of a destination by its 32-byte hash: 52 characters and `.b32.i2p`."""
-    assert len(hash_) == _HASH_BYTES
+    assert len(hash_) == HASH_BYTES
     return base64.b32encode(hash_).decode("ascii").rstrip("=").lower() + _B32_SUFFIX
 
 

@@ -6,35 +6,41 @@ from gf_i2p.wire.messages import MessageType, Response
 
 
 class Candidate:
-    """One candidacy in one term. Once the vote for itself is durable, the requests leave and that vote counts."""
+    """One candidacy in one term.
+
+    The vote requests leave when this server's vote for itself is durable. That vote counts from then on, too.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._granted: set[int] = set()
         self._unanswered = set(state.peers)
         self.refused = False
-        """Whether some server has refused its vote in this term."""
+        """Whether a peer has refused this candidate its vote."""
         for peer in state.peers:
             self.ask(peer)
 
     @property
     def won(self) -> bool:
-        """Whether a majority of the Configuration has voted for us."""
+        """Whether a majority of the Configuration has voted for this server."""
         members = self._state.configurations.voters
         return len(self._granted.intersection(members)) >= majority(len(members))
 
     def voted(self) -> None:
-        """Count the own vote, now durable. A lone server would otherwise lead in a term that a crash undoes."""
+        """Count this server's vote for itself, once the vote is durable.
+
+        If the vote counted earlier, a farm's only server could lead in a term that a crash then undoes.
+        """
         self._granted.add(self._state.id)
 
     def ask(self, peer: int) -> None:
-        """Ask a peer for its vote, or again when the peer has become reachable, unless it has answered."""
+        """Send a peer the vote request, also a second time; do nothing if the peer has answered in this term."""
         if peer in self._unanswered:
             # As in JRaft, a vote request carries no commit index.
             self._state.send(peer, MessageType.REQUEST_VOTE_REQUEST, self._state.log.last_index, 0, gated=True)
 
     def answered(self, peer: int, response: Response) -> None:
-        """Count an answer of the present term."""
+        """Count a peer's first answer to the vote request of this term."""
         if peer in self._unanswered:
             self._unanswered.remove(peer)
             if response.accepted:

@@ -1,7 +1,7 @@
 """The members of the farm: the Configurations in the log, the one before them, and the meaning of a majority.
 
-A Configuration counts from the moment it is in the log, committed or not (Raft thesis, 4.1). So a cut of the log brings
-the previous Configuration back.
+A Configuration is in force from the moment it is in the log, committed or not (Raft thesis, 4.1). So when a cut of
+the log removes a Configuration, the previous Configuration is in force again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,17 +19,18 @@ def majority(servers: int) -> int:
 
 
 def agreed(values: Iterable[T]) -> T:
-    """The highest value that a majority has reached. `values` must not be empty."""
+    """Return the highest number that a majority of `values` reach or exceed. `values` must not be empty."""
     ordered = sorted(values, reverse=True)
     return ordered[majority(len(ordered)) - 1]
 
 
 class Configurations:
-    """The known Configurations: `first`, and the later ones in the log, `stored`, as ascending (index, value) pairs.
+    """All known Configurations.
 
-    `first` counts while the log holds no later one. It is the Configuration of a new farm, or a snapshot's, or one
-    without servers on a server that waits for an invitation. A snapshot may cover entries that the log still has, so a
-    snapshot's Configuration may also be among the log's.
+    `first`: the Configuration in force while the log holds no later one. A new farm begins with it, a snapshot brings
+    it, or it has no servers, on a server that waits for an invitation. `stored`: the Configurations in the log, as
+    (index, value) pairs with rising indexes. A snapshot may cover entries that the log still has, so `stored` may
+    contain `first`.
     """
 
     def __init__(self, first: Configuration, stored: Sequence[tuple[int, Configuration]] = ()) -> None:
@@ -37,7 +38,7 @@ class Configurations:
         before, after = [item for item in stored if item[0] < at], [item for item in stored if item[0] > at]
         self._history = [*before, (at, first), *after]
         self.changes = 0
-        """Count of changes of the members, by which a change is noticed."""
+        """How often the members may have changed; a reader compares two values to notice a change."""
         self._members_changed()
 
     @property
@@ -51,28 +52,28 @@ class Configurations:
         return self._history[-1][0]
 
     def at(self, index: int) -> Configuration:
-        """The Configuration that counts when exactly the entries up to `index` are taken in."""
+        """Return the Configuration that is in force when the log ends at `index`."""
         return next(value for first, value in reversed(self._history) if first <= index or first == self._history[0][0])
 
     def has_since(self, index: int, server_id: int) -> bool:
-        """Whether the Configuration that counts at `index`, or a later one, has this server."""
+        """Return whether the Configuration in force at `index`, or a later Configuration, contains this server."""
         values = [self.at(index), *(value for first, value in self._history if first > index)]
         return any(server.id == server_id for value in values for server in value.servers)
 
     def ever_has(self, server_id: int) -> bool:
-        """Whether any known Configuration has this server."""
+        """Return whether any known Configuration contains this server."""
         return any(server.id == server_id for _, value in self._history for server in value.servers)
 
     def _members_changed(self) -> None:
         self.changes += 1
         self.voters = tuple(server.id for server in self.current.servers)
-        """Ids of the servers that vote and count."""
+        """Ids of the servers in the newest Configuration: the voters."""
 
     def replace_from(self, first: int, entries: Sequence[Entry]) -> None:
-        """Cut the log's Configurations before `first`, and take those in `entries`.
+        """Forget the Configurations from index `first` on, and add the Configurations in `entries`, which begin there.
 
         Raises:
-            RemoteProtocolError: an entry of type Configuration holds none; nothing has changed then.
+            RemoteProtocolError: an entry of type Configuration cannot be decoded. No Configuration has changed then.
         """
         added = [
             (index, Configuration.decode(entry.value))
@@ -85,24 +86,24 @@ class Configurations:
             self._members_changed()
 
     def drop(self, index: int) -> None:
-        """Follow the log, whose beginning is dropped up to `index`: the Configuration there becomes the first."""
+        """Note that the log has dropped its entries up to `index`; the Configuration in force there becomes `first`."""
         first = self.at(index)
         self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
 
     def begin(self, index: int, first: Configuration) -> None:
-        """Take the Configuration of a snapshot up to `index`: the log's own may have been lost."""
+        """Replace all Configurations up to `index` by a snapshot's Configuration: the log may lack them."""
         self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
         self._members_changed()
 
     def restart(self, first: Configuration) -> None:
-        """Begin anew with the log, after a snapshot with this Configuration."""
+        """Forget all Configurations but that of an installed snapshot, which replaces the whole log."""
         self._history = [(first.log_index, first)]
         self._members_changed()
 
     def no_op(self, index: int) -> Configuration:
-        """The Configuration that a new leader appends at `index`: with the same servers."""
+        """Return the Configuration that a new leader appends at `index`; the servers stay the same."""
         return self.next(index, self.current.servers)
 
     def next(self, index: int, servers: tuple[ClusterServer, ...]) -> Configuration:
-        """The Configuration with these servers, to be appended at `index`."""
+        """Return a Configuration with these servers, to be appended at `index`."""
         return Configuration(log_index=index, last_log_index=self.current_index, servers=servers)

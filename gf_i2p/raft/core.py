@@ -1,14 +1,14 @@
 """The consensus core of one server of one farm: `step` takes one input and returns its effects.
 
-The paper is "In Search of an Understandable Consensus Algorithm" (Ongaro, Ousterhout; extended version), "Raft" in the
-comments here; the thesis is Ongaro's. This core is stricter than the paper or JRaft in some points:
+In this folder's comments, "Raft 5.2" is a section of "In Search of an Understandable Consensus Algorithm" (Ongaro and
+Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter than the paper or JRaft in some points:
 
-- Leader stickiness (thesis 4.2.3): a vote request within the minimum election time-out after a live leader's message is
-  refused, and its term is not taken over. Check-quorum: a leader that has not heard from a majority for the maximum
-  election time-out steps down. Both stand in for the pre-vote that the wire lacks.
-- A server that cannot dial the leader after a broken connection waits only half the time (`Timing.doubt`). For all
-  other servers, the leader counts as live.
-- A follower commits at most up to the last entry that a request has proved to be the leader's.
+- Leader stickiness (thesis 4.2.3): for the minimum election time-out after a leader's message, a server refuses vote
+  requests and ignores their terms. Check-quorum: a leader that has not heard from a majority for the maximum
+  election time-out steps down. The wire has no pre-vote, and these two rules replace the pre-vote.
+- When the connection to the leader breaks and cannot be dialled again, a follower waits only half the time
+  (`Timing.doubt`). All other followers still regard the leader as live.
+- A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
   the connection is closed.
 """
@@ -47,22 +47,22 @@ MAX_TERM_STEP: Final = 2**32
 Without a bound, one message of a broken or hostile server would bring the farm to the last possible term."""
 
 MAX_YIELDING: Final = 3
-"""How often a candidate that is refused again and again doubles its wait: up to eight times the time-outs. Stock JRaft
-waits for 3 to 5 s, and begins the wait anew at every higher term. Hasty candidates that JRaft must refuse would keep
-JRaft from ever standing for election."""
+"""A refused candidate doubles its election time-out at most this often: up to eight times the settings. Stock JRaft
+waits for 3 to 5 s, and starts that wait again at every higher term. A candidate that asks
+more often, and that JRaft must refuse, would keep JRaft from becoming a candidate."""
 
 
 class Core:
-    """One server's part in the consensus.
+    """The Raft state machine of one server.
 
     Arguments:
         server_id: this server's id, 0 to 2^32-2.
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
-        configurations: the stored Configurations, and the first one.
-        snapshot: the stored one; None when there is none, or when it is damaged and the leader must send another.
+        configurations: the Configurations of the stored log, and the Configuration before the log.
+        snapshot: the stored snapshot. None: there is none, or it is damaged and the leader must send another.
         uniform: returns a random float between its two arguments, for the election time-out.
-        now: the present, in seconds of any clock that never goes back, as are all later times.
+        now: the present time in seconds. All times of a core come from one clock that never goes back.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class Core:
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._election_at = 0.0
-        self._refusals = 0  # elections in a row in which we were refused
-        self._asked_in_vain = False  # whether a member with a shorter log wanted our vote since a leader was heard
+        self._refusals = 0  # elections in a row that a refusal has ended
+        self._asked_in_vain = False  # whether, since a leader was heard, a member with an older log wanted our vote
         self._follower = Follower(self._state)
         self._await_election()
 
@@ -112,12 +112,12 @@ class Core:
 
     @property
     def vote(self) -> int:
-        """The server that got this server's vote in the present term, or `NOBODY`."""
+        """Id of the server that has this server's vote in the present term, or `NOBODY`."""
         return self._state.vote
 
     @property
     def leader(self) -> int:
-        """The leader's id as far as known, or `NOBODY`."""
+        """Id of the present term's leader; `NOBODY` when this server does not know the leader."""
         return self._state.leader
 
     @property
@@ -132,7 +132,7 @@ class Core:
 
     @property
     def log(self) -> Log:
-        """The log, for reading."""
+        """The log. The caller must not change the log."""
         return self._state.log
 
     @property
@@ -142,36 +142,39 @@ class Core:
 
     @property
     def applicable(self) -> int:
-        """Index up to which entries may be applied: committed, and durable on this server."""
+        """Index of the last entry that may be applied: it is committed, and durable on this server."""
         return min(self._state.commit, self._state.log.stored)
 
     @property
     def configuration(self) -> Configuration:
-        """The Configuration that counts."""
+        """The Configuration in force: the newest one in the log, committed or not."""
         return self._state.configurations.current
 
     def configuration_at(self, index: int) -> Configuration:
-        """The Configuration that counts after the entries up to `index`, which is the log's base or higher."""
+        """Return the Configuration in force when the log ends at `index`; `index` is at least `log.base`."""
         return self._state.configurations.at(index)
 
     @property
     def is_voter(self) -> bool:
-        """Whether the Configuration that counts has us."""
+        """Whether the Configuration in force contains this server."""
         return self.id in self._state.configurations.voters
 
     @property
     def was_voter(self) -> bool:
-        """Whether a Configuration that is still known has us; not before we have joined."""
+        """Whether any Configuration in the log or the snapshot contains this server. False until the server joins."""
         return self._state.configurations.ever_has(self.id)
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest snapshot, for reading."""
+        """The newest snapshot, or None."""
         return self._state.snapshot
 
     @property
     def contacts(self) -> dict[int, str]:
-        """Endpoints of the other servers to reach: the members, and servers that are joining or leaving."""
+        """Endpoints, by server id, of the servers that this server must be connected to.
+
+        These are the other members and, on the leader, the servers that are joining or leaving.
+        """
         servers = {server.id: server.endpoint for server in self._state.configurations.current.servers}
         if isinstance(self._role, Leader):
             servers = self._role.leavers | servers
@@ -183,7 +186,7 @@ class Core:
 
     @property
     def contacts_mark(self) -> object:
-        """A mark that differs when `contacts` may have changed; cheap enough to compare after every step."""
+        """A value that changes whenever `contacts` changes. To compare marks is cheaper than to compare contacts."""
         role, changes = self._role, self._state.configurations.changes
         if not isinstance(role, Leader):
             return changes
@@ -191,18 +194,21 @@ class Core:
 
     @property
     def change_obstacle(self) -> str | None:
-        """Why this server cannot begin a change of the servers now, a clause; None when it can."""
+        """The reason, in words, why this server cannot begin a membership change now. None: it can."""
         return self._role.changes.obstacle if isinstance(self._role, Leader) else "this server does not lead"
 
     @property
     def match(self) -> dict[int, int]:
-        """On the leader, the last index known to match on each follower; empty elsewhere."""
+        """On the leader: by follower, the highest index known to match the leader's log. Otherwise empty."""
         role = self._role
         return {peer: p.match for peer, p in role.progress.items()} if isinstance(role, Leader) else {}
 
     @property
     def heard(self) -> dict[int, float]:
-        """On the leader, when each other member was last heard in this term, or the term's begin; empty elsewhere."""
+        """On the leader: by other member, the time of its last answer in this term. Otherwise empty.
+
+        A member that has not answered yet has the time when the leader began to send to it.
+        """
         role = self._role
         if not isinstance(role, Leader):
             return {}
@@ -215,7 +221,7 @@ class Core:
 
     @property
     def timing(self) -> Timing:
-        """The time-outs. New ones may be set at any time, and count from the next time-out on (see `redraw`)."""
+        """The time-outs. A new value takes effect when the next time-out is drawn; `redraw` changes the running one."""
         return self._state.timing
 
     @timing.setter
@@ -223,10 +229,10 @@ class Core:
         self._state.timing = timing
 
     def redraw(self, now: float) -> None:
-        """Draw the running wait again where new time-outs do not allow it.
+        """Draw the running election time-out again if the new `timing` could not have produced it.
 
-        A wait is drawn again when it is longer than any new one could be. Before any leader was heard, a wait that is
-        shorter than the new minimum is drawn again, too: a leader may still be on the way to this server.
+        A time-out that ends later than the new maximum is drawn again. Until this server has heard a leader, so is a
+        time-out that ends before the new minimum: a leader's first message may still be on its way.
         """
         if self.is_leader:
             return
@@ -289,7 +295,7 @@ class Core:
                 self._role.tell_commit(self._now)
                 self._follow(NOBODY)
             elif self._follower.needs_snapshot and (self._role.is_established or self._role.is_equalled):
-                self._step_down()  # who has all of our log can win as well, and has the state that we lack
+                self._step_down()  # a member with our whole log can win, and that member has the state that we lack
         return self._state.take_effects()
 
     def _tick(self) -> None:
@@ -305,14 +311,17 @@ class Core:
                 self._await_election()
 
     def _may_campaign(self) -> bool:
-        """Whether this server should ask for votes.
+        """Return whether this server should become a candidate now.
 
-        Also when Configurations without us are not known to be committed: we may be the only one that has them, and
-        then nobody else can win (thesis 4.2.2). But only when a member has shown that it lacks them. A JRaft leader
-        sends nothing more to a server that is out, so that one may never learn of the commitment, and the terms of its
-        elections would depose every JRaft leader. So does one whose state is lost, as it can lead only until
-        somebody else has its log; and not at all when the Configuration is lost, too (only what a farm begins with is
-        of no entry), for whose votes would it count?
+        A member should. A removed server should, too, while the Configuration without this server may be uncommitted:
+        this server may be the only one that has that Configuration, and then no other can win (thesis 4.2.2). But it
+        waits until a member with an older log has asked for its vote. The reason is JRaft: a JRaft leader sends
+        nothing to a removed server, which then never learns of the commit. Each of its elections would depose the
+        JRaft leader.
+
+        A server whose snapshot is damaged waits in the same way, because it can lead only until another member has
+        its log. If its Configuration is lost, too (`current_index` is 0), the server does not know the voters, and
+        never becomes a candidate.
         """
         state = self._state
         if self._follower.needs_snapshot:
@@ -392,7 +401,7 @@ class Core:
 
     @property
     def _yielding(self) -> int:
-        """Factor by which this server waits longer; a second refusal may be chance, as both voted for themselves."""
+        """Factor on the election time-out. The first refusal leaves it at 1: two candidates may have met by chance."""
         return 1 << min(max(self._refusals - 1, 0), MAX_YIELDING)
 
     def _await_election(self) -> None:
@@ -400,7 +409,7 @@ class Core:
         self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._yielding
 
     def _hurry(self) -> None:
-        """Wait no longer than others, since a member has shown that it needs this server's log."""
+        """Return to the normal election time-out: a member with an older log has asked, so this server should win."""
         timing = self._state.timing
         if self._refusals:
             self._refusals = 0
@@ -409,21 +418,24 @@ class Core:
             )
 
     def _doubt_leader(self) -> None:
-        """Shorten the wait, but not its random span: other servers may doubt the leader at the same time."""
+        """Shorten the election time-out, because the leader cannot be dialled.
+
+        The random part stays as long as before, because other servers may lose the leader at the same time.
+        """
         timing = self._state.timing
         self._in_doubt = True
         first = max(self._now, self._heard_at + timing.doubt)
         self._election_at = min(self._election_at, self._uniform(first, first + timing.election_min))
 
     def _trust_leader(self) -> None:
-        """Return to the normal wait: the leader can be dialled again."""
+        """Return to the normal election time-out: the leader can be dialled again."""
         timing = self._state.timing
         self._in_doubt = False
         normal = self._heard_at + self._uniform(timing.election_min, timing.election_max)
         self._election_at = max(self._election_at, normal)
 
     def _follow(self, leader: int) -> None:
-        """Become a follower in the present term, perhaps of no leader yet."""
+        """Become a follower in the present term. `leader`: `NOBODY` while the leader is not known."""
         if isinstance(self._role, Leader):
             self._role.resign()
             self._await_election()  # only a leader had no time-out running
@@ -432,12 +444,12 @@ class Core:
         self._state.leader = leader
 
     def _enter_term(self, term: int) -> None:
-        """Follow in a higher term (Raft 5.1)."""
+        """Enter a higher term as a follower without a leader (Raft 5.1)."""
         self._state.set_hard_state(term, NOBODY)
         self._follow(NOBODY)
 
     def _campaign(self) -> None:
-        """Raft 5.2: increment the term, vote for this server, ask the others."""
+        """Become a candidate: increment the term, vote for this server, ask the others (Raft 5.2)."""
         refused = isinstance(self._role, Candidate) and self._role.refused
         self._refusals = self._refusals + 1 if refused else 0
         self._follow(NOBODY)
@@ -452,7 +464,7 @@ class Core:
             self._role = Leader(self._state, self._now)
 
     def _step_down(self) -> None:
-        """Follow, and wait two time-outs longer than others: one for their election, one in case it is split."""
+        """If this server leads: become a follower, and leave the next two election time-outs to the other servers."""
         if isinstance(self._role, Leader):
             self._follow(NOBODY)
             self._election_at += 2 * self._state.timing.election_max
@@ -486,7 +498,10 @@ class Core:
         state.promise(token, request, accepted=granted)
 
     def _hear_leader(self, token: Token, request: Request) -> bool:
-        """Accept a request's sender as leader of its term; on False the request has been refused or dropped."""
+        """Accept the sender of a request as the leader of the request's term.
+
+        False: the sender does not lead, and the request has been refused or dropped.
+        """
         state = self._state
         if request.term < state.term:
             state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)

@@ -1,4 +1,4 @@
-"""The durability gate: holds a core's promises back until they are durable. Every driver needs one."""
+"""The durability gate: holds back the messages that promise stored data, until the data is durable."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ from gf_i2p.raft.effects import Effects, Send, SendReply
 
 
 class DurabilityGate:
-    """Says which messages of one core may leave (Raft, figure 2)."""
+    """Orders the messages of one core after the writes that they depend on (Raft, figure 2)."""
 
     def __init__(self) -> None:
         self._issued = 0  # number of the last write

@@ -1,4 +1,4 @@
-"""The effects of one step: the core's orders to its driver.
+"""The effects of one step: what the driver must write, send and answer.
 
 The order matters. `sends` and `replies` may leave at once. `gated_sends` and `gated_replies` promise that this server
 remembers a vote, a term or stored entries. They leave only when *every* `Write` that the core has issued so far, this
@@ -15,7 +15,7 @@ from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import Request, Response
 
 Token = Hashable
-"""Names one waiting caller for the driver; the core only returns it."""
+"""The driver's name for one waiting caller. The core only hands the name back."""
 
 
 class HardState(NamedTuple):
@@ -32,17 +32,17 @@ class Snapshot:
     """The state that follows from all entries up to and including `index` (Raft 7)."""
 
     index: int
-    """Index of the last entry that the snapshot covers; 1 at least."""
+    """Index of the last entry that the snapshot covers; at least 1."""
     term: int
     """Term of that entry."""
     configuration: Configuration
-    """The Configuration that counts at `index`."""
+    """The Configuration in force at `index`."""
     data: bytes
-    """State of the state machine after that entry, opaque here; not empty (jraft-facts, "InstallSnapshot")."""
+    """State of the state machine after that entry: opaque bytes, not empty (jraft-facts, "InstallSnapshot")."""
 
 
 class Write(NamedTuple):
-    """One atomic change of the durable state: first the log's end, then its beginning.
+    """One atomic change of the durable state. The change at the log's end comes first, then that at its beginning.
 
     When `entries` is not empty, all stored entries at `first_index` and above are removed, and `entries` take the
     indexes from `first_index` on.
@@ -52,7 +52,7 @@ class Write(NamedTuple):
     first_index: int
     entries: tuple[Entry, ...]
     snapshot: Snapshot | None = None
-    """Replaces the stored snapshot, if there is any; its index is greater."""
+    """A newer snapshot that replaces the stored one. None: the stored snapshot stays."""
     drop: int = 0
     """Entries up to this index are removed, because the stored snapshot covers them. 0: none."""
     install: bool = False
@@ -62,12 +62,12 @@ class Write(NamedTuple):
 
 
 class LogReader(Protocol):
-    """Reads durable entries that have left the core's memory."""
+    """Reads stored entries that the core no longer has in memory."""
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
         """Return consecutive entries from index `first`, at most up to `last`.
 
-        At least one entry when `first <= last`; otherwise at most `max_bytes` (13 + value length for each entry).
+        Together at most `max_bytes` (13 + value length for each entry). The first entry comes even if it is larger.
         """
         ...
 
@@ -104,14 +104,14 @@ class Effects:
     replies: list[SendReply] = field(default_factory=list)
     gated_replies: list[SendReply] = field(default_factory=list)
     dropped: list[Token] = field(default_factory=list)
-    """Callers whose outcome is unknown, or who broke the protocol: their connections are closed without an answer."""
+    """Callers without an answer: their outcome is unknown, or they broke the protocol. Close their connections."""
     reads_ready: list[ReadReady] = field(default_factory=list)
     reads_refused: list[Token] = field(default_factory=list)
     restore: Snapshot | None = None
-    """A received snapshot, from which the state machine starts again if it is behind."""
+    """A received snapshot. A state machine that has applied less must restart from this snapshot."""
     snapshot_wanted: bool = False
-    """A follower needs a newer snapshot than the stored one: have one made (`inputs.Snapshotted`)."""
+    """A follower needs a newer snapshot than the stored one: make one, and step with `inputs.Snapshotted`."""
     notice: str | None = None
-    """Why a server was not added: a sentence for the operator."""
+    """A sentence for the operator: why a server was not added."""
     violation: str | None = None
-    """An act of a peer that no correct server does. The state is unharmed; the operator should know."""
+    """A sentence for the operator: which rule a peer has broken. This server's state is unharmed."""

@@ -1,6 +1,6 @@
-"""A server's handling of a leader's requests: entries, a snapshot, an invitation (Raft 5.3, 7; jraft-facts, "Join").
+"""The follower role: how a server handles a leader's requests (Raft 5.3, 7; jraft-facts, "Join").
 
-`Core` has checked before that the sender leads the present term.
+Before a call, `Core` has checked that the sender leads the present term.
 """
 
 from collections.abc import Sequence
@@ -15,20 +15,23 @@ from gf_i2p.wire.messages import Request
 
 
 class JoiningServer:
-    """One invitation. It is over when we are a member, or another server leads."""
+    """A server that a leader has invited (JoinCluster).
+
+    The invitation ends when this server is a member, or when another server leads.
+    """
 
     def __init__(self, state: State, leader: int, term: int) -> None:
         self._state = state
         self.leader = leader
         self.term = term
         self.agreed = state.commit
-        """Index up to which the log is known to match the leader's: packs say nothing of the entry before them."""
+        """Index up to which the log is known to match the leader's. A pack does not name the previous term."""
 
     def take(self, request: Request) -> tuple[int, Sequence[Entry]] | int:
         """Read a SyncLogRequest; return the index of its first entry, and its entries.
 
-        When the pack does not follow the log, or brings nothing new, return the next index needed instead. Raises
-        `RemoteProtocolError`.
+        Return the next needed index instead, when the pack leaves a gap after the log or brings nothing new. Raises
+        `RemoteProtocolError` when the LogPack cannot be decoded.
         """
         first = request.last_log_index + 1
         if first > self.agreed + 1:
@@ -41,23 +44,30 @@ class JoiningServer:
 
 
 def check_terms(before: int, entries: Sequence[Entry], term: int) -> None:
-    """Check that terms rise, from the term of the entry before to the sender's term. Raises `RemoteProtocolError`."""
+    """Raise `RemoteProtocolError` if a term in `entries` is below the term before it or above `term`, the sender's.
+
+    `before`: the term of the entry before the first.
+    """
     terms = [max(before, 1), *(entry.term for entry in entries), term]
     if terms != sorted(terms):
         raise RemoteProtocolError("entries whose terms fall, or lie above its own")
 
 
 class SnapshotReceiver:
-    """Puts blocks together, and goes on after a lost connection; another leader's snapshot begins anew."""
+    """Collects the blocks of a snapshot.
+
+    The blocks so far outlive a lost connection. Another leader or another snapshot begins again at offset 0.
+    """
 
     def __init__(self) -> None:
         self._covers: tuple[int, int, int] | None = None
         self._data = bytearray()
 
     def take(self, source: int, block: SnapshotSyncRequest) -> int | Snapshot:
-        """Take a block from this server; return the next offset, or the whole snapshot.
+        """Take a block that server `source` sent; return the next needed offset, or the whole snapshot.
 
-        When the block fitted, the offset is its end. Raises `RemoteProtocolError` for a block that no snapshot has.
+        The returned offset is the block's end if the block was taken. Raises `RemoteProtocolError` when the snapshot
+        exceeds `MAX_SNAPSHOT_BYTES`, is empty, or covers no entry.
         """
         covers = source, block.last_log_index, block.last_log_term
         if block.offset == 0 and (covers != self._covers or not self._has(block)):
@@ -90,13 +100,13 @@ class SnapshotReceiver:
         self._data.clear()
 
     def _has(self, block: SnapshotSyncRequest) -> bool:
-        """Whether these very bytes are already here."""
+        """Return whether the data received so far contains this block."""
         end = block.offset + len(block.data)
         return end <= len(self._data) and self._data[block.offset : end] == block.data and bool(block.data)
 
 
 class Follower:
-    """One server's log as leaders write it."""
+    """Applies the requests of leaders to this server's log."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -106,7 +116,7 @@ class Follower:
         """Whether the state behind the dropped entries is lost: then only a leader's snapshot is accepted."""
 
     def append_entries(self, token: Token, request: Request) -> None:
-        """Take entries, or name the index where the logs may agree (Raft 5.3)."""
+        """Append the entries, or refuse and name the next index to send from (Raft 5.3)."""
         state, log = self._state, self._state.log
         if self.needs_snapshot:
             state.promise(token, request, accepted=False, next_index=0)
@@ -128,7 +138,7 @@ class Follower:
         state.promise(token, request, accepted=True, next_index=last + 1)
 
     def _take_entries(self, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-        """Append new entries and cut conflicting ones (Raft 5.3); return the fault of the request, if any."""
+        """Cut conflicting entries and append the new ones (Raft 5.3); return the request's fault in words, or None."""
         state = self._state
         if not new:
             return None
@@ -145,7 +155,7 @@ class Follower:
         return None
 
     def install_snapshot(self, token: Token, request: Request) -> None:
-        """Take a block of a snapshot; after the last block, go on after the snapshot (Raft 7)."""
+        """Take one block of a snapshot; after the last block, install the snapshot (Raft 7)."""
         state, log = self._state, self._state.log
         try:
             block = SnapshotSyncRequest.decode(request.entries[0].value)
@@ -175,12 +185,12 @@ class Follower:
         state.promise(token, request, accepted=True, next_index=end)
 
     def join_cluster(self, token: Token, request: Request) -> None:
-        """Accept an invitation; the leader's packs come next."""
+        """Accept an invitation. SyncLogRequests of the leader follow."""
         self._newcomer = JoiningServer(self._state, request.source, request.term)
         self._state.promise(token, request, accepted=True, next_index=self._state.log.last_index + 1)
 
     def sync_log(self, token: Token, request: Request) -> None:
-        """Take a pack of entries, which are committed; only a newcomer takes packs."""
+        """Append the committed entries of a LogPack. A member that the sender has not invited refuses."""
         state, newcomer = self._state, self._newcomer
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
             if state.id in state.configurations.voters:

@@ -13,7 +13,7 @@ from gf_i2p.raft.effects import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """An AppendEntries on the way."""
+    """An AppendEntries, or a block of a snapshot, that waits for its answer."""
 
     previous: int
     """Index just before the request's entries."""
@@ -24,7 +24,7 @@ class Flight:
     commit: int = 0
     """The commit index in the request."""
     block_end: int = 0
-    """For an InstallSnapshot: the offset after its data."""
+    """Offset after the data of an InstallSnapshot; 0 for an AppendEntries."""
 
 
 @dataclass(slots=True)
@@ -33,12 +33,12 @@ class SnapshotSending:
 
     snapshot: Snapshot
     offset: int = 0
-    """Bytes that the follower has."""
+    """Bytes of the snapshot that the follower has."""
 
 
 @dataclass(slots=True)
 class FollowerProgress:
-    """Indexes, times and requests on the way, of one follower."""
+    """The leader's indexes, times and unanswered requests for one follower."""
 
     next: int
     """Index of the next entry to send."""
@@ -46,37 +46,37 @@ class FollowerProgress:
     """Highest index known to match the leader's log and to be durable on the follower."""
     probing: bool = True
     sent_at: float = float("-inf")
-    """Time when the latest AppendEntries left."""
+    """Time when the latest AppendEntries or snapshot block left, in seconds."""
     heard_at: float = float("-inf")
-    """Time when the latest answer of this term came."""
+    """Time of the latest answer in this term, in seconds; at first the time when the leader began to send."""
     round: int = 0
     """Newest heartbeat round that the follower has answered."""
     forgetful: bool = False
-    """Whether it has denied what it had acknowledged."""
+    """Whether the follower has refused entries that it had acknowledged: its log was lost."""
     sending: SnapshotSending | None = None
-    """The snapshot that it is sent now."""
+    """The snapshot that the leader sends the follower now."""
     refused: int = 0
-    """Index of the last snapshot that did not help the follower."""
+    """Index of the last snapshot that the follower refused; 0 for none."""
     removed_at: int = 0
-    """Index of the Configuration without the follower; 0 for a member."""
+    """Index of the Configuration that removed the follower; 0 for a member."""
     removed_since: float = 0.0
-    """Time when that Configuration was appended."""
+    """Time when that Configuration was appended, in seconds."""
     endpoint: str = ""
     """Endpoint of a follower that is no longer a member."""
     flights: dict[int, Flight] = field(default_factory=dict)
     """Requests on the way, by tag, in the order of sending."""
 
     def back_to_probing(self, next_index: int) -> None:
-        """Probe where the logs agree, from `next_index` on; answers still on the way no longer count."""
+        """Probe from `next_index` on, or after `match` if that is later; ignore the answers that are still to come."""
         self.probing = True
         self.next = max(next_index, self.match + 1)
         self.flights.clear()
 
     def lost(self) -> None:
-        """Probe again after a loss of requests or answers; a refusal says where to begin.
+        """Probe again from `next` on, after requests or answers were lost. A refusal moves `next` back.
 
-        The probe does not start at `match`: a JRaft follower may have dropped its log beyond `match` meanwhile. Such a
-        follower closes the connection on every request that goes on from there (jraft-facts 12).
+        The probe does not start at `match`: a JRaft follower may have dropped the log beyond `match` meanwhile, and
+        then closes the connection at every request that continues from `match` (jraft-facts 12).
         """
         self.back_to_probing(self.next)
 

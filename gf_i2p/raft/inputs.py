@@ -1,4 +1,4 @@
-"""The inputs of the core: every `Core.step` takes exactly one of these, and the time."""
+"""The inputs of the core: each call of `Core.step` takes one of these classes, and the time."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from gf_i2p.wire.messages import Request, Response
 
 
 class Tick(NamedTuple):
-    """Time has passed; due when `Core.deadline` is reached."""
+    """The time `Core.deadline` has been reached."""
 
 
 class Incoming(NamedTuple):
-    """A request arrived. A reply with this token answers it, or the token is dropped."""
+    """A request has arrived. The core later answers its token (`SendReply`) or drops the token (`Effects.dropped`)."""
 
     token: Token
     request: Request
 
 
 class Answered(NamedTuple):
-    """The response to the request with this tag."""
+    """The response to the request with this tag (`Send`) has arrived."""
 
     peer: int
     tag: int
@@ -28,7 +28,7 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """The request with this tag will never be answered: the connection broke, or there was none."""
+    """No response to the request with this tag will arrive: the connection broke, or there was none."""
 
     peer: int
     tag: int
@@ -43,7 +43,7 @@ class Reachable(NamedTuple):
 class Unreachable(NamedTuple):
     """The connection to this peer broke, and a later attempt to dial the peer has failed.
 
-    Not to be given when the fault may be this server's own, that is, when no other peer is connected.
+    The driver gives this input only while another peer is connected. Otherwise this server's own line may be down.
     """
 
     peer: int
@@ -52,8 +52,8 @@ class Unreachable(NamedTuple):
 class Proposal(NamedTuple):
     """Entries that one caller wants in the log, in order. The leader fills in the terms.
 
-    When the caller is dropped, some first part of the entries may be in the log, or get there, because messages to
-    followers are cut by size.
+    The leader may split the entries over several messages. So when the core drops the caller (`Effects.dropped`),
+    none, some first part, or all of the entries may become committed.
     """
 
     token: Token
@@ -61,7 +61,7 @@ class Proposal(NamedTuple):
 
 
 class Propose(NamedTuple):
-    """Proposals that arrived together; in one step, they share one write and one round of messages."""
+    """Proposals that arrived together. They share one write and one message to each follower."""
 
     proposals: Sequence[Proposal]
 
@@ -73,9 +73,10 @@ class Read(NamedTuple):
 
 
 class Snapshotted(NamedTuple):
-    """The state machine's state after applying the entry at `last_index`: `data`, not empty.
+    """The state machine has made a snapshot.
 
-    Entries up to `drop`, at most `last_index`, are no longer needed.
+    `data`: its state after the entry at `last_index`; not empty. `drop`: the log may drop the entries up to this index,
+    which is at most `last_index`.
     """
 
     last_index: int
@@ -84,11 +85,11 @@ class Snapshotted(NamedTuple):
 
 
 class StepDown(NamedTuple):
-    """The operator wants another server to lead: step down, and leave the next elections to others."""
+    """The operator wants another server to lead. A leader steps down, and is no candidate for a while."""
 
 
 class Stored(NamedTuple):
-    """Every write up to this number (`Write.number`) is durable."""
+    """All writes up to this `Write.number` are durable."""
 
     number: int
 

@@ -52,10 +52,10 @@ class Leader:
     # Proposals ---------------------------------------------------------------------------------------------------
 
     def propose(self, proposals: Sequence[Proposal], now: float) -> None:
-        """Append the proposals for which the queue has room, refuse the others; answer when committed.
+        """Append the proposals that the queue has room for, and refuse the others.
 
-        A refusal names this server as the leader: the caller should try again here. A proposal without entries asks
-        for the leader.
+        An appended proposal is answered when its entries are committed. A refusal names this server as the leader, so
+        the caller should try again here. A proposal without entries only asks for the leader, and is accepted at once.
         """
         state = self._state
         taken: list[Entry] = []
@@ -107,7 +107,7 @@ class Leader:
         )
 
     def _replicate(self, peer: int, now: float) -> None:
-        """Send all new entries, as far as the limit of requests on the way allows."""
+        """Send this follower all new entries, in at most `Flow.in_flight` unanswered requests."""
         progress = self.progress[peer]
         if progress.next <= self._state.log.base:
             progress.lost()
@@ -119,9 +119,9 @@ class Leader:
             progress.next += len(entries)
 
     def _probe(self, peer: int, now: float) -> None:
-        """Find out where the logs agree. The entries go along, since most often they fit at once.
+        """Send one AppendEntries, whose answer tells where the logs agree. Most often its entries fit at once.
 
-        When the log has dropped the next entry, a snapshot takes its place.
+        If the log has dropped the next entry, send a block of a snapshot instead.
         """
         progress = self.progress[peer]
         if progress.flights:
@@ -153,7 +153,7 @@ class Leader:
             self._send(peer, (), now)
 
     def tick(self, now: float) -> None:
-        """Send the heartbeats that are due, and drop removed servers after a time."""
+        """Send the heartbeats that are due; forget removed servers that have not confirmed their removal in time."""
         for peer, progress in tuple(self.progress.items()):
             if now >= progress.sent_at + self._state.timing.heartbeat:
                 self._heartbeat(peer, now)
@@ -162,7 +162,7 @@ class Leader:
         self.changes.tick(now)
 
     def answered(self, peer: int, tag: int, response: Response, now: float) -> None:
-        """Take a response of this term."""
+        """Handle a response of this term."""
         self.changes.answered(tag, response, now)
         progress = self.progress.get(peer)
         if progress is None:
@@ -198,7 +198,7 @@ class Leader:
                     "removed, or replaced by an older one. Stop that server; it can only come back under a new id"
                 )
             progress.back_to_probing(proposed)
-            if progress.next < asked:  # otherwise the refusal has no reason that a probe can mend; wait
+            if progress.next < asked:  # otherwise another probe would get the same refusal; wait
                 self._probe(peer, now)
         self._advance_reads(now)
 
@@ -214,20 +214,20 @@ class Leader:
         elif response.next_index < size and (response.accepted or response.next_index != sending.offset):
             sending.offset = response.next_index
             self._probe(peer, now)
-        else:  # this snapshot does not help the follower; the next heartbeat finds out what does
+        else:  # this snapshot does not help the follower; the next heartbeat probes again
             progress.refused = sending.snapshot.index
             progress.sending = None
             progress.back_to_probing(max(progress.next, sending.snapshot.index + 1))
 
     def failed(self, peer: int, tag: int, now: float) -> None:
-        """Note a lost request. The next heartbeat, or a new connection, probes again."""
+        """Note a lost request. The next heartbeat or connection begins to probe."""
         self.changes.failed(peer, tag, now)
         progress = self.progress.get(peer)
         if progress is not None and tag in progress.flights:
             progress.lost()
 
     def reachable(self, peer: int, now: float) -> None:
-        """Note a new connection: everything sent before is lost."""
+        """Note a new connection to a peer: all unanswered requests to that peer are lost."""
         self.changes.reachable(peer, now)
         progress = self.progress.get(peer)
         if progress is not None:
@@ -238,22 +238,23 @@ class Leader:
 
     @property
     def retired(self) -> bool:
-        """Whether this leader should stop, since a committed Configuration is without it (thesis 4.2.2).
+        """Whether this leader should step down, because a committed Configuration has removed it (thesis 4.2.2).
 
-        It leads on until all accepted entries are committed, so that their callers get an answer.
+        A removed leader first commits all accepted entries, so that their callers get an answer.
         """
         return self._leaves and self._state.commit == self._state.log.last_index
 
     @property
     def is_established(self) -> bool:
-        """Whether an entry of this leader's term is committed, and so are all before it."""
+        """Whether an entry of this leader's term is committed, and with it all earlier entries."""
         return self._state.commit >= self._first_index
 
     @property
     def is_equalled(self) -> bool:
         """Whether another member has the whole log of this leader.
 
-        More than one may not be possible: other members without the state can get the state from that member only.
+        One such member is enough. To wait for a majority could last for ever: members that need a snapshot can get
+        it only from a member that has the state, and this leader has lost its state.
         """
         members, last = self._state.configurations.voters, self._state.log.last_index
         return any(peer in members and progress.match >= last for peer, progress in self.progress.items())
@@ -264,17 +265,20 @@ class Leader:
 
     @property
     def leavers(self) -> dict[int, str]:
-        """Endpoints of servers that are removed and do not know it yet."""
+        """Endpoints, by server id, of removed servers that may not know of their removal yet."""
         return {peer: progress.endpoint for peer, progress in self.progress.items() if progress.removed_at}
 
     def tell_commit(self, now: float) -> None:
-        """Tell all followers the commit index before the heartbeats end."""
+        """Send all followers the commit index, as the last act before this leader steps down."""
         for peer, progress in self.progress.items():
             if not progress.probing and progress.next > self._state.log.base:
                 self._send(peer, (), now)
 
     def _set_servers(self, servers: tuple[ClusterServer, ...], next_index: int, now: float) -> None:
-        """Append a Configuration. It counts at once: its majority commits the following entries (thesis 4.1)."""
+        """Append a Configuration, which is in force at once: its own majority commits it (thesis 4.1).
+
+        `next_index`: the first entry that a new server lacks.
+        """
         state = self._state
         last = state.log.last_index + 1
         value = state.configurations.next(last, servers)
@@ -295,18 +299,18 @@ class Leader:
     # Commitment --------------------------------------------------------------------------------------------------
 
     def stored(self, now: float) -> None:
-        """Note that this server's own disk has caught up."""
+        """Note that this leader has more durable entries; commit and serve reads if that completes a majority."""
         self._advance_commit(now)
         self._advance_reads(now)
 
     def _agreed(self, ours: float, theirs: dict[int, float]) -> float:
-        """The value that a majority of the members has reached."""
+        """Return the highest value that a majority of the members has reached. `theirs`: by member."""
         return agreed(
             [ours if member == self._state.id else theirs[member] for member in self._state.configurations.voters]
         )
 
     def _advance_commit(self, now: float) -> None:
-        """Commit by counting copies, but only entries of this term (Raft 5.4.2)."""
+        """Commit the entries that a majority has stored, if the last is of this term (Raft 5.4.2)."""
         state = self._state
         index = int(self._agreed(state.log.stored, {peer: p.match for peer, p in self.progress.items()}))
         if index <= state.commit or state.log.term(index) != state.term:
@@ -323,7 +327,7 @@ class Leader:
     # Reads -------------------------------------------------------------------------------------------------------
 
     def read(self, token: Token, now: float) -> None:
-        """Serve a read once a majority has confirmed, after the read's arrival, that this server leads (thesis 6.4).
+        """Take a read. It is served once a majority has answered a heartbeat that left after this call (thesis 6.4).
 
         Reads that arrive during a round of heartbeats share the next round.
         """
@@ -354,11 +358,11 @@ class Leader:
     # Leading on and stepping down --------------------------------------------------------------------------------
 
     def quorum_heard_at(self, now: float) -> float:
-        """Time at which the latest majority, this server included, was last heard."""
+        """Return the latest time such that a majority was heard then or later. This server counts as heard at `now`."""
         return self._agreed(now, {peer: p.heard_at for peer, p in self.progress.items()})
 
     def deadline(self, now: float) -> float:
-        """When the next heartbeat is due, or the leader steps down for want of a majority."""
+        """Return when `tick` is due: for a heartbeat, a membership change, or the loss of the majority."""
         quorum = self.quorum_heard_at(now) + self._state.timing.election_max
         heartbeat, room = self._state.timing.heartbeat, self._state.flow.in_flight
         return min(
@@ -370,6 +374,6 @@ class Leader:
         )
 
     def resign(self) -> None:
-        """Drop all waiting callers: the next leader may commit their entries, or never."""
+        """Drop all waiting callers, because the next leader may commit their entries or remove them."""
         self._state.effects.dropped += [waiting.token for waiting in self._waiting]
         self._state.effects.reads_refused += self._asked + self._reads

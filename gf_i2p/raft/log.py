@@ -19,15 +19,15 @@ CACHE_BYTES = 16 << 20
 
 
 def size_of(entry: Entry) -> int:
-    """Bytes of the entry on the wire, the size that all limits count."""
+    """Return the entry's size on the wire in bytes. All limits count this size."""
     return ENTRY_HEADER_BYTES + len(entry.value)
 
 
 class Log:
-    """The entries `base` + 1 to `last_index`; those up to `stored` are known to be durable.
+    """The entries from `base` + 1 to `last_index`. The entries up to `stored` are known to be durable.
 
-    `base` and `base_term` belong to the last dropped entry; 0 for a whole log. `terms` are (first index, term) pairs,
-    both strictly ascending, for the entries after the base; the first run may begin before them.
+    `base`: index and term of the last dropped entry; (0, 0) when no entry was dropped. `terms`: the runs of one term,
+    as (first index, term) pairs, both strictly rising. The first run may begin before `base`.
     """
 
     def __init__(
@@ -57,20 +57,23 @@ class Log:
 
     @property
     def last_term(self) -> int:
-        """Term of the last entry, dropped or not; 0 when there was no entry."""
+        """Term of the last entry, even if the entry was dropped; 0 when there never was an entry."""
         return self._run_terms[-1] if self._run_terms else self.base_term
 
     def term(self, index: int) -> int:
-        """Term of the entry at `index` (`base` to `last_index`); 0 at index 0."""
+        """Return the term of the entry at `index` (`base` to `last_index`); 0 at index 0."""
         assert self.base <= index <= self.last_index
         return self.base_term if index == self.base else self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def is_up_to_date(self, last_term: int, last_index: int) -> bool:
-        """Whether a log with this end is at least as up-to-date as this one (Raft 5.4.1)."""
+        """Return whether a log with this last entry is at least as up-to-date as this log (Raft 5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self.last_index)
 
     def slice(self, first: int, last: int, *, max_entries: int, max_bytes: int) -> tuple[Entry, ...]:
-        """Entries from `first` on, up to `last` and the limits; at least one when `first <= last`."""
+        """Return entries from `first` on, up to `last` or a limit; at least one entry if `first <= last`.
+
+        The result may be shorter than the limits allow: it ends where the entries in memory begin.
+        """
         assert first > self.base, "dropped entries are in a snapshot"
         last = min(last, first + max_entries - 1)
         if first > last:
@@ -88,7 +91,7 @@ class Log:
         return tuple(self._cache[start:end])
 
     def replace_from(self, first: int, entries: Sequence[Entry]) -> None:
-        """Cut the log before `first` and append `entries` there; terms never fall."""
+        """Remove the entries from `first` on, and append `entries` there. Their terms must not fall."""
         assert self.base < first <= self.last_index + 1
         if first <= self.last_index:
             self._cut(first)
@@ -106,7 +109,7 @@ class Log:
         self.last_index = index - 1
 
     def _cut(self, first: int) -> None:
-        """Forget the entries from `first` on."""
+        """Remove the entries from `first` on."""
         runs = bisect_right(self._run_starts, first - 1)
         del self._run_starts[runs:]
         del self._run_terms[runs:]
@@ -120,7 +123,7 @@ class Log:
         self._writes_pending = deque((number, min(last, first - 1)) for number, last in self._writes_pending)
 
     def drop(self, index: int) -> None:
-        """Forget the entries up to `index`, which a snapshot covers."""
+        """Drop the entries up to `index`, which a snapshot covers."""
         assert self.base < index <= self.last_index
         term = self.term(index)
         runs = bisect_right(self._run_starts, index)
@@ -138,7 +141,7 @@ class Log:
             self._cache_first = index + 1
 
     def restart(self, index: int, term: int) -> None:
-        """Forget all entries: the log goes on, empty, after an entry that a snapshot covers."""
+        """Drop all entries. The empty log continues after entry `index` with term `term`, the last of a snapshot."""
         self._run_starts.clear()
         self._run_terms.clear()
         self._cache.clear()
@@ -149,7 +152,7 @@ class Log:
         self._writes_pending.clear()  # these were writes of forgotten entries
 
     def write_issued(self, write: Write) -> None:
-        """Note the core's next write, so that `write_stored` knows its last index."""
+        """Note a write that the core issues now, so that `write_stored` knows the write's last index."""
         if write.entries:
             self._writes_pending.append((write.number, write.first_index + len(write.entries) - 1))
 
@@ -161,7 +164,10 @@ class Log:
             self._evict()
 
     def _evict(self) -> None:
-        """Drop the older half of the memory, as far as durable, so that each entry is moved about once at most."""
+        """Remove durable entries from memory, oldest first, until half of the memory is free.
+
+        Half, because each call moves the entries that stay: so an entry is moved about once.
+        """
         target = self._cache_bytes // 2
         keep = 0
         durable = self.stored - self._cache_first + 1
@@ -172,18 +178,21 @@ class Log:
         self._cache_first += keep
 
     def matches(self, index: int, term: int) -> bool:
-        """Whether this log has, or had, an entry with that index and term; index 0 always matches (jraft-facts 12).
+        """Return whether this log has an entry with this index and term. Index 0 always matches (jraft-facts 12).
 
-        Dropped entries were committed, so they are the same on every server, and match.
+        Dropped entries match, too: they were committed, so every server has the same ones.
         """
         return index < self.base or index == 0 or (index <= self.last_index and self.term(index) == term)
 
     def known_entries(self, request: Request) -> int:
-        """Return how many entries of a matching AppendEntries this log already has."""
+        """Return how many entries of an AppendEntries, from the first on, this log already has.
+
+        The entry before the request's entries must match.
+        """
         return self.known(request.last_log_index + 1, request.entries)
 
     def known(self, first: int, entries: Sequence[Entry]) -> int:
-        """Return how many of these entries, from index `first` on, this log has or had before they were dropped."""
+        """Return how many of `entries`, the first at index `first`, this log has; dropped entries count, too."""
         known = 0
         for index, entry in enumerate(entries, first):
             if index > self.last_index or (index > self.base and self.term(index) != entry.term):
@@ -194,8 +203,8 @@ class Log:
     def back_off(self, index: int, term: int) -> int:
         """Return the next index to ask for after a mismatch at `index`, where the leader has `term` (Raft 5.3, end).
 
-        Skips a whole term of this log at a time. A run with a higher term than the leader's cannot match there. A run
-        with a lower term that reaches up to `index` is tried from its beginning. At most one round trip a term.
+        Each round trip skips at least one term of this log. Entries with a higher term than the leader's cannot match,
+        so they are skipped. If the mismatched entry itself has a lower term, its whole term is skipped.
         """
         candidate = min(index, self.last_index)
         run = bisect_right(self._run_starts, candidate) - 1

@@ -1,13 +1,14 @@
 """The leader's part in changing the servers, one at a time (Raft thesis 4; proposal 150, "Establishment").
 
-Join: the leader accepts AddServer, and invites the new server (JoinCluster). The new server is brought up to the
-committed end of the log by LogPacks (SyncLog), and by a snapshot if the log's beginning is dropped. Only then is the
-Configuration with the new server appended. So a server that catches up slows nobody, and one that does not is given up.
+Join: the leader accepts AddServer, and invites the new server (JoinCluster). The leader then sends the committed log in
+LogPacks (SyncLog), after a snapshot if the log's beginning is dropped. Only at the end does the leader append the
+Configuration with the new server. So a slow new server delays no commit; one that never catches up is given up.
 
-Leave: the leader accepts RemoveServer, and tells the server (LeaveCluster). The Configuration without that server is
-appended after its answer, or after a time-out. The log is still sent to that server until it knows of the commit.
+Leave: the leader accepts RemoveServer, and tells the server (LeaveCluster). After the server's answer or a time-out,
+the leader appends the Configuration without the server. The leader still sends that server the log until the
+server knows that this Configuration is committed.
 
-A change begins only when the previous change is committed, and an entry of the leader's own term. Otherwise two leaders
+A change begins only when the previous change and an entry of the leader's own term are committed. Otherwise two leaders
 could commit by majorities that share no server (Ongaro's correction of 2015 to the thesis).
 """
 
@@ -30,20 +31,20 @@ from gf_i2p.wire.log_values import (
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 JOIN_PATIENCE: Final = 10
-"""Maximum election time-outs without a sign of a joining server, after which the server is given up."""
+"""The leader gives a joining server up after a silence of this many times `Timing.election_max`."""
 MAX_ROUNDS: Final = 10
-"""How often a joining server may take nothing, or need longer for all new entries than an election takes (thesis
-4.2.1)."""
+"""The leader gives a joining server up after this many rounds without progress (thesis 4.2.1): the server took nothing,
+or took longer than `Timing.election_max` for a round."""
 _ALMOST: Final = 5
-"""Missing entries that need no round of their own; the number is JRaft's."""
+"""A server that lacks fewer entries becomes a member at once. JRaft uses the same number."""
 
 SetServers = Callable[[tuple[ClusterServer, ...], int, float], None]
-"""Appends a Configuration with these servers at this time; the index is the first that a new server lacks."""
+"""Appends a Configuration. Arguments: the servers, the first index that a new server lacks, and the time."""
 
 
 @dataclass(slots=True)
 class Joining:
-    """A server that is joining."""
+    """A server that is joining, and how far the leader has brought it."""
 
     server: ClusterServer
     heard_at: float
@@ -52,19 +53,19 @@ class Joining:
     next: int = 1
     """Index of the next entry that the server lacks."""
     offset: int = 0
-    """`record_bytes` of what it has been sent in packs, the one on the way included: see `LogPack.base`."""
+    """`record_bytes` of all entries sent in packs so far; the next pack's `LogPack.base`."""
     sending: SnapshotSending | None = None
     tag: int | None = None
-    """Tag of the request on the way."""
+    """Tag of the unanswered request, or None."""
     sent_at: float = float("-inf")
     pack: tuple[Entry, ...] = ()
-    """Entries of the LogPack on the way."""
+    """Entries of the unanswered LogPack."""
     sent_end: int = 0
-    """Index of the last entry on the way, or the offset after the block."""
+    """Index of the last entry in the latest pack, or the offset after the latest block."""
     target: int = 0
-    """The commit index when the pack on the way left."""
+    """The commit index when the latest pack left."""
     rounds: int = 0
-    """How often the server was too slow, or took nothing."""
+    """Number of rounds without progress, see `MAX_ROUNDS`."""
 
 
 @dataclass(slots=True)
@@ -77,7 +78,7 @@ class Leaving:
 
 
 class MembershipChange:
-    """At most one change that is not in the log yet. `set_servers` appends it."""
+    """The membership change in preparation, if any. At its end, `set_servers` appends the Configuration."""
 
     def __init__(self, state: State, first_index: int, set_servers: SetServers) -> None:
         """`first_index`: index of the first entry of the leader's term."""
@@ -89,7 +90,7 @@ class MembershipChange:
 
     @property
     def obstacle(self) -> str | None:
-        """Why no change can begin now, a clause; None when one can."""
+        """The reason, in words, why no change can begin now. None: a change can begin."""
         state = self._state
         if state.commit < self._first_index:
             return "this leader has not committed anything yet: try again in a moment"
@@ -104,7 +105,7 @@ class MembershipChange:
     # Beginning -------------------------------------------------------------------------------------------------------
 
     def add(self, token: Token, request: Request, now: float) -> None:
-        """Take an AddServerRequest; for a member with the same endpoint, nothing is left to do."""
+        """Answer an AddServerRequest, and begin to add the server unless it is a member with this endpoint."""
         state = self._state
         try:
             server = ClusterServer.decode(request.entries[0].value)
@@ -123,7 +124,10 @@ class MembershipChange:
             self._go_on(now)
 
     def remove(self, token: Token, request: Request, now: float) -> None:
-        """Take a RemoveServerRequest, perhaps for this server itself. The last server cannot leave."""
+        """Answer a RemoveServerRequest, and begin to remove the server, which may be this leader.
+
+        The only server of a farm cannot be removed.
+        """
         state = self._state
         try:
             server_id = decode_server_id(request.entries[0].value)
@@ -154,7 +158,7 @@ class MembershipChange:
     # Inputs ----------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float:
-        """Time at which `tick` has work to do."""
+        """Return when `tick` has work to do; infinity when no change is in preparation."""
         timing = self._state.timing
         if self.leaving is not None:
             return self.leaving.since + timing.election_min
@@ -164,7 +168,7 @@ class MembershipChange:
         return float("inf")
 
     def tick(self, now: float) -> None:
-        """Act on the time that has passed."""
+        """Send what is due; end a change whose server has been silent too long."""
         leaving, joining = self.leaving, self.joining
         timing = self._state.timing
         if leaving is not None and now >= leaving.since + timing.election_min:
@@ -178,13 +182,13 @@ class MembershipChange:
                 self._go_on(now)
 
     def reachable(self, peer: int, now: float) -> None:
-        """Note a new connection: requests on the way are lost."""
+        """Note a new connection to a peer; repeat the lost request if the peer is joining."""
         if self.joining is not None and peer == self.joining.server.id:
             self._lost(self.joining)
             self._go_on(now)
 
     def failed(self, peer: int, tag: int, now: float) -> None:
-        """Note a lost request; the next tick repeats a request to a joining server."""
+        """Note a lost request. `tick` repeats a request to a joining server; a leaving server is removed at once."""
         if self.joining is not None and (peer, tag) == (self.joining.server.id, self.joining.tag):
             self._lost(self.joining)
         elif self.leaving is not None and tag == self.leaving.tag:
@@ -197,7 +201,7 @@ class MembershipChange:
             joining.pack = ()
 
     def answered(self, tag: int, response: Response, now: float) -> None:
-        """Take the answer to a request of this change; ignore any other."""
+        """Handle a response if it answers a request of this change."""
         if self.leaving is not None and tag == self.leaving.tag:
             self._remove(self.leaving.server_id, now)
         elif self.joining is not None and tag == self.joining.tag:
@@ -307,7 +311,7 @@ class MembershipChange:
         self._go_on_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
 
     def _took_nothing(self, joining: Joining, now: float) -> None:
-        """Handle a server that took nothing: to send the same again at once would go on for ever."""
+        """Handle a joining server that took nothing of a pack. To send the pack again at once could loop for ever."""
         if self._state.configurations.ever_has(joining.server.id):
             # A JRaft server takes packs only until it has read a Configuration that has it, even an old one. After
             # that it takes AppendEntries.
@@ -322,7 +326,7 @@ class MembershipChange:
         joining.next, joining.offset, joining.pack = 1, 0, ()
 
     def _go_on_or_end(self, now: float, *, fast: bool = True) -> None:
-        """Append the Configuration when the missing entries will not keep the farm waiting; else go on.
+        """Append the Configuration if the server lacks so little that it delays no commit; else send the next request.
 
         One pack or the snapshot must have arrived first: a JRaft server has elected itself before it is invited, so it
         has a first entry of its own. AppendEntries would leave that entry in place if its term is the leader's.
@@ -351,7 +355,7 @@ class MembershipChange:
 
 
 def send_block(state: State, peer: int, sending: SnapshotSending) -> tuple[int, int]:
-    """Send the block that is due; return its tag and the offset behind its data."""
+    """Send a peer the next block of a snapshot; return the request's tag and the offset after the block."""
     snapshot = sending.snapshot
     end = min(sending.offset + state.flow.snapshot_bytes, len(snapshot.data))
     block = SnapshotSyncRequest(

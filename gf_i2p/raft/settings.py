@@ -1,4 +1,4 @@
-"""The operator's settings for the core, with the profiles of the design."""
+"""The operator's settings for the core: time-outs, with a profile for a LAN and one for I2P, and limits."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,10 @@ class Timing:
     election_max: float
 
     def __post_init__(self) -> None:
-        """Refuse values with which no leader could stay.
+        """Refuse time-outs with which no leader could stay in office.
 
         Raises:
-            ValueError: a sentence for the operator.
+            ValueError: the text tells the operator which value to change.
         """
         if not 0 < self.heartbeat * 2 <= self.election_min:
             raise ValueError("election_min must be at least twice the heartbeat, and the heartbeat above 0")
@@ -24,34 +24,34 @@ class Timing:
 
     @property
     def doubt(self) -> float:
-        """Seconds of silence after which a leader that cannot be dialled counts as lost.
+        """Seconds of silence after which a follower that cannot dial the leader regards the leader as lost.
 
-        Half of what others are given, but time for two heartbeats: one that still reaches us stays.
+        Half of `election_min`, but at least two heartbeats, so that a leader whose messages still arrive keeps leading.
         """
         return max(self.election_min / 2, 2 * self.heartbeat)
 
 
 LAN = Timing(heartbeat=0.1, election_min=0.5, election_max=1.0)
-"""Servers a millisecond apart."""
+"""For servers whose messages take about a millisecond."""
 
 I2P = Timing(heartbeat=5.0, election_min=20.0, election_max=50.0)
-"""Servers a second or more apart, on tunnels that are rebuilt every ten minutes."""
+"""For servers whose messages take a second or more, through tunnels that I2P rebuilds every ten minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Bounds of replication: bytes are wire bytes of entries, counts are entries or messages."""
+    """Limits of replication. Bytes are the sizes of entries on the wire, each with its 13-byte header."""
 
     append_entries: int = 1024
-    """Entries in one AppendEntries."""
+    """Most entries in one AppendEntries."""
     append_bytes: int = 128 << 10
-    """Bytes of entries in one AppendEntries (one larger entry goes alone). A slow line must carry them within an
+    """Most bytes of entries in one AppendEntries (one larger entry goes alone). A slow line must carry them within an
     election time-out, since a follower hears its leader only when a whole message has arrived."""
     snapshot_bytes: int = 128 << 10
-    """Data of one InstallSnapshot, for the same reason."""
+    """Most bytes of data in one InstallSnapshot, for the same reason."""
     in_flight: int = 16
-    """AppendEntries on the way to one follower."""
+    """Most unanswered AppendEntries to one follower."""
     queue_entries: int = 16_384
-    """Proposed and uncommitted entries; a further proposal is refused."""
+    """Most proposed entries that are not committed yet. The leader refuses proposals beyond."""
     queue_bytes: int = 32 << 20
-    """Bytes of proposed and uncommitted entries."""
+    """Most bytes of those entries."""

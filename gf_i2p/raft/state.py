@@ -44,7 +44,7 @@ class State:
 
     @property
     def peers(self) -> list[int]:
-        """All members but this server."""
+        """Ids of the other members."""
         return [member for member in self.configurations.voters if member != self.id]
 
     @property
@@ -66,7 +66,7 @@ class State:
         self._hard_state_changed = True
 
     def replace_from(self, first: int, entries: Sequence[Entry]) -> None:
-        """Cut the log before `first` and append; at most once a step, because a step has one write."""
+        """Remove the log's entries from `first` on, and append `entries`. At most once a step: a step has one write."""
         assert first > self.commit, "a committed entry is never replaced"
         assert self.effects.write is None, "one write a step"
         self.configurations.replace_from(first, entries)
@@ -74,7 +74,7 @@ class State:
         self.effects.write = Write(None, first, tuple(entries))
 
     def take_snapshot(self, snapshot: Snapshot, drop: int) -> None:
-        """Keep a snapshot that agrees with the log, and drop entries up to `drop` if they are still there."""
+        """Keep a snapshot that agrees with the log; drop the entries up to `drop`, unless they are dropped already."""
         assert self.effects.write is None, "one write a step"
         assert snapshot.index >= drop, "a snapshot covers the dropped entries"
         self.snapshot = snapshot
@@ -84,7 +84,7 @@ class State:
         self.effects.write = Write(None, 0, (), snapshot, self.log.base)
 
     def install_snapshot(self, snapshot: Snapshot) -> None:
-        """Let the log begin anew after a snapshot."""
+        """Replace the whole log by a snapshot."""
         assert self.effects.write is None, "one write a step"
         self.snapshot = snapshot
         self.log.restart(snapshot.index, snapshot.term)
@@ -101,7 +101,7 @@ class State:
         *,
         gated: bool,
     ) -> int:
-        """Send a request of this term that describes the log up to `previous`; return its tag."""
+        """Send a request of this term; return its tag. `previous`: the log index in its header."""
         return self.send_about(peer, message_type, (previous, self.log.term(previous)), commit, entries, gated=gated)
 
     def send_about(
@@ -114,7 +114,7 @@ class State:
         *,
         gated: bool = False,
     ) -> int:
-        """Send a request of this term; return its tag. `last`: the last log index and term of its header."""
+        """Send a request of this term; return its tag. `last`: the log index and term in its header."""
         self._last_tag += 1
         request = Request(
             type=message_type,
@@ -167,12 +167,12 @@ class State:
         self.effects.replies.append(SendReply(token, response))
 
     def violated(self, token: Token, what: str) -> None:
-        """Drop the connection of a peer that did what no correct server does, and tell the operator."""
+        """Drop the connection of a peer that has broken a rule. `what`: a sentence for the operator."""
         self.effects.dropped.append(token)
         self.effects.violation = what
 
     def take_effects(self) -> Effects:
-        """Return the effects of the finished step; its changes of the durable state are one write."""
+        """Return the effects of the finished step. One write holds all its changes of the durable state."""
         effects, self.effects = self.effects, Effects()
         if self._hard_state_changed:
             self._hard_state_changed = False

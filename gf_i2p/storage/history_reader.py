@@ -79,7 +79,6 @@ class HistoryFile:
     directory: Path
     first: int
     is_plain: bool = False
-    is_packed: bool = False
 
     @property
     def plain(self) -> Path:
@@ -102,10 +101,7 @@ def history_files(directory: Path) -> list[HistoryFile]:
         if match := _NAME.fullmatch(name):
             first = int(match[1])
             file = found.setdefault(first, HistoryFile(directory, first))
-            if match[2]:
-                file.is_packed = True
-            else:
-                file.is_plain = True
+            file.is_plain |= not match[2]
     return [found[first] for first in sorted(found)]
 
 

@@ -3,10 +3,10 @@
     GET /GarlicFarm/CLUSTER/1/config  ------->
                                       <-------  200, application/octet-stream: the Configuration value; both close
 
-The proposal leaves open how a client finds the servers ("Issues"); this request is the answer here. A node without the
-resource answers 404, and the client keeps the servers it knows. Limits: the value is at most `MAX_CONFIGURATION_BYTES`
-long; a longer announced length is refused before any byte of the value is read. The answer must have a Content-Length,
-which no router's proxy removes. Where the connection's end ends the answer, nobody could tell whether it is whole.
+The proposal leaves open how a client finds the servers ("Issues"); this project adds this request. A node without the
+resource answers 404, and the client keeps the servers that it knows. The value is at most `MAX_CONFIGURATION_BYTES`
+long; the client refuses a longer announced length before it reads the value. The answer must have a Content-Length,
+which no router's proxy removes. Without the length, a client could not tell a whole answer from a cut one.
 
 The Configuration may be older than another server's, and the newest entry of a log is not always committed. A client
 with several answers takes the one with the greatest `log_index`.
@@ -19,7 +19,7 @@ from gf_i2p.wire.log_values import Configuration
 
 
 class ConfigurationGet(ClientGet[Configuration]):
-    """The client's side of one connection. `receive` raises `NotFound` for a peer that serves no Configuration."""
+    """The client's side of one request. `receive` raises `NotFound` for a peer that serves no Configuration."""
 
     resource = Resource.CONFIG
     success = 200

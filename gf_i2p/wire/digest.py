@@ -1,20 +1,20 @@
 """HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth` only.
 
 The server offers SHA-256 first and MD5 second, with one nonce for both: `requests` reads the two headers as one.
-Not spoken: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
+Not supported: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
 character set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
 
-A stranger learns little and costs little:
+A client without a password learns little from the server and costs the server little:
 
 - An unknown user and a wrong password get the same bytes after the same computations.
 - A refused request costs one digest over at most one head (16 KiB), two HMACs for a new nonce, and no memory.
-- Only a client with a right digest gets `stale=true`, even for a count that was used before. A client whose
-  connections overtook each other comes back with a new nonce. A recorded request is useless then.
+- A request with a right digest and a bad nonce, or a used nonce count, gets `stale=true`. So a client whose connections
+  overtook each other tries again with a new nonce. An attacker who repeats a recorded request cannot.
 
 Nonces live two hours by default and never less than one, because the proposal ("Caching") wants credentials cached for
 one hour. The client also keeps a challenge for two hours.
 
-Header values are `str` of one character to a byte (Latin-1), see `http_auth`.
+Header values are `str` in which each character stands for one byte (Latin-1), see `http_auth`.
 """
 
 import hashlib
@@ -62,12 +62,12 @@ _HEX = {
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A server's verifier of one user of one realm: HA1 of RFC 7616, 3.4.2 by both hashes, hexadecimal.
+    """The values by which a server verifies one user of one realm: HA1 (RFC 7616, 3.4.2) by both hashes, hexadecimal.
 
-    As good as the password within the realm, so it must be kept as secret; `repr` hides it.
+    HA1 is enough to log in to the realm, so it must stay as secret as the password. `repr` hides the values.
 
     Raises:
-        ValueError: a value is not the hexadecimal form of a hash of its kind.
+        ValueError: a value has the wrong length or is not hexadecimal.
     """
 
     md5: str = field(repr=False)
@@ -83,7 +83,7 @@ class Secret:
         """Compute the secret of a password.
 
         Raises:
-            ValueError: `user` is no name (see `names`), or the password is empty or not encodable as UTF-8.
+            ValueError: `user` is not a legal name (see `names`), or the password is empty or not encodable as UTF-8.
         """
         check_name("user name", user)
         if not password:
@@ -92,7 +92,7 @@ class Secret:
         return cls(md5=Algorithm.MD5.hex(a1), sha256=Algorithm.SHA_256.hex(a1))
 
     def of(self, algorithm: Algorithm) -> str:
-        """Return HA1 by one of the hashes."""
+        """Return HA1 as computed with this hash."""
         return self.md5 if algorithm is Algorithm.MD5 else self.sha256
 
 
@@ -101,10 +101,11 @@ def digest_response(
 ) -> str:
     """Compute the `response` parameter for `qop=auth` (RFC 7616, 3.4.1), in lower-case hexadecimal.
 
-    `count` is the nonce count as written on the wire; all texts are Latin-1 images of bytes.
+    `count`: the nonce count as on the wire, eight hexadecimal digits. In every text, each character stands for one byte
+    (Latin-1).
 
     Raises:
-        UnicodeEncodeError: a text is no such image.
+        UnicodeEncodeError: `method` or another text has a character above U+00FF.
     """
     ha2 = algorithm.hex(f"{method}:{uri}".encode("latin-1"))
     return algorithm.hex(f"{ha1}:{nonce}:{count}:{cnonce}:auth:{ha2}".encode("latin-1"))
@@ -119,7 +120,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The request gets a 401. `stale`: whether only the nonce or the nonce count was bad."""
+    """The request gets a 401. `stale`: whether the digest was right, and only the nonce or its count was bad."""
 
     stale: bool
 
@@ -128,16 +129,16 @@ _REFUSED: Final = Refused(stale=False)
 
 
 class Authenticator:
-    """The server's side, one per cluster: makes challenges and verifies Authorization headers.
+    """The server's side of Digest, one object for each cluster: makes challenges and verifies Authorization headers.
 
     Args:
         realm: the cluster's name.
-        secrets: the users that may log in.
+        secrets: by user name, the users that may log in.
         key: 32 random bytes, new in each process (see `nonces`).
-        nonce_seconds: life of a nonce, at least 3,600.
+        nonce_seconds: life of a nonce in seconds, at least 3,600.
 
     Raises:
-        ValueError: an argument is out of these ranges.
+        ValueError: the realm, the key's length or `nonce_seconds` is not legal.
     """
 
     def __init__(
@@ -160,11 +161,14 @@ class Authenticator:
         )
 
     def replace(self, secrets: Mapping[str, Secret]) -> None:
-        """Use these users from now on; nonces stay good, so known users need no second request."""
+        """Replace the users that may log in. Issued nonces stay valid, so clients need no second request."""
         self._secrets = dict(secrets)
 
     def challenge(self, now: float, entropy: Callable[[int], bytes], *, stale: bool = False) -> list[str]:
-        """Return the values of the WWW-Authenticate headers of a 401, strongest first (RFC 7616, 3.3)."""
+        """Return the values of a 401's WWW-Authenticate headers, the strongest hash first (RFC 7616, 3.3).
+
+        `now`: monotonic seconds. `entropy`: returns that many random bytes. `stale`: see `Refused`.
+        """
         nonce = self._nonces.issue(now, entropy)
         tail = ", stale=true" if stale else ""
         return [
@@ -177,9 +181,9 @@ class Authenticator:
         """Check an Authorization header's value.
 
         Args:
-            header: the value, of any content and length up to one HTTP head.
+            header: the value; any content is legal.
             method: the request's method.
-            uri: the request target, in the path or the absolute form; the form in the header may differ.
+            uri: the request target, in the path or the absolute form. The header may have the other form.
             now: monotonic seconds.
         """
         answer = _Answer.parse(header)
@@ -205,7 +209,7 @@ class Authenticator:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """An Authorization header of the only accepted form (RFC 7616, 3.4)."""
+    """The parameters of an Authorization header in the one form that the server accepts (RFC 7616, 3.4)."""
 
     user: str
     realm: str
@@ -273,7 +277,7 @@ class _Challenge:
 
 
 class Credentials:
-    """The client's side, one object for each peer, kept as long as the process lives.
+    """The client's side of Digest, one object for each peer, kept as long as the process lives.
 
     The object keeps the peer's last challenge for two hours, so that a reconnect needs one request. It also keeps the
     best algorithm that the peer ever offered, so that an attacker on the way cannot enforce a weaker one.
@@ -294,22 +298,24 @@ class Credentials:
 
     @property
     def untried(self) -> bool:
-        """Whether a challenge has come that no request has answered yet.
+        """Whether the newest challenge has not been used for a request yet.
 
-        A 401 to the first answer means that the password is wrong; a 401 to a later answer, that the nonce has aged.
+        A 401 to the first request with a challenge means that the password is wrong. A 401 to a later request means
+        that the nonce has expired.
         """
         return self._untried
 
     @property
     def has_challenge(self) -> bool:
-        """Whether the peer has asked for credentials, and so speaks Digest, whatever came after."""
+        """Whether the peer has ever sent a challenge, and so supports Digest."""
         return self._challenge is not None
 
     def authorize(self, method: str, uri: str, now: float, entropy: Callable[[int], bytes]) -> str | None:
         """Return the value of an Authorization header with the next nonce count.
 
-        None when no challenge younger than two hours is known: make a request without credentials, and pass its 401 to
-        `challenged`. `uri` must be the request target that the server sees.
+        None: the newest challenge is older than two hours, or there is none. Then make a request without credentials,
+        and pass the headers of its 401 to `challenged`. `uri`: the request target that the server sees. `now`:
+        monotonic seconds.
         """
         challenge = self._challenge
         if challenge is None or now - self._received > NONCE_SECONDS or self._count == _MAX_COUNT:
@@ -342,8 +348,8 @@ class Credentials:
             Whether the peer says `stale=true`: the password was right, but the nonce was not.
 
         Raises:
-            RemoteProtocolError: no challenge can be answered, or the best is weaker than the peer's earlier ones; the
-                stored challenge stays.
+            RemoteProtocolError: no challenge is one that this client supports, or the peer offered SHA-256 before and
+                offers only MD5 now. The stored challenge stays.
         """
         usable: dict[Algorithm, _Challenge] = {}
         names: set[str] = set()

@@ -1,7 +1,7 @@
 """The endpoint of a server: the text "tcp://host:port" of proposal 150, "ClusterServer".
 
-The host decides how the server is dialled, so the check is strict: no host passes that a resolver could read in another
-way. In particular, DNS never sees a host in `.i2p`.
+The host decides whether the server is dialled through I2P or directly. So the check refuses every host that a resolver
+could read in another way than this module. In particular, DNS never sees a host in `.i2p`.
 """
 
 import re
@@ -26,7 +26,7 @@ class Endpoint:
 
     `host`: a host name without trailing dot (ASCII, at most 253 bytes), an IPv4 address, or an IPv6 address
     without brackets and scope. `port`: 1 to 65,535. The texts are kept as written: "A.example" and
-    "a.example" are different values. Raises `EndpointError` on anything else.
+    "a.example" are different values. Raises `EndpointError` for any other host or port.
     """
 
     host: str
@@ -40,7 +40,7 @@ class Endpoint:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read "tcp://host:port"; `str()` of the result gives back the same text."""
+        """Read "tcp://host:port"; `str()` of the result returns the same text. Raises `EndpointError`."""
         host, colon, port = text.removeprefix(_SCHEME).rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         if bracketed:
@@ -54,16 +54,16 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """Host and port as in an HTTP request (RFC 9110, 7.2).
+        """Host and port as in the Host header of an HTTP request (RFC 9110, 7.2).
 
-        A name in .i2p is in lower case: i2pd's proxy takes no other name for one inside I2P.
+        A host in .i2p is put in lower case, because i2pd's proxy recognises only lower-case names in I2P.
         """
         text = str(self).removeprefix(_SCHEME)
         return text.lower() if self.is_i2p else text
 
     @property
     def is_i2p(self) -> bool:
-        """Whether the host lies inside I2P: such a host is never resolved, and never dialled outside I2P."""
+        """Whether the host ends in .i2p. Such a host is never resolved by DNS, and dialled only through I2P."""
         return self.host.lower().endswith(".i2p")
 
 

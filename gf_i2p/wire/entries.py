@@ -1,7 +1,7 @@
 """Log entries as written in a request: proposal 150, "Log Entries".
 
-An entry is a header of 13 bytes (term 8, value type 1, size 4; big-endian) and its value. This code runs once for every
-entry of every request, so each check is done once, and no object is built in vain.
+An entry is a header of 13 bytes (term 8, value type 1, size 4; big-endian) and its value. This code runs for every
+entry of every request, so it makes each check only once and builds no object that it does not return.
 """
 
 import struct
@@ -111,7 +111,7 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
 
 
 def entry_fault(term: int, value_type: int, size: int) -> str | None:
-    """Say what is wrong with an entry of this term, value type and value size in bytes; None when it is legal."""
+    """Return, in words, why an entry of this term, value type and value size (bytes) is illegal. None: it is legal."""
     if not 0 <= term <= MAX_INTEGER:
         return f"an entry's term is outside 0 to {MAX_INTEGER}: {term}"
     if value_type not in _VALUE_TYPES:

@@ -1,4 +1,4 @@
-"""The errors of the wire: the side that broke the protocol, and the outcome of a request to the farm."""
+"""The errors of the wire: violations of the protocol by each side, and failed requests to the farm."""
 
 
 class ProtocolError(Exception):
@@ -14,15 +14,15 @@ class RemoteProtocolError(ProtocolError):
 
 
 class EndpointError(ProtocolError, ValueError):
-    """A text that should be an endpoint is none. Its author may be the operator or a peer."""
+    """A text is not a legal endpoint. The text may come from the operator or from a peer."""
 
 
 class NotCommittedError(Exception):
-    """A request to the farm has surely changed nothing, and never will: a repetition is safe.
+    """A request to the farm has changed nothing, and never will: the caller can safely repeat the request.
 
-    `str()` says why, and gives advice.
+    `str()` gives the reason, and advice.
     """
 
 
 class OutcomeUnknownError(Exception):
-    """The outcome of a request to the farm is unknown: it may be committed, and a repetition may store it twice."""
+    """It is unknown whether the farm has committed, or will commit, a request. A repetition may store it twice."""

@@ -1,10 +1,10 @@
 """The grammar of WWW-Authenticate and Authorization (RFC 7235, 2.1): schemes with parameters.
 
-Limits: 32 parameters and schemes in a header, 1,024 characters in a value. Every pattern is possessive (it never tries
-again a text that has matched), so the time is linear in the header's length.
+Limits: 32 parameters and schemes in a header, 1,024 characters in a value. Every pattern is possessive (it never
+backtracks), so the time is linear in the header's length.
 
-Header values are `str` in which each character stands for one byte (Latin-1), as in WSGI. A peer may send UTF-8 or any
-other bytes, and all must be hashed and sent back byte for byte.
+Header values are `str` in which each character stands for one byte (Latin-1), as in WSGI. A peer may send any
+bytes, and Digest hashes and returns exactly these bytes.
 """
 
 import re
@@ -24,14 +24,14 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """One challenge, or the credentials: the names of the scheme and of its parameters are in lower case."""
+    """One challenge, or the credentials of a request. The scheme and parameter names are in lower case."""
 
     name: str
     parameters: dict[str, str] = field(default_factory=dict)
 
 
 def parse_schemes(value: str) -> list[Scheme]:
-    """Read one header's value: any number of schemes, each with parameters or a token (which is dropped).
+    """Read one header's value: any number of schemes, each with parameters or a token68. The token68 is ignored.
 
     Raises:
         RemoteProtocolError: the value breaks the grammar, names a parameter twice, or exceeds a limit.

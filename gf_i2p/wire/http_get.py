@@ -1,4 +1,4 @@
-"""One GET to a farm node, the dialling side: the request, Digest, and the head of the answer.
+"""The client's side of one GET to a farm node: the request, Digest, and the head of the answer.
 
 Subclasses choose the resource and read the data after the head: `upgrade` asks for the Raft stream, `configuration_get`
 for the Configuration.
@@ -12,8 +12,8 @@ for the Configuration.
 A client that remembers a challenge begins with the second request. A connection carries one request. The limits are
 those of `http_head` and `http_auth`; the caller limits the time.
 
-Proxies are tolerated as i2p-facts 6 describes them: they change between the path and the absolute form, rewrite Host
-and User-Agent, add headers, and add a CR. `http_head` cleans the bytes before h11 parses them.
+A proxy on the way may change the path form of the target to the absolute form or back, rewrite Host and User-Agent, add
+headers, and add a CR (i2p-facts 6). `http_head` cleans the bytes before h11 parses them.
 """
 
 import re
@@ -45,11 +45,11 @@ class Resource(StrEnum):
     WEBSOCKET = "websocket"
     """The Raft stream: proposal 150, "Implementation"."""
     CONFIG = "config"
-    """The Configuration, which answers the proposal's "Issues": a client that knows one server finds the others."""
+    """The farm's Configuration (this project's addition): a client that knows one server finds the others."""
 
 
 class HandshakeRefused(RemoteProtocolError):  # noqa: N818 -- reads as what happened, like its siblings Retry, Upgraded
-    """The peer, or a proxy on the way, did not give the resource; the text says what to check."""
+    """The peer, or a proxy on the way, refused the resource. The text tells the operator what to check."""
 
 
 class NotFound(HandshakeRefused):
@@ -62,7 +62,7 @@ class PeerNotReached(HandshakeRefused):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The challenge is stored: close, dial again, and make a new request with the same credentials."""
+    """The peer sent a challenge, now stored: close, dial again, and make a new request with the same `Credentials`."""
 
 
 OutcomeT = TypeVar("OutcomeT")
@@ -72,12 +72,12 @@ class ClientGet(ABC, Generic[OutcomeT]):
     """The client's side of one connection, common to all resources.
 
     Args:
-        host: the peer as in the Host header, "host:port" or "host".
+        host: the peer's value of the Host header, "host:port" or "host".
         cluster: the farm's name.
-        credentials: this client's for the peer, shared by all connections to the peer.
+        credentials: this client's credentials for the peer, shared by all connections to the peer.
         now: monotonic seconds, for the age of the remembered challenge.
         entropy: returns that many random bytes.
-        proxied: whether an HTTP proxy is used: then the request target is the absolute form (RFC 7230, 5.3.2).
+        proxied: whether the connection goes to an HTTP proxy. The target is then absolute (RFC 7230, 5.3.2).
 
     Raises:
         ValueError: `host` or `cluster` has illegal characters.
@@ -126,12 +126,15 @@ class ClientGet(ABC, Generic[OutcomeT]):
 
     @abstractmethod
     def _take(self, data: bytes) -> OutcomeT | None:
-        """Take the data after that head; None while more has to come. Raises `HandshakeRefused`."""
+        """Take the data after the head of a successful answer; return the outcome, or None while data is missing.
+
+        Raises `HandshakeRefused`.
+        """
 
     # --- For callers --------------------------------------------------------------------------------------
 
     def request(self) -> bytes:
-        """Return the bytes to send, with credentials if a challenge is remembered."""
+        """Return the bytes of the request, with an Authorization header if a challenge is remembered."""
         if self._request is not None:
             return self._request
         untried = self._credentials.untried
@@ -156,10 +159,12 @@ class ClientGet(ABC, Generic[OutcomeT]):
         return head
 
     def receive(self, data: bytes, now: float) -> Retry | OutcomeT | None:
-        """Take the next bytes of the answer; None while the answer is incomplete.
+        """Take the next bytes of the answer; return the outcome, or None while the answer is incomplete.
+
+        `now`: monotonic seconds.
 
         Raises:
-            HandshakeRefused: the peer does not give the resource; the text says what to check.
+            HandshakeRefused: the peer, or a proxy, refused the resource; the text says what to check.
             NotFound: the same, because the peer answers 404.
             PeerNotReached: the same, because a proxy could not reach the peer.
             LocalProtocolError: `request` was not called yet, or the outcome has been given already.
@@ -190,7 +195,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         return outcome
 
     def _final(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
-        """Return the first final response, and the data after it."""
+        """Return the final response (101, or 200 and above), and the data after its head; None until it has come."""
         while (head := self._reader.feed(data)) is not None:
             self._connection.receive_data(head.text)
             response = self._connection.next_event()

@@ -20,20 +20,22 @@ _AUTHORITY = re.compile(r"https?://[^/?#]*+", re.IGNORECASE)
 
 
 class Head(NamedTuple):
-    """One head, with CRLF after every line and the blank line included, and the data after it."""
+    """`text`: one head, with CRLF after every line, and the blank line at its end. `rest`: the data after the head."""
 
     text: bytes
     rest: bytes
 
 
 class HeadReader:
-    """Gathers one head; use a new reader for the next one."""
+    """Gathers one head from pieces. The next head needs a new reader."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Head | None:
-        """Take the next bytes, at least the previous call's rest; None until the blank line has come.
+        """Take the next bytes; return the head, or None until the blank line has come.
+
+        When another head follows on the connection, a new reader first takes the `rest` of the head before.
 
         Raises:
             RemoteProtocolError: the head is too long, or has too many lines or illegal characters.
@@ -60,9 +62,9 @@ class HeadReader:
 
 
 def path_of(target: str) -> str:
-    """Return the path and query of a request target, in the path form or the absolute form (RFC 7230, 5.3).
+    """Return the path and query of a request target in the path form or the absolute form (RFC 7230, 5.3).
 
-    Proxies change one form into the other and rewrite the authority, so only the part after it can be compared.
+    Proxies change one form into the other and rewrite the authority, so only path and query can be compared.
     """
     authority = _AUTHORITY.match(target)
     return target[authority.end() :] or "/" if authority else target

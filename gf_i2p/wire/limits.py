@@ -46,10 +46,10 @@ MAX_ENDPOINT_BYTES: Final = 6 + MAX_HOST_BYTES + 6
 # for a log value and for an answer by HTTP.
 MAX_CONFIGURATION_BYTES: Final = 8 + 8 + MAX_SERVERS * (4 + 4 + MAX_ENDPOINT_BYTES)
 
-# A LogPack after gunzip. As much as a request: all entries of one pack could also come in one request.
+# A LogPack after gunzip: as much as a request, because one request could carry the same entries.
 MAX_LOG_PACK_BYTES: Final = 16 * _MIB
 
-# Data of one InstallSnapshot block. JRaft sends 4 KiB; a MiB hides the round trip through I2P tunnels.
+# Data of one InstallSnapshot block. JRaft sends 4 KiB; with a MiB, the round trip through I2P tunnels matters little.
 MAX_SNAPSHOT_BLOCK_BYTES: Final = _MIB
 
 # A whole snapshot, which is in memory while it is sent or received. A thousand status records are 10 MiB.
@@ -83,7 +83,7 @@ MAX_AUTH_VALUE_BYTES: Final = 1024
 # server remember a nonce. Beyond the limit the oldest go stale early, which costs their owners one more request.
 MAX_NONCES: Final = 4096
 
-# Nonce counts below the highest one seen that may still come: connections dialled side by side overtake each
+# How far a nonce count may lie below the highest count seen: connections dialled side by side overtake each
 # other. The server answers a lower count with stale=true.
 NONCE_COUNT_WINDOW: Final = 256
 
@@ -103,8 +103,8 @@ MAX_REQUESTS_IN_FLIGHT: Final = 1024
 # would be legal. Room for two of the largest: one is handled while the next is read.
 MAX_BYTES_IN_FLIGHT: Final = 2 * MAX_ENTRIES_BYTES
 
-# Strangers from one source; beyond the limit a new one replaces the oldest. A machine with many clients reconnects all
-# of them at once after a fail-over; clients that are shown out come again after a moment.
+# Connections from one source that have not authenticated yet; beyond the limit a new one replaces the oldest. A machine
+# with many clients reconnects all of them at once after a fail-over; replaced clients dial again after a moment.
 MAX_UNAUTHENTICATED_PER_SOURCE: Final = 32
 
 # Connections of one user at a time. A server needs one or two, a busy client program some dozens. Without a bound,

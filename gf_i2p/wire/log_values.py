@@ -1,8 +1,8 @@
 """The contents of log values: proposal 150, "Log Contents". All numbers are big-endian.
 
 Every `encode` raises `LocalProtocolError` when a number or text is out of range. Every `decode` takes a whole value,
-and raises `RemoteProtocolError` when the bytes are not exactly one value. Decoding and encoding again gives the same
-bytes (of a LogPack: the same bytes after gunzip). Application values are opaque bytes, and not decoded here.
+and raises `RemoteProtocolError` when the bytes are not exactly one value. A decoded value encodes to the same bytes (a
+LogPack: to the same bytes after gunzip). Application values are opaque bytes, and not decoded here.
 """
 
 import struct
@@ -37,7 +37,7 @@ class ClusterServer:
     """One server: its id and endpoint; the value of an AddServerRequest.
 
     `id`: 0 to 2**32 - 2. `endpoint`: printable ASCII, at most `MAX_ENDPOINT_BYTES`. The endpoint is not parsed here,
-    since a cluster that JRaft nodes began may hold other forms; `Endpoint.parse` raises for one that cannot be dialled.
+    since a cluster that JRaft nodes began may hold other forms; `Endpoint.parse` raises for an illegal endpoint.
     """
 
     id: int
@@ -77,8 +77,8 @@ class Configuration:
     """The servers of the cluster.
 
     `log_index`: index of the entry that holds this value; `last_log_index`: index of the Configuration before it; both
-    0 to 2**63 - 1. `servers`: at most `MAX_SERVERS`, in the written order, no id twice: two servers of one id would
-    count as one vote here and as two there.
+    0 to 2**63 - 1. `servers`: at most `MAX_SERVERS`, in the written order. No id occurs twice, because nodes
+    could differ on whether two servers of one id have one vote or two.
     """
 
     log_index: int
@@ -139,7 +139,7 @@ class SnapshotSyncRequest:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode a value that holds a block. Its last byte must be 0 or 1, as in a response."""
+        """Decode a value that holds a block. The value's last byte, `done`, must be 0 or 1."""
         reader = _Reader(data, "SnapshotSyncRequest")
         last_log_index, last_log_term, size = reader.numbers(_SNAPSHOT_HEAD)
         configuration = Configuration.decode(reader.take(size))
@@ -164,7 +164,7 @@ _GZIP_TAIL: Final = struct.Struct("<II")
 
 
 def record_bytes(entries: Iterable[Entry]) -> int:
-    """Return the bytes of log data in these entries: 9 for each entry, and its value. See `LogPack.base`."""
+    """Return the length of these entries' LogPack records in bytes: 9 and the value's length for each entry."""
     return sum(RECORD_HEADER_BYTES + len(entry.value) for entry in entries)
 
 
@@ -177,15 +177,15 @@ class LogPack:
 
     `entries`: 1 to `MAX_ENTRIES`, together at most `MAX_LOG_PACK_BYTES` unpacked. `base`: offset of the first record.
     In a sent pack, `base` must be `record_bytes` of all entries from the sender's first stored entry up to the first
-    packed one: a JRaft receiver copies the offsets into its own log. In a received pack, any base is legal: only the
-    offsets cut the records.
+    packed one: a JRaft receiver copies the offsets into its own log. In a received pack, any base is legal, because
+    only the differences of the offsets matter.
     """
 
     entries: tuple[Entry, ...]
     base: int = 0
 
     def encode(self) -> bytes:
-        """Pack and compress."""
+        """Encode the offsets and records, and compress both with gzip."""
         offsets: list[bytes] = []
         records: list[bytes] = []
         offset = self.base
@@ -205,10 +205,10 @@ class LogPack:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Unpack and cut.
+        """Unpack a LogPack, and cut it into entries.
 
-        The two lengths are checked first, and no more bytes than announced are unpacked. So `MAX_LOG_PACK_BYTES` bounds
-        the memory, whatever the compressed bytes would grow to. One gzip member is legal.
+        This method checks the two lengths first, and unpacks no more bytes than they announce. So `MAX_LOG_PACK_BYTES`
+        bounds the memory, even for a gzip bomb. The value must be a single gzip member.
         """
         index_bytes, packed = _gunzip(data)
         offsets = struct.unpack_from(f">{index_bytes // 8}Q", packed)
@@ -231,7 +231,7 @@ class LogPack:
 
 
 def _gunzip(data: bytes) -> tuple[int, bytes]:
-    """Unpack a LogPack; return the length of its offsets, and the offsets and records."""
+    """Unpack a LogPack; return the length of its offsets in bytes, and the bytes of offsets and records."""
     inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         head = inflate.decompress(data, _PACK_HEAD.size)
@@ -249,7 +249,7 @@ def _gunzip(data: bytes) -> tuple[int, bytes]:
 
 
 class _Reader:
-    """Takes a value apart from front to end; missing bytes are the peer's fault."""
+    """Reads the fields of a value from front to end; raises `RemoteProtocolError` when bytes are missing."""
 
     __slots__ = ("_data", "_name", "_position")
 

@@ -1,7 +1,7 @@
 """Decodes messages from a byte stream that arrives in pieces of any size.
 
-A decoder keeps only the end of a piece that holds no whole message. The kept bytes never exceed the size that the
-message's header announced. The header is checked first, so a bad message is refused without waiting for its entries.
+A decoder keeps only an incomplete message at the end of a piece. The kept bytes never exceed the size that the
+message's header announced. The header is checked first, so a bad message is refused before its entries arrive.
 Whole messages are decoded in place, without a copy of the piece. A message in many pieces is collected in one buffer,
 so the work is linear however small the pieces are.
 """
@@ -16,7 +16,7 @@ MessageT = TypeVar("MessageT", Request, Response)
 
 
 class _Decoder(Generic[MessageT]):
-    """The common part of the two decoders; `read` decodes one message at a position."""
+    """The common part of the two decoders. `read`: `read_request` or `read_response`."""
 
     __slots__ = ("_buffer", "_due", "_failure", "_read", "before_error")
 
@@ -30,15 +30,15 @@ class _Decoder(Generic[MessageT]):
 
     @property
     def buffered(self) -> int:
-        """Bytes of an incomplete message: above 0 at the end of a stream, the stream was cut."""
+        """Bytes of an incomplete message that the decoder keeps. Above 0 when the stream ends: the stream was cut."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[MessageT]:
         """Take the next piece of the stream; return the messages that are now whole, in order.
 
         Raises `RemoteProtocolError` at the first byte that shows a message to be illegal, and at every later call: the
-        stream cannot be resynchronised. The messages before the bad one are in `before_error`, so that the cuts of the
-        network do not decide which messages are handled.
+        stream cannot be resynchronised. The whole messages before the bad one are in `before_error`. So the caller
+        handles the same messages, however the network cuts the stream.
         """
         if self._failure is not None:
             raise RemoteProtocolError(self._failure)

@@ -2,19 +2,19 @@
 
 A request is a header of 45 bytes and log entries; a response is 26 bytes. All numbers are big-endian.
 
-Shape rules of the proposal's table that hold on both sides (a peer that breaks one is disconnected):
+Rules of the proposal's table that encoder and decoder check (a peer that breaks one is disconnected):
 
 - RequestVote and LeaveCluster carry no entries.
 - ClientRequest carries Application entries only; without entries, a client legally asks for the leader.
 - AddServer carries one ClusterServer entry with id and endpoint, RemoveServer one with the id alone.
 - SyncLog carries one LogPack, JoinCluster one Configuration, InstallSnapshot one SnapshotSyncRequest.
-- AppendEntries may carry values of all five types: JRaft stores the odd ones in its log and replicates them.
+- AppendEntries may carry values of all five types: JRaft stores any type in its log and replicates it.
 
 Tolerated: any id as source and destination, any number in a field that does not apply, any entry term. The decoders of
 the values (`wire/log_values.py`) check the values.
 
-A response's last byte must be 0 or 1. JRaft takes every other number for "not accepted". Other numbers are refused:
-no implementation sends one, and garbage must not make the promise of a refusal ("surely not committed").
+A response's last byte must be 0 or 1. JRaft reads every other number as "not accepted". This decoder raises instead:
+no implementation sends another number, and a caller must not take garbage for the promise "not committed".
 """
 
 import struct
@@ -75,11 +75,11 @@ RESPONSE_TYPE: Final[dict[MessageType, MessageType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request of either side.
+    """A request of a server or a client.
 
-    `source`, `destination`: server ids, 0 to 2**32 - 1. `term`: of the sender. `last_log_term`, `last_log_index`: of
-    the entry just before the request's entries (in RequestVote, of the candidate's last entry), 0 for none.
-    `commit_index`: of the leader. All four: 0 to 2**63 - 1, and 0 where they do not apply.
+    `source`, `destination`: server ids, 0 to 2**32 - 1. `term`: the sender's term. `last_log_term`, `last_log_index`:
+    the entry just before the request's entries (in RequestVote, the candidate's last entry); 0 for none.
+    `commit_index`: the leader's commit index. All four are 0 to 2**63 - 1, and 0 in requests that do not use them.
     """
 
     type: MessageType
@@ -96,8 +96,8 @@ class Request:
 class Response:
     """A response.
 
-    `source`: the responder. `destination`: the requestor; in the responses 4, 7 and 9, the leader as far as the
-    responder knows, else `NOBODY`. `term`, `next_index`: 0 to 2**63 - 1; `next_index` is the next log index that the
+    `source`: the responder. `destination`: the requestor; in the responses 4, 7 and 9, the leader, or `NOBODY` if the
+    responder knows no leader. `term`, `next_index`: 0 to 2**63 - 1; `next_index` is the next log index that the
     responder wants (in InstallSnapshotResponse, the next byte offset).
     """
 
@@ -156,8 +156,8 @@ _BODY_BYTES: Final[dict[int, tuple[int, int]]] = {
 def encode_request(request: Request) -> bytes:
     """Encode a request.
 
-    Raises `LocalProtocolError` when a number is out of range, the entries break the shape rules of the request's type,
-    or there are too many or too large entries.
+    Raises `LocalProtocolError` when a number is out of range, when the entries break the rules for the request's type,
+    or when the entries are too many or too large.
     """
     body = encode_entries(request.entries)
     size = len(body)
@@ -178,7 +178,7 @@ def encode_request(request: Request) -> bytes:
 
 
 def encode_response(response: Response) -> bytes:
-    """Encode a response; raises `LocalProtocolError` when a number is out of range or the type is no response's."""
+    """Encode a response; raises `LocalProtocolError` when a number is out of range or the type is a request's."""
     fault = _response_fault(response.type, response.term | response.next_index, response.accepted)
     if fault is not None:
         raise LocalProtocolError(fault)
@@ -214,8 +214,8 @@ def decode_response(data: bytes) -> Response:
 def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
     """Decode the request that begins at `start`, if `data` holds all of it.
 
-    Returns the request and the position of its end; or None and the position up to which data is needed before another
-    try. Raises `RemoteProtocolError` as soon as the data shows an illegal request: at the first byte, at the header, or
+    Returns the request and the position of its end. Or returns None and a position: try again when `data` reaches it.
+    Raises `RemoteProtocolError` as soon as the data shows an illegal request: at the first byte, at the header, or
     at the entries.
     """
     body = start + REQUEST_HEADER_BYTES
@@ -241,7 +241,7 @@ def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
 
 
 def read_response(data: bytes, start: int) -> tuple[Response | None, int]:
-    """Decode the response that begins at `start`, if `data` holds all of it: like `read_request`."""
+    """Decode the response that begins at `start`, if `data` holds all of it. Result and errors: see `read_request`."""
     end = start + RESPONSE_BYTES
     if end > len(data):
         if start < len(data) and data[start] not in _RESPONSE_TYPES:
@@ -259,7 +259,10 @@ def _type_fault(number: int, due: str) -> str:
 
 
 def _header_fault(number: int, size: int, numbers: int) -> str | None:
-    """Check a request's type, the size of its entries in bytes, and the "or" of its terms and indexes."""
+    """Return the fault of a request's header in words, or None.
+
+    `size`: bytes of its entries. `numbers`: the bitwise "or" of its terms and indexes, negative if any is.
+    """
     bounds = _BODY_BYTES.get(number)
     if bounds is None:
         return _type_fault(number, "request")
@@ -272,7 +275,7 @@ def _header_fault(number: int, size: int, numbers: int) -> str | None:
 
 
 def _response_fault(number: int, numbers: int, accepted: int) -> str | None:
-    """Check a response's type, the "or" of its term and next index, and its accepted byte."""
+    """Return the fault of a response in words, or None. `numbers`: the bitwise "or" of its term and next index."""
     if number not in _RESPONSE_TYPES:
         return _type_fault(number, "response")
     if numbers < 0:
@@ -283,7 +286,7 @@ def _response_fault(number: int, numbers: int, accepted: int) -> str | None:
 
 
 def _entries_fault(number: int, entries: tuple[Entry, ...]) -> str | None:
-    """Check the shape rules of the request's type, sizes apart."""
+    """Return in words how the entries break the rules for the request's type, or None. Sizes are not checked here."""
     if number == _CLIENT_REQUEST:
         for entry in entries:
             if entry.value_type != _APPLICATION:

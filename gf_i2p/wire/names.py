@@ -1,7 +1,7 @@
 """The legal names of clusters and users.
 
-Both are used in HTTP paths, quoted strings, log lines and command lines. The narrow alphabet needs no escapes, and no
-two texts on the wire are the same name.
+Names occur in HTTP paths, quoted strings, log lines and command lines. In this narrow alphabet, no name needs an
+escape, and each name has only one form on the wire.
 """
 
 import re

@@ -1,16 +1,16 @@
-"""The server's side of Digest nonces: issued without memory, remembered after the first right answer.
+"""The server's side of Digest nonces. The server remembers a nonce only after the first right answer.
 
-A nonce carries its own time of issue, so strangers cost no memory. A nonce is 56 characters of base64url:
+A nonce carries its own time of issue, so unauthenticated clients cost no memory. A nonce is 56 characters of base64url:
 
     salt, 16 bytes | time of issue, 8 bytes, under a mask made from salt and key | tag, 18 bytes
 
-The time is the monotonic clock, which on most systems is the machine's uptime. The time is masked, because in clear it
-would let a stranger tell that two I2P services run on one machine.
+The time is the monotonic clock, which on most systems is the machine's uptime. The time is masked: with plain
+times, anybody could find out that two I2P services run on one machine.
 
 After the first success, a nonce's counts are remembered as IPsec remembers sequence numbers (RFC 4303, 3.4.3): the
 highest count, and a bit for each of the 256 counts below. Each count is accepted once, in any order within that window.
-At most 4,096 nonces are remembered. Beyond that, the oldest nonce is forgotten, and every nonce as old as that one and
-not remembered is stale from then on. So forgetting never lets a count be used again.
+The server remembers at most 4,096 nonces. Beyond that, it forgets the oldest nonce. From then on, every nonce that is
+as old or older, and not remembered, is stale. So no count of a forgotten nonce can be used again.
 """
 
 import base64
@@ -36,9 +36,9 @@ class Nonces:
     """The nonces of one realm.
 
     Args:
-        realm: bound into each nonce; another realm's nonce is refused, even under the same key.
+        realm: the cluster's name. A nonce of another realm is refused, even under the same key.
         key: 32 random bytes, new in each process, because a restart forgets the used counts.
-        seconds: life of a nonce.
+        seconds: life of a nonce in seconds.
     """
 
     def __init__(self, realm: str, *, key: bytes, seconds: float) -> None:
@@ -51,16 +51,16 @@ class Nonces:
         self._forgotten = float("-inf")
 
     def issue(self, now: float, entropy: Callable[[int], bytes]) -> str:
-        """Return a new nonce, of which the server remembers nothing."""
+        """Return a new nonce without remembering it. `now`: monotonic seconds."""
         salt = entropy(_SALT_BYTES)
         body = salt + _xor(_TIME.pack(now), self._mac(b"time", salt))
         return base64.urlsafe_b64encode(body + self._tag(body)).decode("ascii")
 
     def spend(self, nonce: str, count: int, now: float) -> bool:
-        """Use up one count of a nonce after its digest was found right; return whether the count could be used.
+        """Use up one count of a nonce, after the caller has found the digest right; return whether the count was good.
 
-        A count cannot be used twice, nor after it fell out of the window. The nonce must come from this process, must
-        not be too old, and its counts must not be forgotten.
+        A count is bad if it was used before or lies below the window. Every count is bad if the nonce comes from
+        another process, has expired, or was forgotten. `now`: monotonic seconds.
         """
         issued = self._issued(nonce, now)
         if issued is None:

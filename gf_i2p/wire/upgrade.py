@@ -11,8 +11,8 @@ The server's side also answers a request for the Configuration. The client's sid
 
 A client that remembers a challenge begins with the second request. The server's other answers:
 
-    200  right credentials, and .../config asked for: the Configuration value; both close
-    404  anything that looks like HTTP but is not a good GET of a farm's path: always the same bytes
+    200  right credentials, and a request for .../config: the Configuration value; both close
+    404  anything that looks like HTTP but is not a legal GET of a farm's path: always the same bytes
     401  no or wrong credentials, or a stale nonce
     426  right credentials, but a proxy removed the upgrade
     (nothing, closed)  not HTTP, or beyond a limit
@@ -52,7 +52,7 @@ _UPGRADE_REQUIRED: Final = (
 
 
 ToldConfiguration = Callable[[str], bytes | None]
-"""Takes the name of an authenticated user; returns an encoded Configuration, or None when the user gets none."""
+"""Takes the name of an authenticated user; returns an encoded Configuration, or None if the user may not read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class HandshakeOutcome(Enum):
     UPGRADED = auto()
     """Raft follows on this connection; after every other outcome the server closes the connection."""
     TOLD = auto()
-    """The client has authenticated and asked for the Configuration; the answer carries it, or is 404."""
+    """The client has authenticated and asked for the Configuration. The answer carries the Configuration, or is 404."""
     NOT_FOUND = auto()
     CHALLENGED = auto()
-    """The client sent no credentials, or right ones for a stale nonce."""
+    """The client sent no credentials, or right credentials with a stale nonce."""
     REFUSED = auto()
-    """The user or the password is wrong."""
+    """The client sent credentials with a wrong user or password."""
     NOT_UPGRADED = auto()
     """The credentials are right, but the request asks for no upgrade."""
 
@@ -97,10 +97,10 @@ class ServerHandshake:
     """The server's side of one connection.
 
     Args:
-        clusters: the farms that this process serves, by name; read when the request has come.
+        clusters: by name, the farms that this process serves. Looked up only when the request is complete.
         entropy: returns that many random bytes.
-        configurations: by farm, a function that returns its Configuration, called only after authentication. The path
-            of any other farm's Configuration is as wrong as any wrong path.
+        configurations: by farm, a function that returns its Configuration, called only after authentication. For any
+            other farm, a request for the Configuration gets a 404.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class ServerHandshake:
         self._answered = False
 
     def receive(self, data: bytes, now: float) -> HandshakeAnswer | None:
-        """Take the next bytes; None while the request is incomplete.
+        """Take the next bytes; return the answer, or None while the request is incomplete. `now`: monotonic seconds.
 
         Raises:
             RemoteProtocolError: the bytes are not HTTP, or exceed a limit: close without an answer.
@@ -186,7 +186,7 @@ def _upgrade(request: h11.Request, session: AuthenticatedUser, rest: bytes) -> H
 
 
 def _parse_request(text: bytes) -> h11.Request | None:
-    """Return the request if it may be answered: HTTP/1.1, GET, without a body."""
+    """Return the request if it is an HTTP/1.1 GET without a body; None otherwise."""
     connection = h11.Connection(h11.SERVER)
     try:
         connection.receive_data(text)
@@ -210,9 +210,9 @@ class Upgraded:
 
 
 class ClientHandshake(ClientGet[Upgraded]):
-    """The client's side of one connection.
+    """The client's side of one handshake.
 
-    Through an HTTP proxy, the request carries Sec-WebSocket headers, because a proxy may want them.
+    Through an HTTP proxy, the request carries Sec-WebSocket headers, because a proxy may require them.
     """
 
     resource = Resource.WEBSOCKET

@@ -25,9 +25,9 @@ from pydantic import SecretStr
 
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.farm.choice.publisher import MAX_LEAVES
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
+from gf_i2p.netdb.limits import MAX_META_ENTRIES
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.farm_setup import new_password
@@ -265,7 +265,7 @@ async def run(
                 await _progress(work, seconds / 3, tell)
             took, posted = time.monotonic() - began, work.posts.committed - before
             figures = await _known_everywhere(work, farm, leaves)
-            figures["wrong"] += await _set_is_full(work, min(MAX_LEAVES, leaves + len(farm.ids)))
+            figures["wrong"] += await _set_is_full(work, min(MAX_META_ENTRIES, leaves + len(farm.ids)))
         finally:
             await work.stop()
     times = sorted(work.posts.seconds)

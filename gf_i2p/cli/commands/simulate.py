@@ -21,6 +21,7 @@ from gf_i2p.cli.shared.argument_types import whole
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants import ALL
+from gf_i2p.simulator.cluster.plan import MOST_NODES
 from gf_i2p.simulator.life.invariants import FARM_RULES
 from gf_i2p.simulator.run import SeedResult, live, simulate
 from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
@@ -54,7 +55,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument("--seeds", type=whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)")
     parser.add_argument(
-        "--nodes", type=whole(9), metavar="K", help="servers at first, 1 to 9 (default: each seed decides)"
+        "--nodes",
+        type=whole(MOST_NODES),
+        metavar="K",
+        help=f"servers at first, 1 to {MOST_NODES} (default: each seed decides)",
     )
     parser.add_argument(
         "--seed",

@@ -7,15 +7,12 @@ while; who can no longer publish loses it at once. `docs/publisher-choice.md` te
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from gf_i2p.farm.choice.score import Score
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.strict_json import MAX_DATE_MS, whole, whole_or_none
-
-MAX_LEAVES: Final = 16
-"""Most entries of one Meta lease set that both routers take."""
 
 
 @dataclass(frozen=True, slots=True)

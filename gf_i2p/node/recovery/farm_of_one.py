@@ -29,7 +29,6 @@ class Recovered:
 
     backup: Path
     """Copy of the log before the recovery."""
-    servers_before: tuple[int, ...]
     index: int
     """Index of the Configuration that names this server alone."""
     term: int
@@ -99,7 +98,7 @@ def _recover(directory: Path) -> Recovered:
         storage.store(group)
     finally:
         storage.close()
-    return Recovered(backup, tuple(server.id for server in found.servers), index, term)
+    return Recovered(backup, index, term)
 
 
 def _back_up(database: Path) -> Path:

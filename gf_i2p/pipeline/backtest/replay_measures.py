@@ -6,7 +6,7 @@ poster was up: a poster that was silent for longer than `SILENT_MS` counts as de
 `docs/pipeline.md` ("Backtest") has the definitions for operators.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -18,8 +18,6 @@ from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, Row
 
-LIVE: Final[Mapping[str, Any]] = {}
-"""The parameter set that fixes nothing."""
 SILENT_MS: Final = Parameters().fresh_ms
 """Longest time between two records of a poster that lived all the time."""
 AHEAD_MS: Final = Parameters().ahead_ms
@@ -376,7 +374,7 @@ class Trial:
     """Replays and measures one farm's log under several parameter sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
-        """`sets`: values by their names in the log, checked; `LIVE` for the farm's own parameters."""
+        """`sets`: values by their names in the log, checked; none for the farm's own parameters."""
         self._measure = ReplayMeter()
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)
@@ -388,11 +386,3 @@ class Trial:
     def results(self) -> list[Measures]:
         """Return the measures of each set. Call this once, after the last row."""
         return self._measure.results(self.replay)
-
-
-def measure(farm: str, rows: Iterable[Row], sets: Sequence[Mapping[str, Any]] = (LIVE,)) -> list[Measures]:
-    """Return the measures of these sets on a log. `rows`: as for `Replay.feed`."""
-    trial = Trial(farm, sets)
-    for row in rows:
-        trial.feed(row)
-    return trial.results()

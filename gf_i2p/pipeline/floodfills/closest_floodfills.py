@@ -14,7 +14,8 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-HASH_BYTES: Final = 32
+from gf_i2p.netdb.encoding import HASH_BYTES
+
 BITS: Final = 8 * HASH_BYTES
 WORDS: Final = BITS // 64
 

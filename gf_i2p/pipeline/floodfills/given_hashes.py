@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gf_i2p.netdb.encoding import from_b32_address, from_base64
+from gf_i2p.netdb.encoding import HASH_BYTES, from_b32_address, from_base64
 from gf_i2p.netdb.errors import StructureError
-from gf_i2p.netdb.routing_key import HASH_BYTES
 from gf_i2p.pipeline.errors import UsageError
 
 MAX_TARGETS: Final = 1_000_000

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import functions as fn
 
+from gf_i2p.netdb.encoding import HASH_BYTES
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.floodfills.closest_floodfills import HASH_BYTES, SortedHashes, to_bytes, to_words
+from gf_i2p.pipeline.floodfills.closest_floodfills import SortedHashes, to_bytes, to_words
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
 from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find, read
 from gf_i2p.pipeline.floodfills.searched_hashes import targets_of

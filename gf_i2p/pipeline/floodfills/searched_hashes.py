@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as fn
 
-from gf_i2p.netdb.routing_key import HASH_BYTES
+from gf_i2p.netdb.encoding import HASH_BYTES
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
 
 if TYPE_CHECKING:

@@ -36,7 +36,6 @@ _LANE: Final = 26
 _HEAT: Final = 20
 _STRIP: Final = 22
 _LINE: Final = 34
-_TABLE_ROWS: Final = 100
 LEVELS: Final = (
     (0.999, "99.9 % and more"),
     (0.99, "99 %"),

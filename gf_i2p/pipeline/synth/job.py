@@ -32,10 +32,7 @@ from gf_i2p.pipeline.synth.history_generator import ROTATE_BYTES, HistoryGenerat
 
 MANIFEST: Final = "manifest.json"
 FIRST_DAY: Final = date(2025, 1, 1)
-MAX_FARMS: Final = 10_000
 MAX_DAYS: Final = 36_500
-MAX_ROWS: Final = 10**9
-MAX_NODES: Final = 9
 _SHAPES: Final = 4
 """Kinds of farm."""
 _LIVES: Final = 3

@@ -185,11 +185,11 @@ class LifeFaults:
         poster = life.rng.choice(list(life.nodes.values()))
         leaf = life.rng.choice(poster.poster.leaves)
         if leaf.up:
-            leaf.set(life.events.now, up=False)
+            leaf.set(up=False)
             poster.changed()
 
             def mend() -> None:
-                leaf.set(life.events.now, up=True)
+                leaf.set(up=True)
                 poster.changed()
 
             self._lasts(mend, life.rng.choice((15.0, 100.0, 300.0)) * life.rng.uniform(0.5, 1.5))
@@ -203,10 +203,10 @@ class LifeFaults:
 
         def turn() -> None:
             if not self._stopped and life.events.now < ends:
-                leaf.set(life.events.now, up=not leaf.up)
+                leaf.set(up=not leaf.up)
                 life.events.after(half, turn)
             else:
-                leaf.set(life.events.now, up=True)
+                leaf.set(up=True)
             node.changed()
 
         self._number += 1

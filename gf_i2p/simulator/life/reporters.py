@@ -28,13 +28,12 @@ class LeafTruth:
     type: int = 3
     below: tuple[bytes, ...] = ()
     connections: int = 10
-    up_since: float = 0.0
     ever_down: bool = False
 
-    def set(self, now: float, *, up: bool) -> None:
+    def set(self, *, up: bool) -> None:
         """Set the destination up or down."""
         if up != self.up:
-            self.up, self.up_since, self.ever_down = up, now, True
+            self.up, self.ever_down = up, True
 
 
 @dataclass(slots=True)

@@ -3,10 +3,10 @@
 import pytest
 
 from gf_i2p.farm.choice.listed_leaves import BURST
-from gf_i2p.farm.choice.publisher import MAX_LEAVES
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteDestination
 from gf_i2p.farm.record.status_record import Leaf
+from gf_i2p.netdb.limits import MAX_META_ENTRIES
 from tests.farm.fed_farm import INTERVAL, Farm
 from tests.farm.strategies import MASTER, leaf
 
@@ -92,7 +92,7 @@ def test_a_server_with_256_leaves_leaves_room_for_those_of_the_others() -> None:
     farm = Farm()
     farm.told[1] = {"leaves": many(1000, 256)}
     farm.lasts(120_000)
-    assert len(farm.listed) == MAX_LEAVES
+    assert len(farm.listed) == MAX_META_ENTRIES
     assert {2, 3} <= farm.listed
     assert len(farm.state.choice.left_out) == 256 - 14
     assert set(farm.state.choice.left_out.values()) == {"there is no room: 16 others are listed"}
@@ -106,7 +106,7 @@ def test_one_leaf_of_each_comes_before_a_second_of_anybody() -> None:
     farm.members = many(100, 6)
     farm.lasts(120_000)
     assert {2, 3, *range(100, 106)} <= farm.listed
-    assert len(farm.listed) == MAX_LEAVES
+    assert len(farm.listed) == MAX_META_ENTRIES
 
 
 def test_who_is_listed_stays_when_more_come() -> None:
@@ -119,7 +119,7 @@ def test_who_is_listed_stays_when_more_come() -> None:
     farm.dead = {5}
     farm.lasts(200_000)
     assert len(farm.listed & set(range(1, 17))) == 15
-    assert len(farm.listed) == MAX_LEAVES, "one of the others has taken its place"
+    assert len(farm.listed) == MAX_META_ENTRIES, "one of the others has taken its place"
 
 
 def test_a_leaf_that_costs_clearly_less_takes_a_place_but_not_at_once() -> None:

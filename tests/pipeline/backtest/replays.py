@@ -1,12 +1,13 @@
 """Parts for tests of replays: lives of farms, and their logs as a history has them."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
 from gf_i2p.pipeline.backtest.replay import Decision, Replay, Row
+from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
 from gf_i2p.simulator.facts import Members
 from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw
@@ -88,3 +89,19 @@ def replayed(farm: str, rows: Sequence[Row]) -> dict[int, Said]:
         if replay.entries > before:
             found[each.index] = said
     return found
+
+
+def decisions(farm: str, rows: Iterable[Row]) -> Iterator[Decision]:
+    """Give the decisions of a farm with its own parameters."""
+    replay = Replay(farm)
+    for row in rows:
+        if replay.feed(row):
+            yield replay.decision(0, row)
+
+
+def measure(farm: str, rows: Iterable[Row], sets: Sequence[Mapping[str, Any]] = ({},)) -> list[Measures]:
+    """Measure some parameter sets on a log."""
+    trial = Trial(farm, sets)
+    for row in rows:
+        trial.feed(row)
+    return trial.results()

@@ -15,13 +15,12 @@ from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
 from gf_i2p.pipeline.backtest.job import Window, _dealt, _log, backtest, play, results
-from gf_i2p.pipeline.backtest.replay import Row, decisions
-from gf_i2p.pipeline.backtest.replay_measures import measure
+from gf_i2p.pipeline.backtest.replay import Row
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.simulator.registers import CLUSTER
 from tests.farm.strategies import leaf, record
-from tests.pipeline.backtest.replays import Life, row
+from tests.pipeline.backtest.replays import Life, decisions, measure, row
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from gf_i2p.node.files.layout import HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
 from gf_i2p.node.recovery.restore import restore
 from gf_i2p.node.recovery.snapshot_copy import of_running
-from gf_i2p.pipeline.backtest.replay import Replay, Row, SetState, decisions
+from gf_i2p.pipeline.backtest.replay import Replay, Row, SetState
 from gf_i2p.simulator.life.farm import take_in
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import Record
@@ -28,7 +28,7 @@ from tests.farm.strategies import NOW, leaf, record
 from tests.netdb.strategies import KEYS
 from tests.node.farm import NodeFarm
 from tests.node.routers import FakeBridge
-from tests.pipeline.backtest.replays import Life, Said, of_choice, replayed, row
+from tests.pipeline.backtest.replays import Life, Said, decisions, of_choice, replayed, row
 
 SEEDS = range(1, 13)
 QUICK = {"freshMs": 35_000, "leafUpMs": 0, "leafDownMs": 0, "republishMinMs": 60_000}

@@ -8,9 +8,9 @@ import pytest
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.pipeline.backtest.replay import Row
-from gf_i2p.pipeline.backtest.replay_measures import LONG_MS, SETTLE_MS, Measures, Weights, imbalance, measure
+from gf_i2p.pipeline.backtest.replay_measures import LONG_MS, SETTLE_MS, Measures, Weights, imbalance
 from tests.farm.strategies import NOW, leaf, record
-from tests.pipeline.backtest.replays import row
+from tests.pipeline.backtest.replays import measure, row
 
 STEP = 30_000
 

@@ -12,7 +12,6 @@ import pytest
 from gf_i2p.netdb.encoding import from_base64, to_b32_address, to_base64
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.router_info import RouterInfo
-from gf_i2p.netdb.routing_key import distance, routing_key
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet, parse_target
 from gf_i2p.pipeline.floodfills.job import CLOSEST, FloodfillFigures, FloodfillOptions, find_closest
@@ -20,6 +19,7 @@ from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from integration.harness.made_up_netdb import NetDb, infos, path_of, write
 from tests.netdb.strategies import entropy
+from tests.pipeline.floodfills.routing_keys import distance, routing_key
 from tests.pipeline.floodfills.test_peer_profiles import I2PD, JAVA
 
 if TYPE_CHECKING:
