@@ -216,10 +216,10 @@ def create_lease_set2(session: int, lease_set: bytes, *, key_count: bool) -> byt
 
 
 def create_service_lease_set(session: int, lease_set: bytes, private_keys: Sequence[tuple[int, bytes]]) -> bytes:
-    """Give the router the lease set of a service, asked or unasked, with the private keys for decryption.
+    """Encode CreateLeaseSet2: the lease set of a service, with the private keys that decrypt its clients' messages.
 
-    `private_keys`: encryption type and private key, in the order of the set's public keys. A secret: so I2CP without
-    TLS stays on this machine.
+    A session may send the message at any time, not only when the router asks. `private_keys`: encryption type and
+    private key, in the order of the set's public keys. The keys are secret, so I2CP without TLS never leaves this machine.
     """
     body = bytearray(_NUMBER.pack(session) + bytes([service_set.STORE_TYPE]) + lease_set + bytes([len(private_keys)]))
     for kind, key in private_keys:

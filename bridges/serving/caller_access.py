@@ -83,7 +83,7 @@ class CallerAccess:
         return token
 
     def check(self, token: Json) -> None:
-        """Return when the token is good."""
+        """Check a caller's token. Raises `CallError` for a missing, unknown or expired token."""
         if token is None:
             raise CallError(Code.NO_TOKEN, "no token: call Authenticate, and give its Token with every call")
         # The look-up is by the digest: so its duration tells nothing about the valid tokens.

@@ -93,7 +93,7 @@ class Sensed:
 
     @property
     def what(self) -> str:
-        """A summary for people."""
+        """A summary in words, for the operator."""
         count, bits = len(self.closest), self.closest[0].equal_bits
         return f"{count} floodfill{'s'[: count > 1]} on {self.day}, the closest shares {bits} bit{'s'[: bits != 1]}"
 

@@ -37,7 +37,7 @@ _MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
 
 @dataclass(slots=True)  # not frozen: one is made for every record
 class _Judged:
-    """Results of a server's record alone."""
+    """Results that depend on nothing but one server's newest record."""
 
     score: Score
     total: int

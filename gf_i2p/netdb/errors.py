@@ -14,4 +14,4 @@ class SignatureError(NetDbError):
 
 
 class LimitError(NetDbError):
-    """A structure that routers would refuse, so that nobody should make it."""
+    """A structure would pass a limit of the routers, which would refuse the structure."""

@@ -462,7 +462,7 @@ class _Connection(asyncio.Protocol):
     # --- End ----------------------------------------------------------------------------------------------
 
     def give_up(self, reason: str, kind: type[DialError] = DialError) -> None:
-        """End the connection now; requests in flight fail in the loop's next turn. `kind`: of a failed attempt."""
+        """End the connection now. Requests in flight fail in the loop's next turn. `kind`: the kind of the failure."""
         transport = self._transport
         self._fail(reason, kind)
         if transport is not None:

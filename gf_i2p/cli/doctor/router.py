@@ -183,7 +183,7 @@ class RouterChecks:
 
 
 def _away(error: RouterError, where: str, turn_on: Remedy) -> CheckResult:
-    """Say in one line why an interface cannot be used, and how to mend it."""
+    """Say in one line why the router's interface cannot be used, and what the operator should do."""
     cause = error.__cause__
     if isinstance(error, RouterUnreachableError):
         if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):

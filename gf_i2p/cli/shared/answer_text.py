@@ -67,7 +67,7 @@ def _log(log: dict[str, int]) -> str:
 
 
 def _farm(answer: dict[str, Any]) -> list[str]:
-    """Describe publishing, in a farm that publishes."""
+    """Describe the farm's publishing. The farm has publishing turned on."""
     farm, i2p = answer["farm"], answer["i2p"]
     lines = []
     if i2p is not None and i2p["reached_at"] is None:

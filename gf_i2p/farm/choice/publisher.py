@@ -1,8 +1,9 @@
 """Choice of the publisher: the same answer on every server that has applied the same log.
 
-Among those that can (`candidates`): first whom an administrator has moved publishing to, then those with publishConfig
-"on", then the better score, then the lower id. The publisher stays unless another one is clearly better for a
-while; who can no longer publish loses it at once. `docs/publisher-choice.md` tells it in whole.
+The module `candidates` names the servers that can publish. Among these servers, the first difference decides: the
+server that an administrator has moved publishing to, then publishConfig "on", then the better score, then the lower id.
+The publisher stays until another server is clearly better for a while. A publisher that can no longer publish is replaced
+at once. `docs/publisher-choice.md` has the whole rule.
 """
 
 from collections.abc import Mapping

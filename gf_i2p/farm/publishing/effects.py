@@ -42,7 +42,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Have the session publish no more and let the clients go, for `DRAIN_SECONDS`; then call `drained`."""
+    """Publish the session's lease set no more, and serve present clients for `DRAIN_SECONDS`; then call `drained`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,7 @@ class TimingPlan:
         return self.fit(self.fixed or self.limits.first)
 
     def fit(self, timing: Timing) -> Timing:
-        """Put the operator's values in; adapted values give way."""
+        """Replace adapted values by those that the operator has set."""
         heartbeat, shortest, longest = timing.heartbeat, timing.election_min, timing.election_max
         if self.fixed is None:
             if self.heartbeat is not None:

@@ -40,9 +40,9 @@ _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def term_beyond(known: int, *, since: float = 0.0) -> int:
-    """Return a term out of reach for a farm that was in term `known` some seconds ago (`since`).
+    """Return a term that the farm cannot have reached, `since` seconds after the farm was in term `known`.
 
-    Another new beginning from the same state cannot have reached the term either: the older it is, the lower it began.
+    Another recovery from the same state cannot have reached the term either: an earlier recovery began at a lower term.
     Raises `ConfigError` when no such term is left.
     """
     if known >= _TERM_END:
@@ -95,7 +95,10 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
 
 
 def free_path(directory: Path, name: str) -> Path:
-    """Return a free path: two commands in one second would choose the same name."""
+    """Return a path in `directory` that does not exist: `name`, or `name` with a number.
+
+    Two commands in one second choose the same name.
+    """
     path, number = directory / name, 1
     while path.exists():
         number += 1

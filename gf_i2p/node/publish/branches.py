@@ -90,7 +90,7 @@ class Branches:
 
     @property
     def trouble(self) -> str | None:
-        """Why the router has lost a branch that was given; None while it has all."""
+        """Why the router has lost a branch that this node gave. None: the router has every branch."""
         found = (self._bridge.publication_trouble(master) for master in self._given)
         return next((trouble for trouble in found if trouble is not None), None)
 

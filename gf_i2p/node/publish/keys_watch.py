@@ -90,7 +90,7 @@ class KeysWatch:
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Take over a changed file, and log each new trouble once; the days that are left daily."""
+        """Read a changed key file. Log each new trouble once, and each day the days until the keys expire."""
         if self._path is not None:
             self._note(self._path, _read(self._path, self._mark))
         self._tell()

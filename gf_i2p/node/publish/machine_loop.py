@@ -30,7 +30,7 @@ class Publisher(Protocol):
         ...
 
     def shown(self) -> dict[str, Any] | None:
-        """Describe for the status what this server publishes now; None for nothing."""
+        """Describe for the status what this server publishes now. None: this server publishes nothing."""
         ...
 
     async def finish(self, seconds: float) -> None:

@@ -34,7 +34,7 @@ def state_of(saved: SavedSnapshot) -> FarmState:
 
 
 async def of_running(node: Node) -> SavedSnapshot | None:
-    """Make a snapshot of all that is committed as far as this node knows; None when that is nothing."""
+    """Make a snapshot of all entries that this node knows as committed. None: the node knows no committed entry."""
     view, core = node.farm_tasks.view, node.driver.core
     await view.reaches(core.applicable)
     while view.applied < core.log.base:  # a received snapshot has replaced the log meanwhile

@@ -18,9 +18,9 @@ CHANGED: Final = "was changed while it was read"
 
 
 def taken(schema_text: str, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the planned entries (rows of `PLAN`), for `mapInArrow`. `schema_text`: the status record's JSON Schema.
+    """Read the planned entries, for `mapInArrow`, from rows of `PLAN` to rows of `entries`.
 
-    Raises `RuntimeError` when a file has lost entries since the survey.
+    `schema_text`: the status record's JSON Schema. Raises `RuntimeError` when a file has lost entries since the survey.
     """
     typer = Typer(schema_text)
     for batch in plans:

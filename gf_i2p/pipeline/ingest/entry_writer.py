@@ -1,9 +1,9 @@
-"""Writes the table `entries` where the entries are read: in Spark's workers, by Arrow, without rows for the JVM.
+"""Writes the table `entries` by Arrow in the Spark workers that read the entries; the JVM sees no rows.
 
-A file has entries of one farm and day. It is written where nobody looks for it, and gets its place, and with it its
-name, when it is whole. The name is that of the run, of the task and of the file in the task: a task that Spark does
-again gives the same ones, and they are there once. (Arrow's own `write_dataset` bounds no memory, and with few files
-open at a time it makes other files when it writes the same rows again.)
+A file has entries of one farm and day. A worker writes the file in a directory of unfinished files, and moves the
+whole file into the table. The file's name tells the run, the task and the number of the file in the task. So a task
+that Spark repeats replaces its own files, and no entry is in the table twice. (Arrow's own `write_dataset` does not
+bound memory. With a limit of open files, `write_dataset` divides the same rows into different files at each attempt.)
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ _HELD_BYTES: Final = 96 << 20
 _BATCH_OVERHEAD: Final = 16 << 10
 """Bytes that a batch takes however few its rows are: a batch has some hundred buffers."""
 _OPEN: Final = 4
-"""Files that are open at a time. Days come in order except for wrong clocks."""
+"""Most open files. Few suffice, for days come in order, except where clocks were wrong."""
 _APART: Final = PARTITIONS["entries"]
 
 
@@ -50,7 +50,7 @@ class OutputDirectories:
 
 
 def written(schema_text: str, target: OutputDirectories, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the planned entries (rows of `plan.PLAN`) and write them, for `mapInArrow`: gives one row of `WRITTEN`.
+    """Read and write the planned entries, for `mapInArrow`, from rows of `plan.PLAN` to one row of `WRITTEN`.
 
     `schema_text`: the JSON Schema of the status record. Raises `RuntimeError` as `taken` does, and `OSError`.
     """
@@ -61,7 +61,10 @@ def written(schema_text: str, target: OutputDirectories, plans: Iterator[pa.Reco
 
 
 def write(target: OutputDirectories, task: int, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Write rows of `entries`, each batch of one farm; give one row of `WRITTEN`. Raises `OSError`."""
+    """Write batches of rows of `entries`, and return one row of `WRITTEN`. Raises `OSError`.
+
+    Each batch has rows of one farm only.
+    """
     writer = EntryWriter(target, task)
     counts = dict.fromkeys(WRITTEN.names, 0)
     for batch in batches:
@@ -76,7 +79,7 @@ def write(target: OutputDirectories, task: int, batches: Iterable[pa.RecordBatch
 
 
 class _Part:
-    """Entries of a farm and day: in a file, or in memory until there are enough for a row group."""
+    """An unfinished file with entries of a farm and day, and entries in memory for the file's next row group."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -89,7 +92,7 @@ class _Part:
 
 
 class EntryWriter:
-    """Writes the files of one task. Memory is bounded, however many days there are."""
+    """Writes the files of one task, in limited memory for any number of days."""
 
     def __init__(self, target: OutputDirectories, task: int) -> None:
         """`task`: the task's number in the run."""
@@ -108,16 +111,16 @@ class EntryWriter:
 
     @property
     def open(self) -> int:
-        """Files that are open."""
+        """Number of open files."""
         return sum(part.writer is not None for part in self._parts.values())
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of rows that are in no file yet."""
+        """Bytes of rows in memory."""
         return self._held_bytes
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Write rows of one farm, or keep the rows until there are more."""
+        """Take rows of one farm; write rows in memory to files when these rows are enough."""
         if not rows.num_rows:
             return
         farm = rows.column("farm")[0].as_py()
@@ -127,7 +130,7 @@ class EntryWriter:
             self._add((farm, day), of_day.drop_columns(list(_APART)))
 
     def close(self) -> None:
-        """Write the rows that are left, and give all files their places."""
+        """Write the rows in memory, and move all files into the table."""
         while self._parts:
             self._finish(next(iter(self._parts)))
 
@@ -173,7 +176,7 @@ class EntryWriter:
         )
 
     def _finish(self, key: tuple[str, str]) -> None:
-        """Write the rows in memory, and give the file its place."""
+        """Write the rows in memory of a farm and day, and move the file into the table."""
         self._flush(key)
         part = self._parts.pop(key)
         part.writer.close()
@@ -194,7 +197,7 @@ class EntryWriter:
 
 
 def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Give the rows of each day, the days in the order in which they first occur."""
+    """Divide rows by day, in the order in which the days first occur."""
     days = rows.column("day")
     first = days[0].as_py()
     if pc.all(pc.equal(days, first)).as_py():
@@ -207,7 +210,7 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def _repeating(schema: pa.Schema) -> list[str]:
-    """Give the columns, by Parquet's names, in which a value may occur more than once: all but the records' text."""
+    """Return the columns, by Parquet's names, for which a dictionary saves space: all but the records' text."""
     return [path for field in schema for path in _leaves(field.name, field.type) if path != "value"]
 
 

@@ -1,11 +1,12 @@
-"""Takes histories into the lake: each entry once, typed. Lines and records that do not fit go to quarantine.
+"""Adds the entries of histories to the lake, each entry once. Lines and records with errors go to the quarantine.
 
 The job has three steps, and each reads only what the step needs. A *survey* goes once through each new or changed file,
 and notes which entries the file has. From the survey and the lake's entries a *plan* is made: which entries come from
-which file. Only these entries are then read and written. So no row ever moves between machines to find its double.
+which file. Only these entries are then read and written. So no machine has to send rows to another machine to find
+duplicates.
 
-Tables only grow. The entries are written first, then the quarantine, then the list of read files. Whatever interrupts
-the job, the next run finds in the lake the rows that were written, and adds the rest.
+The job only adds rows: first to `entries`, then to `quarantine`, then to the list of read files. After an interruption,
+the next run finds the written rows in the lake, and adds the other rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,26 +53,26 @@ class Figures:
     """Figures of one run."""
 
     files: int = 0
-    """Files that were found."""
+    """Files of histories under the directories."""
     unchanged: int = 0
     """Files that were read before and have not changed since: these were not opened."""
     duplicates: int = 0
     """Files with the same content as another file."""
     damaged: int = 0
-    """Files in which something is wrong."""
+    """Files with an error of the file itself."""
     lines: int = 0
     entries: int = 0
-    """Entries in the files that were read, whether or not other files have them, too."""
+    """Entries in the files that were read; an entry in several files counts for each file."""
     new: int = 0
     """Entries that the lake did not have."""
     known: int = 0
-    """Entries that the lake had, or that another file had, too."""
+    """Entries that the lake had already, or that the run took from another file."""
     kinds: dict[str, int] = field(default_factory=dict)
     """New entries by kind."""
     misfits: int = 0
-    """New status records that are not believed."""
+    """New status records with a `misfit`."""
     quarantined: dict[str, int] = field(default_factory=dict)
-    """New rows of the quarantine by their kind and reason, the most frequent ones."""
+    """New rows of the quarantine by kind and reason; only the most frequent reasons."""
     quarantined_rows: int = 0
     read_bytes: int = 0
     """Stored bytes of the files that were read."""
@@ -84,7 +85,7 @@ class Figures:
 
     @property
     def rows_per_second(self) -> float:
-        """Entries in the files that were read, by the whole time of the run."""
+        """Entries in the files that were read, divided by the seconds of the run."""
         return self.entries / self.seconds if self.seconds else 0.0
 
 
@@ -98,8 +99,8 @@ def ingest(
 ) -> Figures:
     """Take in the histories under some directories, or addresses of directories.
 
-    `schema_text`: the JSON Schema of the status record; None: this version's. `step` is told each step. Raises
-    `PipelineError`.
+    `schema_text`: the JSON Schema of the status record; None: this version's. `step`: called with the name of each
+    step. Raises `PipelineError`.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
 
@@ -138,7 +139,7 @@ class _Run:
         self._say(text)
 
     def _staged(self, frame: "DataFrame", name: str, *apart: str) -> "DataFrame":
-        """Write a frame that is used more than once, so that Spark does not make the frame again."""
+        """Write a frame that is used more than once, so that Spark computes the frame once."""
         path = f"{self.stage}/{name}"
         frame.write.partitionBy(*apart).parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)
@@ -240,7 +241,7 @@ class _Run:
         return tables.size(self.spark, self.lake.path("entries"))
 
     def _originals(self, read: "DataFrame", files: "DataFrame") -> "DataFrame":
-        """Name for each file the first file with the same content (`original`); null: the file is the first itself."""
+        """Add a column `original`: the first file with the same content; null: the file itself is the first."""
         from pyspark.sql import Window  # noqa: PLC0415
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
@@ -284,7 +285,10 @@ class _Run:
         return {name: found[name] or 0 for name in WRITTEN.names}
 
     def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
-        """Add the rows that are not there yet; return the most frequent kinds with their counts, and the total."""
+        """Add new rows to the quarantine.
+
+        Return the most frequent reasons with their counts, and the number of new rows.
+        """
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         nothing = F.lit(None).cast("bigint").alias("index")
@@ -330,7 +334,7 @@ class _Run:
         return counts, rows
 
     def _misfits(self, runs: "DataFrame") -> "DataFrame":
-        """Give the misfits of the surveyed files that the quarantine lacks; an interrupted run may have left some."""
+        """Give the misfits of the surveyed files that the quarantine lacks, also those of an interrupted run."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         quarantined = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE)

@@ -1,7 +1,7 @@
-"""The file from which each entry is taken: every entry once, and none that the lake has already.
+"""Chooses the file from which each entry is taken, so that the lake gets each missing entry once.
 
-Entries that follow each other in one term are a run, and a run is known by its ends. So memory grows with the changes
-of the term and with the gaps, not with the entries.
+A run is a range of consecutive entries of one term, stored as its first and last index. So memory grows with the number
+of terms and gaps, not with the number of entries.
 """
 
 from bisect import bisect_left
@@ -46,14 +46,14 @@ PLAN: Final = pa.schema(
 
 
 class Covered:
-    """Runs without common entries, of one farm in one term."""
+    """The union of runs of one farm in one term, as ranges that share no entry."""
 
     def __init__(self) -> None:
         self._firsts: list[int] = []
         self._lasts: list[int] = []
 
     def add(self, first: int, last: int) -> list[tuple[int, int]]:
-        """Add the parts that are not there yet; return these parts."""
+        """Add the range from `first` to `last`; return the parts that the union did not have."""
         new = []
         begin = place = bisect_left(self._lasts, first)
         at = first
@@ -73,9 +73,10 @@ class Covered:
 
 
 def planned(runs: pa.Table) -> pa.Table:
-    """Choose the files for one farm (`RUNS`): gives `PLAN`, for `applyInArrow`.
+    """Choose the files for one farm, for `applyInArrow`, from rows of `RUNS` to rows of `PLAN`.
 
-    The lake's runs come first, then those of nodes that took part when the entries were new, then the longest ones.
+    Entries that the lake has are not taken. Runs of nodes that applied the entries soon come before late ones, and
+    longer runs before shorter ones.
     """
     rows = sorted(
         runs.to_pylist(),
@@ -112,7 +113,7 @@ def planned(runs: pa.Table) -> pa.Table:
 
 
 def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the runs of entries (columns farm, index, term; in any order) as `RUNS`, for `mapInArrow`."""
+    """Join entries to runs, for `mapInArrow`, from columns farm, index, term (in any order) to rows of `RUNS`."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -141,7 +142,7 @@ def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class WantedEntries:
-    """The wanted entries of one file. Ask for the file's entries in their order."""
+    """The wanted entries of one file. Call `takes` for the file's entries in ascending order."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
         """`plan`: a row of `PLAN`."""
@@ -158,5 +159,5 @@ class WantedEntries:
 
     @property
     def done(self) -> bool:
-        """Whether no later entry is wanted, after `takes` was asked for the last wanted one."""
+        """Whether no entry after that of the last `takes` is wanted."""
         return self._at >= len(self._lasts)

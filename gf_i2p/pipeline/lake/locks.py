@@ -1,7 +1,8 @@
 """Locks that keep two jobs from writing the same tables of one lake, when the lake is a directory of this machine.
 
-Spark has no such lock: of two jobs that add to one table, the first to end deletes the other's files with its drafts.
-A lock is a file, `LAKE/_locks/TABLE`, and ends with the process that has it. Spark leaves such names out.
+Spark has no such lock. When two jobs add to one table, the job that ends first deletes the other job's unfinished
+files. A lock is an flock on the file `LAKE/_locks/TABLE`, and ends with the process that holds the lock. Spark ignores
+names that begin with _.
 """
 
 import fcntl
@@ -32,10 +33,11 @@ _MAX_BYTES: Final = 256
 
 @contextmanager
 def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
-    """Lock all tables that a job writes, or none, until the end. A job that writes no table never waits.
+    """Lock all tables that a job writes until the end of the block. Nothing is locked for a job that writes no table.
 
-    `remote`: the address of the Connect server that runs the job, if there is one; then the directory is the server's.
-    A lake at an address or on another machine is not locked. Raises `PipelineError` when another job has a table.
+    `remote`: the address of the Connect server that runs the job, if any; the lake is then a directory of that server.
+    A lake at an address or on another machine is not locked. Raises `PipelineError`, without waiting, when another job
+    holds a lock.
     """
     root = directory(lake, remote)
     tables = WRITES.get(job, ())
@@ -49,9 +51,9 @@ def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
 
 
 def directory(lake: Lake, remote: str | None = None) -> Path | None:
-    """Return the directory of a lake on this machine; None: the lake is not here, or its address is malformed.
+    """Return the directory of a lake on this machine; None: the lake is elsewhere, or an address is malformed.
 
-    The user of a malformed address will raise the error.
+    Spark will later raise the error for a malformed address.
     """
     try:
         if remote is not None and urlsplit(remote).hostname not in _OF_THIS_MACHINE:
@@ -103,7 +105,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Name the holder of a file's lock."""
+    """Return the holder of a file's lock as the subject of a sentence."""
     try:
         said: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
         job, process = said["job"], int(said["process"])

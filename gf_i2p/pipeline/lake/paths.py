@@ -61,5 +61,5 @@ class Lake:
 
 
 def absolute(path: str) -> str:
-    """Return an address unchanged, a path as absolute: Spark may run in another directory than the command."""
+    """Return an address unchanged, a path as an absolute path: Spark may have another working directory."""
     return path if "://" in path else str(Path(path).absolute())

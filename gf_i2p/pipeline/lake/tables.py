@@ -1,4 +1,4 @@
-"""Tables of the lake as data frames, whether the tables exist yet or not."""
+"""Reads and extends the tables of a lake; also tells when a table does not exist yet."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -36,7 +36,10 @@ def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
 
 
 def read_columns(spark: "SparkSession", lake: Lake, table: str, wanted: str) -> "DataFrame":
-    """Return some columns of a table (`NAME TYPE, …`) without opening each file; no rows if there is no table."""
+    """Return some columns of a table, without opening each file; no rows if there is no table.
+
+    `wanted`: the columns in the form "NAME TYPE, …".
+    """
     return read_path(spark, lake.path(table), wanted)
 
 
@@ -47,9 +50,10 @@ def read_path(spark: "SparkSession", path: str, wanted: str) -> "DataFrame":
 
 
 def _looked_at(made: Callable[[], "DataFrame"]) -> "DataFrame | None":
-    """Make Spark look for the table now: a Connect server would look only for the first row. None: there is no table.
+    """Return the frame of `made`; None: the table does not exist.
 
-    A table without files and without a given schema counts as missing, too.
+    Reading the schema makes a Connect server look for the table now, not at the first row. A table without files and
+    without a given schema counts as missing, too.
     """
     from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra, and it takes seconds
 
@@ -64,14 +68,14 @@ def _looked_at(made: Callable[[], "DataFrame"]) -> "DataFrame | None":
 
 
 def append(rows: "DataFrame", lake: Lake, table: str) -> None:
-    """Add rows to a table; the rows stay in the frame's order."""
+    """Add rows to a table, in the frame's order."""
     rows.write.mode("append").partitionBy(*PARTITIONS.get(table, ())).parquet(lake.path(table))
 
 
 def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
     """Add a few rows to a table without partitions, as one file that appears at once.
 
-    So two threads of one job may add at the same time, which Spark's own writing does not allow.
+    Two threads of one job may call this function at the same time. Spark's own writing does not allow that.
     """
     assert table not in PARTITIONS
     path = f"{lake.path(table)}/part-{uuid4()}.parquet"
@@ -79,24 +83,24 @@ def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
 
 
 def for_worker(spark: "SparkSession", path: str) -> "DataFrame":
-    """Return a path as the one row (`path`) of one task, for a worker: only workers surely see the lake's files."""
+    """Return a frame with one row (`path`), for one task. A worker sees the lake's files; the driver may not."""
     return spark.createDataFrame([(path,)], "path string").coalesce(1)
 
 
 def size(spark: "SparkSession", path: str) -> int:
-    """Return the bytes of a directory, 0 if the directory does not exist."""
+    """Return the bytes of all files in a directory; 0 if the directory does not exist."""
     asked = for_worker(spark, path)
     found = asked.mapInArrow(_sizes, _SIZES).agg({"bytes": "sum"}).first()
     return 0 if found is None else found[0] or 0
 
 
 def delete(spark: "SparkSession", path: str) -> None:
-    """Delete a directory, if it exists, where Spark's workers see the directory."""
+    """Delete a directory, if it exists, in a Spark worker (see `for_worker`)."""
     for_worker(spark, path).mapInArrow(_deleted, "path string").count()
 
 
 def empty(spark: "SparkSession", path: str) -> None:
-    """Delete the content of a directory, if it exists, where Spark's workers see the directory."""
+    """Delete the content of a directory, if it exists, in a Spark worker (see `for_worker`)."""
     for_worker(spark, path).mapInArrow(_emptied, "path string").count()
 
 

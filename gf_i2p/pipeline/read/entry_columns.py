@@ -1,8 +1,8 @@
 """Entries as columns: the kind of each entry, and a status record's fields with their types.
 
-Almost all entries are status records that fit. Arrow reads a batch of such entries at once, and the schema's demands
-beyond types are checked by columns. Each entry in doubt is read once more by itself, with the nodes' own code
-(`StatusRecord.parse`), which has the last word.
+Almost all entries are status records without errors. Arrow parses a batch of such records at once; then the other
+rules of the schema are checked by columns. Each record with a possible error is parsed again alone, with the nodes'
+own code (`StatusRecord.parse`), whose result counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,18 +30,19 @@ _DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2_932_896
 """9999-12-31, in days since the epoch."""
 _ONE_BY_ONE: Final = 16
-"""A group of this many records is not halved any more to find the odd one."""
+"""Up to this many records are parsed one by one, when Arrow cannot parse them at once."""
 _STATUS: Final = {"id", "date", "router"}
 _ADMIN: Final = {"action", "by"}
 
 Odd = tuple[str, dict[str, Any] | None, str | None]
-"""Kind, record (a row of the column) and misfit of an entry that was read by itself."""
+"""Kind, record (a row of the column) and misfit of an entry that was parsed alone."""
 
 
 def entries_schema(schema: RecordSchema) -> pa.Schema:
     """Return the columns of the table `entries`.
 
-    A row of kind "servers" with a `value` is no entry: the row tells the servers behind a gap, and `value` is the line.
+    A row of kind "servers" with a `value` is not an entry: the row tells the servers after a gap, and `value` is the
+    line.
     """
     return pa.schema(
         {
@@ -63,7 +64,7 @@ def entries_schema(schema: RecordSchema) -> pa.Schema:
 
 
 class Typer:
-    """Makes rows out of entries."""
+    """Makes rows of the table `entries` from lines of histories."""
 
     def __init__(self, schema_text: str) -> None:
         """`schema_text`: the JSON Schema of the status record."""
@@ -74,14 +75,19 @@ class Typer:
         )
 
     def rows(self, farm: str, exporter: int, found: Sequence[FoundLine]) -> pa.RecordBatch:
-        """Give the rows of one farm's entries, none of them bad, as one server has exported the entries."""
+        """Return the rows for entries of one farm, which one server exported. `found`: no lines of kind `Is.BAD`."""
         count = len(found)
         whats, indexes, terms, times, texts, *_ = zip(*found, strict=True) if found else [()] * len(FoundLine._fields)
         received = np.array(times, dtype=np.int64)
         likely = [
             place
             for place, (what, text) in enumerate(zip(whats, texts, strict=True))
-            if what is Is.RECORD and text[:1] == b"{" and b'"router"' in text
+            if what is Is.RECORD
+            and text[:1] == b"{"
+            and b'"router"' in text
+            # Arrow reads NaN and Infinity as numbers. These are no JSON, and the nodes refuse them.
+            and b"NaN" not in text
+            and b"Inf" not in text
         ]
         odd: dict[int, Odd] = {}
         quick: list[tuple[list[int], pa.StructArray]] = []
@@ -104,7 +110,7 @@ class Typer:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _usual_columns(self, texts: Sequence[bytes]) -> list[pa.Array]:
-        """Give the columns from `kind` to `misfit` where each entry is a status record that fits."""
+        """Return the columns from `kind` to `misfit` for a batch of status records without errors."""
         count = len(texts)
         return [
             pa.repeat("status", count),
@@ -113,7 +119,7 @@ class Typer:
         ]
 
     def _odd_columns(self, found: Sequence[FoundLine], odd: Mapping[int, Odd]) -> list[pa.Array]:
-        """Give the same columns where some entries do not fit."""
+        """Return the same columns for a batch with other entries; `odd`: these entries, by place."""
         count = len(found)
         kinds: list[str] = ["status"] * count
         misfits: list[str | None] = [None] * count
@@ -149,7 +155,7 @@ class Typer:
         quick: list[tuple[list[int], pa.StructArray]],
         odd: dict[int, Odd],
     ) -> None:
-        """Read the entries at `places` by columns into `quick`, and the entries in doubt into `odd`."""
+        """Parse the entries at `places`: add the good ones to `quick` as columns, the doubtful ones to `odd`."""
         if not places:
             return
         texts = [found[place].text for place in places]
@@ -180,7 +186,7 @@ class Typer:
             quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
 
     def _columns(self, joined: bytes, count: int) -> pa.StructArray | None:
-        """Read `count` records, each in a line with its number; None: a record has a field of a wrong type."""
+        """Parse lines of a number and a record; None: a record has a field of a wrong type. `count`: of the lines."""
         try:
             table = pajson.read_json(
                 pa.BufferReader(joined),
@@ -195,7 +201,7 @@ class Typer:
         return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
     def _odd(self, farm: str, found: FoundLine) -> Odd:
-        """Read one entry by itself."""
+        """Parse one entry alone."""
         if found.what is not Is.RECORD:
             return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:
@@ -255,7 +261,10 @@ _NOT_JSON: Final = "it is not JSON"
 
 
 def _doubtful(texts: Sequence[bytes], joined: bytes) -> Flags:
-    """Tell for each record whether columns may hide an error. `joined`: all records in lines."""
+    """Return, for each record, whether the text may have an error that the parsed columns do not show.
+
+    `joined`: the lines of all records, each with the record's number.
+    """
     raw = np.frombuffer(joined, dtype=np.uint8)
     ends = np.flatnonzero(raw == ord("\n"))
     openings = np.flatnonzero(raw | 0x20 == ord("{"))  # "[" and "{" differ by this bit

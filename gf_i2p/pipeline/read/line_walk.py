@@ -1,8 +1,8 @@
-"""Goes through one file of a history line by line, and tells the kind of each line; survey and reading use this walk.
+"""Goes through one file of a history line by line, and tells the kind of each line, for the survey and for reading.
 
-A file accounts for every index from its first one on, in order. A line that is malformed, or out of order, is bad; the
-other lines are taken nevertheless. Where lines are missing, the order goes on behind the gap when the next line agrees:
-a single index that is far off is the mistake of that line.
+A file accounts for every index from its first index on, in order. A line that is malformed, or out of order, is bad;
+the other lines are taken nevertheless. A line with too high an index is held back. If the next line follows that line,
+lines are missing before both. Otherwise the held line is bad.
 """
 
 import json
@@ -38,21 +38,21 @@ class Is(IntEnum):
     RECORD = 0
     """An entry; `text`: its value, as JSON."""
     RAW = 1
-    """An entry; `text`: its value, which is no JSON."""
+    """An entry; `text`: its value, which is not JSON."""
     SERVERS = 2
     """A Configuration entry; `text`: the line."""
     BAD = 3
-    """No line of a history, or out of order; `text`: the line, or its beginning."""
+    """A line that is malformed, or out of order; `text`: the line, or its beginning."""
     GAP = 4
-    """The servers behind missing entries, in place of the last missing one; `text`: the line.
+    """The servers after missing entries; `at`: the last missing index; `text`: the line.
 
-    The term is that in which the farm began anew, else 0, so that the line takes no entry's place. The time is that of
-    the entry that follows, or of the file if no entry follows.
+    The term is that in which the farm began anew from a snapshot, else 0. So the line never counts as the missing entry
+    itself. The time is that of the entry that follows, or of the file if no entry follows.
     """
 
 
 class FoundLine(NamedTuple):
-    """One line."""
+    """An entry, a gap with servers, or a bad line."""
 
     what: Is
     at: int
@@ -66,24 +66,24 @@ class FoundLine(NamedTuple):
 
 
 class MissingRange(NamedTuple):
-    """A range of entries that the history has, and this file has not."""
+    """A range of indexes for which the file has no entries: a gap, or entries of kinds that are not exported."""
 
     first: int
     last: int
     servers: FoundLine | None = None
-    """The servers behind the range, where these are known."""
+    """The line with the servers after the range, if the line tells the servers."""
 
 
 class Walk:
-    """A walk through a file; afterwards it tells the state of the file. Use as an iterator, once."""
+    """An iterator, to use once, of the lines of a file. After the last line the attributes tell the file's state."""
 
     def __init__(self, lines: Lines, *, strict: bool) -> None:
-        """`strict`: check that the text of each record is JSON. A file with a checksum needs no such check."""
+        """`strict`: parse each record; a record that is not JSON is a bad line. Packed files have a checksum instead."""
         self._lines = lines
         self._strict = strict
         self.header: Header | None = None
         self.problem: str | None = None
-        """The first error of the file itself, and not of a line."""
+        """The first error of the file itself; errors of single lines do not count."""
         self.problem_at = 0
         """Place of that error, in bytes of the content."""
         self.last_index = 0
@@ -96,8 +96,8 @@ class Walk:
         """Lines of kind `Is.GAP`: the entry that follows gives them their time."""
 
     def __iter__(self) -> Generator[FoundLine]:
-        """Yield the entries, and the bad lines. Ends at once where the first line is missing."""
-        # A line that is far off, or follows missing lines; its offset; its text.
+        """Yield the entries, and the bad lines; nothing if the first line is not that of a history's file."""
+        # The line that is held back, its offset, and its text.
         pending: tuple[FoundLine | MissingRange, int, bytes | Overlong] | None = None
         missed = 0  # bad lines since the last good one
         strict = self._strict
@@ -199,7 +199,7 @@ class Walk:
         self.last_index = found.first - 1
 
     def _read(self, line: bytes | Overlong) -> FoundLine | MissingRange | None:
-        """Return an entry, or the range of a gap or of lines of other kinds; None for the last line."""
+        """Return an entry or bad line, or a range without entries; None for the last line of a rotated file."""
         if isinstance(line, Overlong):
             return _bad(line, "it is too long")
         if match := match_record(line):
@@ -240,16 +240,17 @@ class Walk:
 
 
 def servers_of(line: bytes) -> Servers | Gap:
-    """Return the servers in a line that `FoundLine.text` has."""
+    """Parse the `FoundLine.text` of a line of kind `Is.SERVERS` or `Is.GAP`."""
     found = parse_line(line)
     assert isinstance(found, Servers | Gap)
     return found
 
 
 def _wrong_with(text: bytes) -> str:
-    """Say why this is no record; empty: the record is good.
+    """Return the reason why this text is not a record; empty: the text is a record.
 
-    Python's limit of depth depends on the caller's stack, so `MAX_DEPTH` decides: survey and reading must agree.
+    `MAX_DEPTH` is the limit of depth, because Python's own limit depends on the caller's stack: survey and reading must
+    agree.
     """
     try:
         found = read_json(text)

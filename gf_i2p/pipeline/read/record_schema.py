@@ -1,9 +1,9 @@
-"""The status record's JSON Schema as columns: the type of each field, and the records that do not fit.
+"""The status record's JSON Schema as columns: gives the type of each field, and finds records that do not fit.
 
-Types: whole numbers are long, text is string, objects are structs, lists are arrays. A field that the schema leaves
-open (a router's numbers, in whatever form its interface gives numbers) is a double, or a string if the field's name is
-in `_OPEN_TEXTS`. A value that is neither becomes null, and the record is believed nevertheless. A schema that grows
-makes new columns, and older files have nulls there. All fields are nullable.
+Types: whole numbers are long, text is string, objects are structs, lists are arrays. A field without a type in the
+schema (a router's figure, for routers differ) is a double, or a string if the field's name is in `_OPEN_TEXTS`. A value
+of another type becomes null there, without a misfit. A new field of the schema makes a new column, which is null in
+older files. All fields are nullable.
 
 Of JSON Schema this module knows the keywords in `status.json`: type, properties, required, items, maxItems, minimum,
 maximum, enum and pattern.
@@ -45,28 +45,31 @@ class RecordSchema:
 
     @property
     def ddl(self) -> str:
-        """Type of the column, for Spark."""
+        """Type of the column in the syntax of Spark's DDL."""
         return ddl(self.type)
 
     def misfit(self, found: object) -> str | None:
-        """Say why a value, as Python's `json` reads it, does not fit; None: the value fits."""
+        """Return the reason why a value, parsed by Python's `json`, breaks the schema; None: the value fits."""
         return _misfit(self._root, found, "the record")
 
     def row(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        """Give a record that fits as a value of `type`. Raises `ValueError` for text that is not Unicode."""
+        """Return a record without `misfit` as a value of `type`. Raises `ValueError` for text that is not Unicode."""
         made: dict[str, Any] = _row(self._root, found, "")
         return made
 
     def doubtful(self, records: pa.StructArray) -> Flags:
-        """Tell for each record whether it may not fit: required fields, ranges, patterns, numbers of items.
+        """Return, for each record, whether required fields, ranges, patterns or numbers of items may break the schema.
 
-        The maker of the column has checked the types. A field that is null passes for a missing one.
+        `records`: a column of `type`, so the types are right. A field that is null counts as missing.
         """
         return _doubtful(self._root, records)
 
 
 def ddl(kind: pa.DataType) -> str:
-    """Return Spark's name of an Arrow type: string, long, double, boolean, binary, and structs and lists of these."""
+    """Return Spark's name of an Arrow type.
+
+    Known: string, long, double, boolean, binary, and structs and lists of these.
+    """
     if pa.types.is_struct(kind):
         return f"struct<{','.join(f'`{field.name}`: {ddl(field.type)}' for field in kind.fields)}>"
     if pa.types.is_list(kind):
@@ -75,7 +78,7 @@ def ddl(kind: pa.DataType) -> str:
 
 
 def columns(schema: pa.Schema) -> str:
-    """Return the columns of a table as Spark writes them."""
+    """Return the columns of a table in the syntax of Spark's DDL."""
     return ", ".join(f"`{field.name}` {ddl(field.type)}" for field in schema)
 
 
@@ -95,7 +98,7 @@ def _type(node: Mapping[str, Any], name: str) -> pa.DataType:
 
 
 def _name(node: Mapping[str, Any]) -> str | None:
-    """Return the type of a field when it is not null; None: the type is open."""
+    """Return the JSON type of a field, apart from null; None: the schema gives no type."""
     if "enum" in node:
         return "integer"
     kinds = node.get("type")
@@ -184,13 +187,13 @@ def _doubtful(node: Mapping[str, Any], found: pa.Array) -> Flags:
 
 
 def _restricts(node: Mapping[str, Any]) -> bool:
-    """Whether a field has more to check than its type."""
+    """Return whether the schema has more rules for a field than a type."""
     return _name(node) in {None, "object", "array"} or not node.keys().isdisjoint(
         {"enum", "minimum", "maximum", "pattern"}
     )
 
 
 def _flags(found: pa.Array) -> Flags:
-    """Give the flags of a column; null is false."""
+    """Return a column of booleans as an array, with False in place of null."""
     made: Flags = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
     return made

@@ -24,7 +24,7 @@ class Readable(Protocol):
     """A file that is open to be read."""
 
     def read(self, size: int, /) -> bytes:
-        """Return up to so many bytes; no bytes at the end."""
+        """Return up to `size` bytes; no bytes at the end of the file."""
 
 
 def file_system(path: str) -> tuple[Any, str]:
@@ -34,19 +34,19 @@ def file_system(path: str) -> tuple[Any, str]:
 
 
 class UnpackedFile:
-    """The bytes of a file, unpacked, once; afterwards it tells how the file ended."""
+    """An iterator, to use once, of a file's unpacked bytes. Afterwards the attributes tell how the file ended."""
 
     def __init__(self, file: Readable, *, packed: bool) -> None:
-        """`packed`: whether the file is gzip's."""
+        """`packed`: whether the file is in gzip's format."""
         self._file = file
         self._packed = packed
         self._sha256 = hashlib.sha256()
         self.stored_bytes = 0
         """Bytes that were read, as they are stored."""
         self.damage: str | None = None
-        """The reason why not the whole file could be unpacked."""
+        """The reason why the unpacking ended before the end of the file; None: no damage."""
         self.damaged_at = 0
-        """Place of the damage: at most this many stored bytes from the beginning of the file."""
+        """Upper bound of the damage's place, in stored bytes from the beginning of the file."""
 
     @property
     def sha256(self) -> str:
@@ -105,7 +105,7 @@ class UnpackedFile:
 
 
 def _saved(engine: Any, piece: bytes) -> bytes:
-    """Unpack byte by byte up to the wrong byte."""
+    """Unpack a piece byte by byte, up to the first byte that is wrong."""
     saved: list[bytes] = []
     with suppress(zlib.error):
         saved.extend(engine.decompress(piece[byte : byte + 1]) for byte in range(len(piece)))
@@ -114,7 +114,7 @@ def _saved(engine: Any, piece: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Overlong:
-    """A line that is longer than the limit of lines."""
+    """A line that is longer than `MAX_LINE_BYTES`, of which only the beginning is kept."""
 
     head: bytes
     length: int
@@ -123,7 +123,7 @@ class Overlong:
 
 
 class Lines:
-    """The lines of a file, without their ends; afterwards it tells the rest behind the last end."""
+    """An iterator of a file's lines, without line breaks. Afterwards `rest` has the bytes after the last line break."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._pieces = iter(pieces)
@@ -153,7 +153,10 @@ class Lines:
         self.rest = _bounded(rest)
 
     def _overlong(self, begun: bytes) -> tuple[bytes, Overlong | None]:
-        """Read to the end of an overlong line without keeping its text; return the bytes behind it, and the line."""
+        """Read an overlong line to its end.
+
+        Return the bytes after the line break, and the line (None: no line break).
+        """
         digest, length, head = hashlib.md5(begun, usedforsecurity=False), len(begun), begun[:HEAD_BYTES]
         for piece in self._pieces:
             self.bytes += len(piece)
@@ -173,5 +176,5 @@ def _bounded(line: bytes) -> bytes | Overlong:
 
 
 def now_ms() -> int:
-    """Return the time, in ms since the epoch."""
+    """Return the present time, in ms since the epoch."""
     return time.time_ns() // 1_000_000

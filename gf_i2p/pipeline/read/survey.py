@@ -1,7 +1,7 @@
-"""The content of the files: the survey reads each file once, and keeps the places of entries, not the entries.
+"""The survey reads each file once, and notes the runs of entries that the file has, without the entries themselves.
 
-So the job knows before it takes any entry which file has which. Of an entry that several nodes exported, one copy is
-read.
+So the job knows which file has which entries before the job takes any entry. Of an entry that several nodes exported,
+the job then takes one copy.
 """
 
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ SURVEYED: Final = pa.schema(
 
 
 def listed(directories: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Find the files of histories under directories (column `path`), for `mapInArrow`."""
+    """Find the files of histories, for `mapInArrow`, from directories (column `path`) to rows of `LISTED`."""
     for batch in directories:
         for path in batch.column(0).to_pylist():
             rows: list[dict[str, Any]]
@@ -85,7 +85,10 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(info: Any) -> str:
-    """Give a path; empty for a file whose name is no text, and so no history's. Raises `OSError` for a directory."""
+    """Return the path of a file or directory; empty for a file whose name is not UTF-8, which no history has.
+
+    Raises `OSError` for a directory whose name is not UTF-8.
+    """
     try:
         return str(info.path)
     except UnicodeDecodeError as error:
@@ -96,7 +99,7 @@ def _path(info: Any) -> str:
 
 
 def _address(asked: str, path: str) -> str:
-    """Return a path of a file system in the form of `asked`: as an address, or as a path."""
+    """Return `path` as an address if `asked` is an address, otherwise unchanged."""
     if "://" not in asked:
         return path
     parts = urlsplit(asked)
@@ -104,7 +107,7 @@ def _address(asked: str, path: str) -> str:
 
 
 def first_index(path: str) -> int | None:
-    """Return the index in the name of a history's file; None: the file is no history's."""
+    """Return the index in the name of a history's file; None: the name is not that of a history's file."""
     name = path.rpartition("/")[2]
     stem = name.removesuffix(".gz")
     digits = stem.removeprefix("entries-").removesuffix(".jsonl")
@@ -114,7 +117,7 @@ def first_index(path: str) -> int | None:
 
 
 def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Go through files (`LISTED`), for `mapInArrow`: gives `SURVEYED`."""
+    """Survey files, for `mapInArrow`, from rows of `LISTED` to rows of `SURVEYED`."""
     rows: list[dict[str, Any]] = []
     for batch in files:
         for file in batch.to_pylist():
@@ -127,7 +130,7 @@ def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
-    """Go through one file; yield rows of `SURVEYED`, the row of the file last."""
+    """Survey one file; yield rows of `SURVEYED`: for bad lines, then for runs, then for the file."""
     try:
         packed = path.endswith(".gz")
         going = _Going(path, strict=not packed)
@@ -160,7 +163,7 @@ def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
 
 
 class _Going:
-    """One walk through a file: an iterator of rows of its bad lines; afterwards it has the other figures."""
+    """A walk through a file, as an iterator of rows for bad lines. Afterwards the attributes have the other figures."""
 
     def __init__(self, path: str, *, strict: bool) -> None:
         self.path = path
@@ -200,7 +203,7 @@ class _Going:
             self.stored.finish()
 
     def problem(self) -> str | None:
-        """Say what is wrong with the file as a whole; None: the file is good."""
+        """Return the error of the file as a whole; None: the file has no such error."""
         if self.walk.header is None:
             return self.stored.damage if self.stored.damage and not self.lines.bytes else self.walk.problem
         if self.stored.damage:
@@ -215,14 +218,14 @@ class _Going:
 
 
 class _Late:
-    """Tells whether the exporter had been away: whether it applied entries long after they were made."""
+    """Tells whether an exporter applied entries long after their dates, because that server had been away."""
 
     def __init__(self) -> None:
         self._late = 0
         self._row = 0  # entries in a row that say otherwise
 
     def worth(self, text: bytes, received_ms: int) -> int:
-        """Take in the next entry; return 1 when the exporter is late, 0 when it is not."""
+        """Take in the next entry; return 1 when the exporter is late, otherwise 0. `text`: the entry's value."""
         at = text.find(b'"date":', 0, 256)
         date = text[at + 7 : at + 20] if at >= 0 else b""
         if date.isdigit():
@@ -236,7 +239,10 @@ class _Late:
 
 
 def opened(path: str) -> tuple[Any, bool]:
-    """Open a file for reading; return also whether it is packed: it may have been packed since. Raises `OSError`."""
+    """Open a file, or its packed form if the plain file is gone; return also whether the file is packed.
+
+    Raises `OSError`.
+    """
     system, inside = file_system(path)
     try:
         return _stream(system, inside), path.endswith(".gz")

@@ -20,7 +20,7 @@ def plural(value: int, one: str, many: str | None = None) -> str:
 
 
 def size(value: float) -> str:
-    """Give a number of bytes."""
+    """Write a number of bytes with its unit, B to TiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if value < 1024:
             return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"

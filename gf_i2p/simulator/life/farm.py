@@ -251,7 +251,7 @@ class FarmLife:
     # The log --------------------------------------------------------------------------------------------------------
 
     def post(self, node: SimulatedNode, value: bytes, done: Callable[[int | None], None]) -> None:
-        """Bring an entry to the leader, if there is one, and the answer back; `done(None)`: the outcome is unknown."""
+        """Carry an entry to the leader, if any, and the answer back. `done(None)`: the outcome is unknown."""
         rng, life = self.rng, node.life
 
         def back(index: int | None) -> None:

@@ -118,7 +118,7 @@ class TwoWayTransport:
             await asyncio.sleep(self._patience)
 
     async def _is_answered(self, host: str) -> bool:
-        """Open a stream and begin as any node does: an answer shows that the peer's router knows the way here now."""
+        """Open a stream and begin a handshake. An answer shows that the peer's router can reach this one now."""
         loop = asyncio.get_running_loop()
         handshake = ClientHandshake(
             host=host,

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.farm.admin_entries import AdminEntry
@@ -157,6 +157,8 @@ def test_as_the_nodes_read_it(given_: list[StatusRecord], sorted_: bool) -> None
     st.sampled_from(["cluster", "date", "id", "router", "destinations", "meta", "config", "metaSensing"]),
     json_values | st.dictionaries(st.sampled_from(["up", "destination", "publishing", "hash", "date"]), json_values),
 )
+@example("config", {"up": float("inf")})
+@example("config", {"up": float("nan")})
 def test_what_is_believed_is_what_the_nodes_believe(name: str, value: Any) -> None:
     data = json.dumps(json.loads(text()) | {name: value}, separators=(",", ":")).encode()
     (row,) = rows(entry(data))
