@@ -219,7 +219,8 @@ def create_service_lease_set(session: int, lease_set: bytes, private_keys: Seque
     """Encode CreateLeaseSet2: the lease set of a service, with the private keys that decrypt its clients' messages.
 
     A session may send the message at any time, not only when the router asks. `private_keys`: encryption type and
-    private key, in the order of the set's public keys. The keys are secret, so I2CP without TLS never leaves this machine.
+    private key, in the order of the set's public keys. The keys are secret: I2CP without TLS never leaves this
+    machine.
     """
     body = bytearray(_NUMBER.pack(session) + bytes([service_set.STORE_TYPE]) + lease_set + bytes([len(private_keys)]))
     for kind, key in private_keys:

@@ -2,8 +2,8 @@
 
 The module `candidates` names the servers that can publish. Among these servers, the first difference decides: the
 server that an administrator has moved publishing to, then publishConfig "on", then the better score, then the lower id.
-The publisher stays until another server is clearly better for a while. A publisher that can no longer publish is replaced
-at once. `docs/publisher-choice.md` has the whole rule.
+The publisher stays until another server is clearly better for a while. A publisher that can no longer publish is
+replaced at once. `docs/publisher-choice.md` has the whole rule.
 """
 
 from collections.abc import Mapping

@@ -126,7 +126,7 @@ class MetaMachine:
         self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
 
     def failed(self, reason: str, now: float) -> None:
-        """Note that the attempt has failed, or could not begin. The next attempt waits; the wait doubles up to a limit."""
+        """Note that the attempt has failed, or could not begin. The next attempt waits, each time twice as long."""
         self._end_attempt()
         self._failure = reason
         self._not_before = now + self._retry

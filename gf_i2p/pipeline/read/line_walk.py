@@ -78,7 +78,7 @@ class Walk:
     """An iterator, to use once, of the lines of a file. After the last line the attributes tell the file's state."""
 
     def __init__(self, lines: Lines, *, strict: bool) -> None:
-        """`strict`: parse each record; a record that is not JSON is a bad line. Packed files have a checksum instead."""
+        """`strict`: parse each record; a record that is not JSON makes a bad line. Packed files have checksums."""
         self._lines = lines
         self._strict = strict
         self.header: Header | None = None
