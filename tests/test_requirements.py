@@ -15,7 +15,10 @@ EXTRAS = PROJECT["optional-dependencies"]
 LOCKED = {"run": ["uvloop"], "spark": ["uvloop", "spark"], "test": [*EXTRAS]}
 """The extras of each file; a file also has the package's own requirements."""
 FILES = [*LOCKED, "build"]
-PIN = re.compile(r"(?P<name>[a-z0-9.-]+)==(?P<version>\S+)(?: ; .+?)?(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)")
+PIN = re.compile(
+    r"(?P<name>[a-z0-9.-]+)(?:\[(?P<extras>[a-z0-9,.-]+)\])?==(?P<version>\S+)(?: ; .+?)?"
+    r"(?P<hashes>(?: --hash=sha256:[0-9a-f]{64})+)"
+)
 
 
 @cache
@@ -41,6 +44,11 @@ def test_what_is_declared_is_locked_at_a_version_that_fits(file: str) -> None:
         versions = pins(file).get(canonicalize_name(wanted.name), frozenset())
         assert versions, f"{wanted} is missing: run `make lock`"
         assert all(map(wanted.specifier.contains, versions)), f"{wanted}: run `make lock`"
+
+
+def test_a_package_that_another_wants_with_extras_is_locked_with_them() -> None:
+    """A pip before 23.3 looks for a hash of `coverage[toml]` where only `coverage` has one, and fails."""
+    assert re.search(r"^coverage\[toml\]==", (ROOT / "requirements" / "test.txt").read_text(), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("file", FILES)
