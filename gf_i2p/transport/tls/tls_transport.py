@@ -168,6 +168,11 @@ class TlsTransport:
             )
         except OSError as error:
             raise _dial_error(endpoint, error) from error
+        except BaseException:
+            # asyncio closes the transport, and TLS then waits for the peer's goodbye: nobody is left who would wait.
+            if start.transport is not None:
+                start.transport.abort()
+            raise
         if start.error is not None:
             raise start.error
         return transport
@@ -242,12 +247,14 @@ class _Start(asyncio.Protocol):
 
     def __init__(self, make: Callable[[asyncio.Transport], asyncio.Protocol]) -> None:
         self._make = make
+        self.transport: asyncio.Transport | None = None
+        """The connection, once the handshake is complete."""
         self.error: Exception | None = None
         self.over = False
         """Whether the other protocol has taken over."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        channel = cast("asyncio.Transport", transport)
+        self.transport = channel = cast("asyncio.Transport", transport)
         try:
             protocol = self._make(channel)
         except Exception as error:  # noqa: BLE001 - the caller who waits for the connection raises it

@@ -5,6 +5,7 @@ import re
 import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -328,6 +329,37 @@ async def test_a_cancelled_dial_leaves_no_socket_behind(node: Identity) -> None:
             accepted.settimeout(PATIENCE)
             while accepted.recv(10_000):
                 pass
+
+
+async def test_a_dial_that_is_cancelled_as_the_handshake_completes_waits_for_no_goodbye(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_transport, "_LINGER_SECONDS", 1000 * PATIENCE)
+    over = threading.Event()
+
+    def serve() -> None:
+        accepted, _ = server.accept()
+        with accepted:
+            over.wait(PATIENCE)  # the peer reads nothing more, so it never answers the end of TLS
+
+    with server_context(node).wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True) as server:
+        endpoint = Endpoint("127.0.0.1", server.getsockname()[1])
+        transport = TlsTransport(TlsSettings(fingerprints={endpoint: [node.fingerprint]}))
+        talker = Talker()
+
+        def cancel() -> Talker:
+            dialling.cancel()
+            return talker
+
+        serving = asyncio.create_task(asyncio.to_thread(serve))
+        dialling = asyncio.create_task(transport.dial(endpoint, cancel, deadline=PATIENCE))
+        try:
+            with pytest.raises(asyncio.CancelledError):
+                await dialling
+            await soon(talker.lost.wait())
+        finally:
+            over.set()
+            await serving
 
 
 # --- Listening --------------------------------------------------------------------------------------------
