@@ -146,7 +146,7 @@ def test_streams_have_limits_in_all_and_for_each_client(monkeypatch: pytest.Monk
     monkeypatch.setattr(limits, "MAX_STREAMS_PER_PEER", 3)
     accepting = acceptor()
     streams = [opened(accepting, first(number)) for number in (1, 2, 3)]
-    with pytest.raises(RefusedError, match="its client has 3"):
+    with pytest.raises(RefusedError, match="the client has 3 streams"):
         accepting.receive(first(4), 0.0)
     other = DestinationKeys.generate(entropy(33))
     for number in (1, 2):
