@@ -44,8 +44,7 @@ class ServiceOffer:
     target: tuple[str, int]
     """Host and port of the local service."""
     next_published: Callable[[], int]
-    """Returns `published` of the next lease set, in seconds since the epoch: greater than any earlier one, on any node.
-    """
+    """Returns `published` of the next lease set, in seconds since the epoch: later than in any set of any node."""
     announce: Callable[[LeaseSet2], Awaitable[object]] = _nobody
     """Awaited with each set before the router gets the set. After an error the router soon gets another set.
 

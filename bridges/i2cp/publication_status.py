@@ -41,5 +41,5 @@ class PublicationStatus:
 
     @property
     def kept(self) -> bool:
-        """Whether the bridge keeps the publication alive; otherwise the node must publish again, or wants nothing."""
+        """Whether the bridge keeps the publication alive. Otherwise publish again, if anything is to be published."""
         return self.phase in {Phase.OPENING, Phase.SENT}

@@ -61,7 +61,8 @@ def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
     if "skew" in reason or abs(off) > _JAVA_SECONDS:
         return (
             f"the session config's date is {abs(off):.0f} s {'after' if off > 0 else 'before'} the router's clock, and "
-            f"Java allows {_JAVA_SECONDS} s. Make a fresh config for each session, and check both machines' clocks"
+            f"Java allows {_JAVA_SECONDS} s. Make a fresh config for each session, and check the clocks of both "
+            "machines"
         )
     if config.destination.crypto_type != 0:
         return (

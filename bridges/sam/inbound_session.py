@@ -11,8 +11,8 @@ from bridges.sam.client import Sam, SamSession
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 _SETTLE_SECONDS: Final = 8.0
-"""Longer than i2pd keeps a destination after the end of its session: 5 s. Then i2pd ends the destination, even if a
-new session already has the destination."""
+"""Longer than the 5 s for which i2pd keeps a destination after a session. Then i2pd ends the destination, even if a
+new session has the destination by then."""
 
 
 class SamInbound:

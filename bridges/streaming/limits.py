@@ -16,8 +16,7 @@ MAX_NACKS: Final = 255
 # One stream ----------------------------------------------------------------------------------------------------------
 
 MAX_UNREAD: Final = 512 * 1024
-"""Most data that the local service has not taken yet. Further packets are dropped, and the peer slows down and repeats
-these."""
+"""Most data that the local service has not taken yet. Further packets are dropped: the peer repeats them, slower."""
 MAX_AHEAD: Final = 512
 """Most kept packets that came before an earlier packet; as many as i2pd's largest window."""
 MAX_UNSENT: Final = 256 * 1024
@@ -63,5 +62,4 @@ MAX_RECENT: Final = 8192
 RECENT: Final = 900.0
 """Time for which a first packet is remembered: longer than a router keeps the session keys that decrypt a copy."""
 MAX_BACKLOG: Final = 4 * 1024 * 1024
-"""Most data that the router has not taken from us yet. Further packets are dropped as in any network, and sent again.
-"""
+"""Most data that the router has not taken from us yet. Further packets are lost as in any network, and sent again."""

@@ -133,7 +133,7 @@ def test_a_password_is_not_shown() -> None:
 
 @pytest.mark.parametrize("password", ["", "a;secret", "a secret\n", "sécret", "secret" * 50])
 def test_a_password_that_cannot_be_sent_is_refused_without_being_shown(password: str) -> None:
-    with pytest.raises(ValueError, match="password has 1 to 255 printable") as caught:
+    with pytest.raises(ValueError, match="password must have 1 to 255 printable") as caught:
         I2cpSettings(username="node", password=password)
     assert "secret" not in str(caught.value)
 
