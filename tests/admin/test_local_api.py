@@ -181,7 +181,7 @@ async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
         async with served(farm.nodes[3], tmp_path / "s") as ask:
             status, answer = await ask.post("x", query="?timeout=0.1")
             assert (status, answer["outcome"]) == (503, "no")
-            assert "no server has led" in answer["error"]
+            assert "no leader could be reached" in answer["error"]
             status, answer = await ask("GET", "/v1/entries")
             assert (status, answer["outcome"]) == (503, "no")
             assert "no server leads" in answer["error"]

@@ -137,11 +137,11 @@ def test_a_members_record_has_its_limits() -> None:
     assert objection(user, record(MEMBER, *most[:-1])) is None
     assert "17 destinations" in str(objection(user, record(MEMBER, *most)))
     long = record(MEMBER, extra={"note": "x" * MAX_LEAF_MEMBER_BYTES})
-    assert f"it may have {MAX_LEAF_MEMBER_BYTES}" in str(objection(user, long))
+    assert f"at most {MAX_LEAF_MEMBER_BYTES} are allowed" in str(objection(user, long))
     meta = Meta("AAAA", "on", publishing=True, last_published_ms=2**52)
-    assert "only servers say" in str(objection(user, record(MEMBER, meta=meta)))
+    assert "which only servers may post" in str(objection(user, record(MEMBER, meta=meta)))
     accused = (RemoteRouter(1, reachable=False),)
-    assert "only servers say" in str(objection(user, record(MEMBER, remote_routers=accused)))
+    assert "which only servers may post" in str(objection(user, record(MEMBER, remote_routers=accused)))
 
 
 def test_a_member_posts_one_record_in_five_seconds_on_average() -> None:
