@@ -167,7 +167,7 @@ async def test_only_the_leader_reads_what_is_newest(tmp_path: Path) -> None:
         await farm.equal()
         status, answer = await ask("GET", "/v1/entries")
         assert (status, answer["outcome"]) == (409, "no")
-        assert f"that is server {ask.node.driver.core.leader}" in answer["error"]
+        assert f"the leader, server {ask.node.driver.core.leader}, can promise" in answer["error"]
         assert "--stale" in answer["error"]
         status, page = await ask("GET", "/v1/entries?stale=1")
         assert [entry["index"] for entry in page["entries"]][-1] == index

@@ -116,18 +116,18 @@ def test_a_member_posts_its_own_records_and_nothing_else() -> None:
     assert objection(user, record(MEMBER, LEAF)) is None
     assert objection(user) is None, "that asks who leads"
     for other in (1, 7, MEMBER + 1):
-        assert f"a status record of {other}" in str(objection(user, record(other)))
+        assert f"a status record in the name of {other}" in str(objection(user, record(other)))
     assert "no status record" in str(objection(user, b"hello"))
     assert "no status record" in str(objection(user, admin(user)))
     assert "another farm" in str(objection(user, record(MEMBER, cluster="another")))
-    assert "not one record" in str(objection(user, record(MEMBER), record(MEMBER)))
+    assert "other than one status record" in str(objection(user, record(MEMBER), record(MEMBER)))
     rights = Rights("farm", lambda: {1, 2})
-    assert "not one record" in str(rights.objection(User(user), post(b"", kind=ValueType.CONFIGURATION)))
+    assert "other than one status record" in str(rights.objection(User(user), post(b"", kind=ValueType.CONFIGURATION)))
 
 
 def test_a_member_is_no_server_whatever_its_id() -> None:
     rights = Rights("farm", lambda: {MEMBER})
-    assert "a status record of" in str(rights.objection(User(f"leaf-{MEMBER}"), post(record(MEMBER))))
+    assert "a status record in the name of" in str(rights.objection(User(f"leaf-{MEMBER}"), post(record(MEMBER))))
     assert rights.objection(User(f"server-{MEMBER}"), post(record(MEMBER))) is None
 
 
