@@ -53,7 +53,7 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         assert [server["id"] for server in found["servers"] if server["connected"]] == [follower]
         code, text, _ = await gf("find", alone)
         assert code == 3
-        assert f"add the [[servers]] table of server {leader} with its fingerprint" in text
+        assert f"Add the [[servers]] table of server {leader} with its fingerprint" in text
 
         code, failure = await gf_json("entries", farm.node(follower))
         assert (code, failure["ok"]) == (1, False)

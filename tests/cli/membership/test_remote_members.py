@@ -105,7 +105,7 @@ async def test_a_server_is_added_by_a_follower_that_is_all_the_file_knows(
         await sees(leader, 1, 2, 3, 4)
         code, answer = await gf("members", "list", tmp_path / "admin-test.toml")
         assert code == 0
-        assert "add the [[servers]] table of server 4" in answer["servers"][3]["error"]
+        assert "Add the [[servers]] table of server 4" in answer["servers"][3]["error"]
         code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"5={endpoint}")
         assert (code, answer["outcome"]) == (1, "no")
         assert "the leader, refuses" in answer["error"]

@@ -87,10 +87,10 @@ def test_the_configuration_names_one_leaf_and_has_a_router(tmp_path: Path) -> No
     where = tenant(tmp_path, "a", OTHER.b32).directory
     text = (where / CONFIG_FILE).read_text()
     (where / CONFIG_FILE).write_text(text.replace("[router]\n", ""))
-    with pytest.raises(ConfigError, match=r"router: is missing, and without one nothing of publish.leaf_farm"):
+    with pytest.raises(ConfigError, match=r"router: is missing, and publish.leaf_farm needs it"):
         Config.load(where)
     (where / CONFIG_FILE).write_text(f'{text}leaf = "{THIRD.b32}"\n')
-    with pytest.raises(ConfigError, match=r"publish.leaf_farm: stands in the place of publish.leaf"):
+    with pytest.raises(ConfigError, match=r"publish.leaf_farm: cannot stand beside publish.leaf"):
         Config.load(where)
 
 
