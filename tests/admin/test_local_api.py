@@ -114,7 +114,7 @@ async def test_pages(ask: Asker) -> None:
         ("[]", "expected {"),
         ('{"values": "x"}', "expected {"),
         ('{"values": []}', f"0 values were given; one post takes 1 to {MAX_ENTRIES}"),
-        ('{"values": [1]}', "all of them texts"),
+        ('{"values": [1]}', "each a text"),
         ('{"values": [%s]}' % ("9" * 5000), "the body is not JSON"),
         ('{"values": ["\\ud800"]}', "value 1 is no text that UTF-8 can write"),
         ('{"values": ["%s"]}' % ("x" * (MAX_VALUE_BYTES + 1)), f"may have {MAX_VALUE_BYTES} bytes"),
@@ -219,7 +219,7 @@ async def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
     ("body", "says"),
     [
         ({"remove": 9}, "the farm has no server 9: its servers are [1]"),
-        ({"remove": 1}, "the last server cannot leave its farm: stop it"),
+        ({"remove": 1}, "the last server cannot leave its farm: stop the node"),
         ({"add": {"id": 1, "endpoint": "tcp://127.0.0.1:1"}}, "the farm has a server 1 already, at "),
         ({"add": {"id": 2, "endpoint": "OWN"}}, "is the endpoint of server 1"),
         ({"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}, "members accept DIR FILE"),
@@ -304,7 +304,7 @@ async def test_a_defect_is_logged_and_gives_a_sentence(ask: Asker, monkeypatch: 
     monkeypatch.setattr(ask.node.driver, "post", bad)
     status, answer = await ask.post("x")
     assert (status, answer["outcome"]) == (500, "unknown")
-    assert "see the node's log" in answer["error"]
+    assert "the node's log shows the place" in answer["error"]
 
 
 async def test_an_entry_of_unknown_outcome(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

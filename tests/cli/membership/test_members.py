@@ -204,7 +204,7 @@ def test_a_removal_without_a_leader_is_not_tried() -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_the_last_server_is_stopped_and_not_removed(force: bool) -> None:
     node = Node(status(1))
-    with pytest.raises(CommandError, match="the last server cannot leave its farm: stop it"):
+    with pytest.raises(CommandError, match="the last server cannot leave its farm: stop the node"):
         members.remove(options(id=1, force=force), node)
     assert node.asked == []
 

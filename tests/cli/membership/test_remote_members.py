@@ -131,7 +131,7 @@ async def test_servers_that_the_file_does_not_know_are_no_silent_ones(
         file = tmp_path / "admin-test.toml"
         code, answer = await gf("members", "remove", file, 1, "--force")
         assert (code, answer["outcome"]) == (1, "no")
-        assert "the last server cannot leave its farm: stop it" in answer["error"]
+        assert "the last server cannot leave its farm: stop the node" in answer["error"]
         for server in (2, 3):
             await sees(await joins(farm, server), *range(1, server + 1))
         code, text = await gf.text("members", "list", file)

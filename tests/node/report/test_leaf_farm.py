@@ -144,7 +144,7 @@ async def test_a_farm_that_publishes_leaves_is_a_leaf_that_is_up() -> None:
         (FakeFarm({1: publishing(leaf(5, up=False))}), "none of its leaves is up"),
         (FakeFarm({1: record(1, leaf(5))}), "nothing is published yet"),
         (FakeFarm({1: publishing(leaf(5), sent=False)}), "nothing is published yet"),
-        (FakeFarm({1: publishing(leaf(5), age_ms=LISTED_MS + 1)}), "has run out"),
+        (FakeFarm({1: publishing(leaf(5), age_ms=LISTED_MS + 1)}), "published last has expired"),
         (FakeFarm({1: record(1, leaf(5), publish="off")}, master=MASTER.hash), "it has no publisher"),
         (
             FakeFarm({1: publishing(leaf(5), Leaf(OTHER.hash, up=True, type=META_TYPE, depth=MAX_DEPTH))}),
