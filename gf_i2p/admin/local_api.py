@@ -141,7 +141,7 @@ class LocalInterface:
         if (why_not := self._objection_to(values)) is not None:
             return _error(403, f"nothing was posted: {why_not}", outcome="no")
         if (farm := self._farm()) is not None:
-            # The leader might still accept the values, but the operator must learn that this server is no member any more.
+            # The leader might still accept the values, but the operator must learn of the removal.
             servers = ", ".join(f"{server.id} ({server.endpoint})" for server in farm)
             return _error(
                 409,
@@ -332,7 +332,7 @@ def _values(body: Any) -> list[bytes]:
         raise _bad_request('expected {"values": [TEXT, ...]}')
     if not values or len(values) > MAX_ENTRIES or not all(isinstance(value, str) for value in values):
         raise _bad_request(
-            f"{len(values)} values were given, but one post takes 1 to {MAX_ENTRIES} values, each a text: post in pieces"
+            f"{len(values)} values were given, one post takes 1 to {MAX_ENTRIES}, each a text: post in pieces"
         )
     encoded = [_encoded(number, value) for number, value in enumerate(values, 1)]
     if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:

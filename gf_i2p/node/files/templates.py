@@ -79,7 +79,7 @@ PUBLISH: Final = """\
 # Publishing is off until you turn it on, on every server that may publish.
 [publish]
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set;
-                              # "dry-run": no router gets the set; "failover": the master's address runs here (see below)
+                              # "dry-run": no router gets it; "failover": the master's address runs here (see below)
 # publish = "auto"            # "on": chosen before "auto"; "off": never chosen, only its leaf is listed
 keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
