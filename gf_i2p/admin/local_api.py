@@ -1,8 +1,8 @@
 """The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
 
     GET  /v1/status                     the node's status, on any server
-    GET  /v1/explain                    the choice of the publisher, with reasons (node/status/publishing_status.py)
-    GET  /v1/administration             the administrators' settings, and their effect (admin_status.py)
+    GET  /v1/explain                    the choice of the publisher, with reasons (node/status/node_status.py)
+    GET  /v1/administration             the administrators' settings, and their effect (node/status/admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries, from the log's beginning without `first`;
                                         `stale=1` reads a server that does not lead

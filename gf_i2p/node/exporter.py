@@ -2,14 +2,14 @@
 
 The exporter follows the log as `FarmView` does, at a place of its own, which the history's files remember. A thread
 writes the files, because an fsync takes from tenths of a millisecond to seconds; another thread packs them (`Packing`).
-Encoding takes Python's lock there, but a thread gives the lock away within the switch interval. The event loop only
-cuts pages off the log.
+Encoding holds Python's lock (the GIL) there, but a thread gives the lock up within the switch interval. The event loop
+only takes pages of entries out of the log.
 
-The exporter gathers single entries for a moment. So the history costs the log's disk a few fsyncs a second, and not
-one for each commit. "received" in the files is at most that much later than the commit.
+The exporter waits for a moment (`_GATHER_SECONDS`) and writes the entries of that time together. So the history costs
+the disk a few fsyncs a second, and not one for each commit. The time "received" in the files may be that much too late.
 
 The farm never stops for the history. When the disk is full, or the files are damaged or gone, the node goes on without
-the history, says so once, and tries again.
+the history, tells the operator once, and tries again.
 """
 
 import asyncio
@@ -40,9 +40,9 @@ _PAGE_ENTRIES: Final = 1024
 _PAGE_BYTES: Final = 1 << 20
 _GATHER_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 60.0
-"""Seconds between looks at an idle history, and between attempts to rotate.
+"""Seconds between two checks of an idle history, and between attempts to rotate.
 
-Each look asks whether the file is old enough to be ended, and whether the file is still there.
+A check looks whether the file is still there, and whether the file is so old that it must be rotated.
 """
 _AGAIN_SECONDS: Final = 1.0
 _MAX_AGAIN_SECONDS: Final = 60.0
@@ -97,9 +97,9 @@ class Exporter:
     def releasable(self) -> int:
         """Index up to which the history lets the log be compacted.
 
-        While the history can be written, this is the last durable index. While it cannot, the log is held back for
-        `HELD_ENTRIES` entries at most. Entries compacted beyond that are a gap in this node's history. The other
-        servers' histories still have those entries, unless those disks are full, too.
+        While the history can be written, this is the last durable index. Otherwise the log keeps at most `HELD_ENTRIES`
+        entries for the history. Entries that are compacted before they are exported become a gap in this node's
+        history. Other servers' histories still have those entries, unless those disks are full, too.
         """
         if not self._paused:
             return self.durable_index

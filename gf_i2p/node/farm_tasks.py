@@ -82,7 +82,7 @@ class FarmTasks:
     async def resign(self) -> None:
         """If the farm has chosen this node as publisher, let the farm choose another server before this node stops.
 
-        Takes at most `RESIGN_SECONDS` and `FINISH_SECONDS`.
+        Takes at most `RESIGN_SECONDS` plus `FINISH_SECONDS`.
         """
         reporter, publisher = self.reporter, self.publisher
         if reporter is None or publisher is None or not self._tasks or self.view.choice.publisher != reporter.server_id:

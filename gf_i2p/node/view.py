@@ -37,7 +37,7 @@ class FarmView:
     """
 
     def __init__(self, cluster: str, driver: Driver, *, droppable: Callable[[], int] | None = None) -> None:
-        """Raises `ConfigError` when the stored snapshot is of a newer version."""
+        """Raises `ConfigError` when the stored snapshot cannot be read, as one of another version."""
         self.state = FarmState(cluster)
         self.applied = 0
         """Index of the last entry that the state has taken in."""
@@ -114,7 +114,7 @@ class FarmView:
         self._bytes = 0
 
     def _keep_snapshot(self) -> None:
-        """Make a snapshot when one is due, and drop the log before it."""
+        """Make a snapshot when one is due, and tell the core how much of the log can go."""
         core = self._driver.core
         last = 0 if core.snapshot is None else core.snapshot.index
         new = self.applied - last

@@ -163,7 +163,7 @@ class Driver:
         self._arm()
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for the entries that this leader accepted, drop the rest, and end all writes."""
+        """Wait up to `grace` seconds until the entries accepted by this leader are committed; then end all writes."""
         if self.core.is_leader and self._end_reason is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):

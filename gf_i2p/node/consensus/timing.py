@@ -143,7 +143,7 @@ class _Flight(NamedTuple):
     measured: bool
     """Whether the round trip counts: neither this request nor an earlier one in flight has entries."""
     silence: float | None
-    """Seconds for which the peer had heard nothing; None for a request with entries or before a full heartbeat."""
+    """Seconds since the request before; None for a request with entries, or when a heartbeat was not yet due."""
 
 
 class _LeaderTerm:
@@ -259,7 +259,7 @@ class Timeouts:
     def _counts(self, peer: int) -> bool:
         return self._peers is None or peer in self._peers
 
-    # What happens ---------------------------------------------------------------------------------------------------
+    # Events ---------------------------------------------------------------------------------------------------------
 
     def stood_still(self, now: float) -> None:
         """Note that this node stood still until now: no time before now counts as a silence or a round trip."""
@@ -349,7 +349,7 @@ class Timeouts:
         if self.silences.add(seconds, self._now):
             self._adapt_at = self._now
 
-    # What follows ---------------------------------------------------------------------------------------------------
+    # Time-outs ------------------------------------------------------------------------------------------------------
 
     def _trip(self) -> float:
         """Return T of the module's docstring, in seconds; 0 when no round trip is known."""

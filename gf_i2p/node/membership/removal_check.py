@@ -1,7 +1,7 @@
-"""Checks whether this server was removed from the farm without noticing.
+"""Checks whether this server was removed from the farm without knowing.
 
-A removed server gets no more messages from the leader, so the server asks the other servers. A server may not notice
-its removal when it was down at that time. Nor does it know the removal after a restart: the commit index is not stored,
+A removed server gets no more messages from the leader, so the server asks the other servers. A server that was down
+during its removal does not know of it. A server that has restarted since is not sure: the commit index is not stored,
 so the Configuration without this server may or may not be committed.
 """
 

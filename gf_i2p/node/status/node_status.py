@@ -100,7 +100,7 @@ def membership(core: Core) -> str:
 
 
 def _i2p(node: Node) -> dict[str, Any] | None:
-    """Return the address at which others can reach this node inside I2P; None when this node does not listen there."""
+    """Return this node's address inside I2P, null while others cannot reach it; None for a node outside I2P."""
     listener = node.server.listener
     return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
 
