@@ -332,7 +332,7 @@ def _values(body: Any) -> list[bytes]:
         raise _bad_request('expected {"values": [TEXT, ...]}')
     if not values or len(values) > MAX_ENTRIES or not all(isinstance(value, str) for value in values):
         raise _bad_request(
-            f"{len(values)} values were given, one post takes 1 to {MAX_ENTRIES}, each a text: post in pieces"
+            f"{len(values)} values were given; one post takes 1 to {MAX_ENTRIES}, each a text: post in pieces"
         )
     encoded = [_encoded(number, value) for number, value in enumerate(values, 1)]
     if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:

@@ -116,7 +116,7 @@ async def test_pages(ask: Asker) -> None:
         ('{"values": []}', f"0 values were given; one post takes 1 to {MAX_ENTRIES}"),
         ('{"values": [1]}', "each a text"),
         ('{"values": [%s]}' % ("9" * 5000), "the body is not JSON"),
-        ('{"values": ["\\ud800"]}', "value 1 is no text that UTF-8 can write"),
+        ('{"values": ["\\ud800"]}', "value 1 cannot be encoded as UTF-8"),
         ('{"values": ["%s"]}' % ("x" * (MAX_VALUE_BYTES + 1)), f"may have {MAX_VALUE_BYTES} bytes"),
         ("[" * 100_000, "the body is not JSON"),
     ],
@@ -184,7 +184,7 @@ async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
             assert "no leader could be reached" in answer["error"]
             status, answer = await ask("GET", "/v1/entries")
             assert (status, answer["outcome"]) == (503, "no")
-            assert "no server leads" in answer["error"]
+            assert "no leader has a majority" in answer["error"]
 
 
 async def test_without_a_leader_servers_stay_and_what_to_do_is_said(tmp_path: Path) -> None:

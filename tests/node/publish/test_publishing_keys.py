@@ -95,9 +95,9 @@ META: Final = to_base64(MADE.signed[Purpose.META])
     ("changes", "why"),
     [
         ({"keys": None}, "the line 'keys' is missing: was the file copied"),
-        ({"service": None}, "no line 'service'"),
-        ({"meta": None}, "no line 'meta'"),
-        ({"another": "x"}, "begins with 'another'"),
+        ({"service": None}, "the line 'service' is missing"),
+        ({"meta": None}, "the line 'meta' is missing"),
+        ({"another": "x"}, "stands there twice: 'another'"),
         ({"server": "-1"}, "does not hold a server's id"),
         ({"server": "4294967295"}, "does not hold a server's id"),
         ({"server": "9" * 5000}, "does not hold a server's id"),
