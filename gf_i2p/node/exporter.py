@@ -235,8 +235,8 @@ class Exporter:
         if what is not None:
             raise HistoryError(
                 f"{history.directory} {what}: it was exported from another log. If this server's log was replaced by "
-                "an older copy, stop the node at once: it has forgotten votes and acknowledged entries. If the farm "
-                "was made anew, move the directory away, and a new history begins."
+                "an older copy, stop the node at once: the copy lacks votes and acknowledged entries. If this is a "
+                "new farm, move the directory away, and a new history begins."
             )
 
     async def _rotate(self, history: History) -> bool:

@@ -40,9 +40,9 @@ class FarmView:
         """Raises `ConfigError` when the stored snapshot cannot be read, as one of another version."""
         self.state = FarmState(cluster)
         self.applied = 0
-        """Index of the last entry that the state has taken in."""
+        """Index of the last entry that was applied to the state."""
         self.on_change: list[Callable[[], None]] = []
-        """Callbacks, each called after the state has taken in more of the log."""
+        """Callbacks, each called after more entries were applied."""
         self._cluster = cluster
         self._driver = driver
         self._droppable = droppable
@@ -161,7 +161,7 @@ class FarmView:
             logger.warning("this server was removed from the farm", server=ours, index=self.applied)
 
     async def reaches(self, index: int) -> None:
-        """Return when the state has taken in the entry at this index."""
+        """Return when the entry at this index has been applied."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.applied >= index)
 
