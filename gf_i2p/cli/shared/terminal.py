@@ -1,4 +1,4 @@
-"""Output of a command: a line of progress, and the question before a change without return."""
+"""Output of a command: a line of progress, and the question before a change that nobody can undo."""
 
 import sys
 import time
