@@ -112,7 +112,10 @@ def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> Lea
 
 
 def _settle() -> None:
-    """Freeze the objects that live until the end, so that no garbage collection looks at them again."""
+    """Freeze the objects that live until the end, so that no garbage collection looks at them again.
+
+    Let threads switch every 0.5 ms instead of 5 ms, so that the event loop waits less for the other threads.
+    """
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(0.0005)

@@ -57,6 +57,6 @@ class FailoverChecks:
             Remedy(
                 f"gf-i2p keys delegate … {words}, where the master's own key is; or remove these options from "
                 "[publish.service.session]",
-                'nothing to do with a Java router, except to set [router] kind = "java"',
+                'with a Java router set only [router] kind = "java": the settings count there',
             ),
         )

@@ -210,7 +210,7 @@ def _mistakes(path: Path, errors: str) -> CheckResult:
     lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     what, run, command = lines[0].partition(" Run: ")
-    return fail(f"{path.name}: {what}{more}", Remedy.either(command if run else f"Correct it in {path}."))
+    return fail(f"{path.name}: {what}{more}", Remedy.either(command if run else f"Correct the mistake in {path}."))
 
 
 def _refused(error: Exception) -> CheckResult:

@@ -92,7 +92,7 @@ class PeerChecks:
             visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
         except NoAnswerError as error:
             if endpoint.is_i2p and server_id in self._files.connected:
-                return warn(f"{endpoint.host}: {error}, but our node is connected to that server", _CONNECTED)
+                return warn(f"{endpoint.host}: {error}, but the node itself is connected to that server", _CONNECTED)
             return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
         except (ConfigError, TransportError, RemoteProtocolError) as error:
             what, advice = split(str(error).removeprefix(f"{endpoint}: "))
@@ -101,7 +101,7 @@ class PeerChecks:
                 Remedy.either(advice or "Check that the node and the router of that server run."),
             )
         self._round_trips[server_id] = visited.round_trip
-        return ok(f"{endpoint.host} lets us in ({visited.total:.2f} s, round trip {_span(visited.round_trip)})")
+        return ok(f"{endpoint.host} lets this node in ({visited.total:.2f} s, round trip {_span(visited.round_trip)})")
 
     def _transport(self, endpoint: Endpoint) -> Transport:
         router = self._config.router

@@ -29,7 +29,7 @@ class ProxyAuthorisationError(ProxyError):
 
 
 async def ask_http(host: str, port: int) -> RouterProgram | None:
-    """Return the router whose HTTP proxy answers; None when the answer does not show it. Raises `ProxyError`."""
+    """Return the router whose HTTP proxy answers; None when the answer shows no known router. Raises `ProxyError`."""
     request = f"GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"
     async with _connected(host, port) as streams:
         return read_answer(await _ask(streams, request.encode(), MAX_ANSWER_BYTES))

@@ -95,7 +95,7 @@ ADDRESS_UNKNOWN = Remedy(
 )
 FEW_TUNNELS = Remedy(
     '[router.session] "inbound.quantity" = "5", or leave that option out; then restart the node',
-    "nothing to do with a Java router: it publishes with any number",
+    "with a Java router nothing has to be done: it publishes with any number",
 )
 ALL_ADDRESSES = Remedy(
     "in i2pd.conf, in the section of each interface: address = 127.0.0.1; then restart i2pd",
@@ -104,5 +104,5 @@ ALL_ADDRESSES = Remedy(
 DELEGATED_ON_I2PD = Remedy(
     "make the key file with gf-i2p keys delegate, where the master's own key is: that file has the session config "
     "that i2pd needs; a router's own file of delegated keys has none",
-    "nothing to do with a Java router: it takes delegated keys",
+    "with a Java router nothing has to be done: it takes delegated keys",
 )

@@ -24,7 +24,7 @@ NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a m
 
 
 def standing_lines(answer: dict[str, Any]) -> list[str]:
-    """Name the fault of a node's place in the farm, by its "membership" and "leader"; no line when all is well."""
+    """Say when a node is not a member, or knows no leader; return no line when all is well."""
     if answer["membership"] != "member":
         return [OUTSIDE[answer["membership"]]]
     return [NO_LEADER_KNOWN] if answer["leader"] is None else []

@@ -43,7 +43,7 @@ async def test_all_is_well(tmp_path: Path, identity: Identity, java: bool) -> No
     assert results["proxy"].text.startswith(f"{kind}'s HTTP proxy at 127.0.0.1:")
     assert results["I2CP"].text.startswith(f"{kind} at 127.0.0.1:")
     assert results["i2pcontrol"].text.startswith(f"{kind} 2.")
-    assert results["server 2"].text.startswith(f"{place.peers[0]} lets us in (")
+    assert results["server 2"].text.startswith(f"{place.peers[0]} lets this node in (")
     assert results["own address"].text.startswith(f"{place.own} is found")
     assert [result.remedy for result in results.values()] == [None] * len(results)
     # Every peer is asked twice, for a challenge and with the answer; nobody else is asked for anything.

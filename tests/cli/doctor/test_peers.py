@@ -52,7 +52,10 @@ async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
     assert found["server 3"].text == f"{not_connected}: no answer within 0.5 s"
     assert "Check that the node and the router of that server run" in remedy(found["server 3"])
     assert found["server 2"].state is CheckState.WARN
-    assert found["server 2"].text == f"{connected}: no answer within 0.5 s, but our node is connected to that server"
+    assert (
+        found["server 2"].text
+        == f"{connected}: no answer within 0.5 s, but the node itself is connected to that server"
+    )
     assert "Nothing for now: the farm uses the node's own connection." in remedy(found["server 2"])
 
 
