@@ -347,7 +347,11 @@ COMMANDS: Final[Commands] = {
         _add_of_add,
         _by_node("add", add),
     ),
-    "remove": Subcommand("remove a server from the farm", _add_of_remove, _by_node("remove", remove)),
+    "remove": Subcommand(
+        "remove a server from the farm; DIR is the directory of the leader, or of that server",
+        _add_of_remove,
+        _by_node("remove", remove),
+    ),
     "stepdown": Subcommand("have the leader hand over to another server", _add_node, _by_node("stepdown", step_down)),
     "invite-leaf": Subcommand(
         "make the directory of a leaf-only member, and the file for `members accept` at the other servers",
