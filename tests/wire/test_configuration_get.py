@@ -306,7 +306,7 @@ def outcome(*pieces: bytes, proxied: bool = False) -> object:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (HEAD.replace(b"%d" % len(VALUE), b"%d" % (MAX_CONFIGURATION_BYTES + 1)), "has 17489 bytes, and 17488 are"),
+        (HEAD.replace(b"%d" % len(VALUE), b"%d" % (MAX_CONFIGURATION_BYTES + 1)), "has 17489 bytes; the limit is"),
         (HEAD.replace(b"%d" % len(VALUE), b"9" * 20), "bytes; the limit is 17488"),
         (HEAD.replace(b"%d" % len(VALUE), b"9" * 21), "is not the HTTP/1.1 of a farm node"),
         (HEAD.replace(b"%d" % len(VALUE), b"-1"), "is not the HTTP/1.1 of a farm node"),
@@ -343,7 +343,7 @@ def test_a_peer_without_it_and_a_peer_that_is_not_reached_are_told_apart() -> No
         outcome(NOT_FOUND)
     with pytest.raises(NotFound):
         outcome(i2pd_answer(NOT_FOUND), proxied=True)
-    with pytest.raises(PeerNotReached, match="it comes from the HTTP proxy"):
+    with pytest.raises(PeerNotReached, match="the HTTP proxy could not reach"):
         outcome(b"HTTP/1.1 500 Internal Server Error\r\n\r\n<html>", proxied=True)
 
 
