@@ -49,10 +49,10 @@ def test_init_beside_another_farm(tmp_path: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["--server", "1=http://x"], "is no endpoint"),
+        (["--server", "1=http://x"], "is not an endpoint"),
         (["--server", "x=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
         (["--server", "4294967295=tcp://a:1"], "expected ID=i2p or ID=tcp://HOST:PORT"),
-        (["--server", "1=tcp://a:99999"], "99999 is no port"),
+        (["--server", "1=tcp://a:99999"], "99999 is not a port"),
         ([], "--server"),
     ],
 )

@@ -115,7 +115,7 @@ def test_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert main(["snapshot", "inspect", str(path)]) == (2 if content == b"hello" else 1), "damaged, or none at all"
     assert f"{path} cannot be used: it " in capsys.readouterr().err
     assert main(["snapshot", "inspect", str(tmp_path)]) == 2
-    assert "it is no file" in capsys.readouterr().err
+    assert "it is not a regular file" in capsys.readouterr().err
     assert main(["snapshot", "inspect", str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
 

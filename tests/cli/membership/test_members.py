@@ -108,7 +108,7 @@ def test_force_removes_the_dead() -> None:
 
 
 def test_a_server_that_is_given_up_is_reported_with_the_reason() -> None:
-    node = Node(status(1, 2, refused="server 3 has not joined: nothing was heard from it"))
+    node = Node(status(1, 2, refused="server 3 has not joined: nothing was heard from the server"))
     with pytest.raises(CommandError, match="nothing was heard"):
         members.add(options(server=(3, Endpoint("h", 3))), node)
 
