@@ -13,7 +13,7 @@ MAX_SERVER_ID: Final = 2**32 - 2
 
 @dataclass(frozen=True, slots=True)
 class RemoteRouter:
-    """Whether another server is heard. The leader reports a silence at once, before that server's record is old."""
+    """Whether another server is heard. The leader reports a silence at once, before that server's record is too old."""
 
     id: int
     reachable: bool
