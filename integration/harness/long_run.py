@@ -105,7 +105,7 @@ def _failed(options: argparse.Namespace, name: str, what: str, code: int) -> int
 
 
 async def _until_signalled(work: Coroutine[Any, Any, Figures], lifeline: int | None) -> Figures:
-    """Do the work; cancel it at the first of `SIGNALS`, and only once: the cancelled work then cleans up."""
+    """Do the work; cancel it once, at the first of `SIGNALS` or at the end of the lifeline: the work then cleans up."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     told = False
 
