@@ -196,8 +196,8 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
     hashes = chosen.select(_to_bytes(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
     if not hashes.num_rows:
         raise PipelineError(
-            "None of these routers is a floodfill of the wanted network and age: check --net-id, --published-within and "
-            "the table `routers`"
+            "None of these routers is a floodfill of the wanted network and age: check --net-id, --published-within, "
+            "and the table `routers`"
         )
     if hashes.num_rows > MAX_FLOODFILLS:
         raise PipelineError(
