@@ -229,7 +229,7 @@ def test_refused(farm: Farm, files: dict[str, Path], out: Out, words: list[str],
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("[farm", "is no TOML"),
+        ("[farm", "is not TOML"),
         ("margin = 70", "no table [farm.parameters]"),
         ("farm = 3", "no table [farm.parameters]"),
         ("[farm.parameters]", "no table [farm.parameters]"),

@@ -102,7 +102,7 @@ def refresh(
     called with the name of each step.
     """
     began = time.monotonic()
-    read = _of_farm(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
+    read = _of(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
     limited = span != ALL_DAYS
     known = extents(read) if limited else None
     rows = read.where(in_days(span, before=1)) if limited else read
@@ -112,11 +112,7 @@ def refresh(
     _write(destination_hours(rows, known, span), lake, "destination_hours")
     on_step("anomalies")
     hours = tables.read(spark, lake, "server_hours")
-    made = (
-        None
-        if hours is None
-        else _of_farm(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
-    )
+    made = None if hours is None else _of(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
     if hours is None or made is None or not made[0]:
         wanted = "any farm" if farm is None else f"farm {farm!r}"
         raise PipelineError(f"The lake has no status records of {wanted} on these days: check what ingest has read.")
@@ -125,8 +121,8 @@ def refresh(
     return HealthFigures(
         records=made[1],
         server_hours=made[0],
-        destination_hours=0 if leaves is None else _of_farm(leaves, farm).where(in_days(span)).count(),
-        anomalies=_of_farm(spark.read.parquet(lake.path("anomalies")), farm).count(),
+        destination_hours=0 if leaves is None else _of(leaves, farm).where(in_days(span)).count(),
+        anomalies=_of(spark.read.parquet(lake.path("anomalies")), farm).count(),
         seconds=time.monotonic() - began,
     )
 
@@ -139,7 +135,7 @@ def summarize(
     The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
     """
     every = _existing(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
-    hours = _of_farm(every, farm).where(in_days(span))
+    hours = _of(every, farm).where(in_days(span))
     watched, records = fn.sum("watched_ms"), fn.sum("records")
     each = hours.groupBy("farm", "server").agg(
         fn.count("*").alias("hours"),
@@ -154,7 +150,7 @@ def summarize(
         *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
     )
     servers = each.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
-    odd = _of_farm(_existing(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
+    odd = _of(_existing(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
     if span.since_ms is not None:
         odd = odd.where(fn.col("hour_ms") >= span.since_ms)
     if span.until_ms is not None:
@@ -172,7 +168,7 @@ def _existing(found: "DataFrame | None", lake: Lake, table: str, job: str) -> "D
     return found
 
 
-def _of_farm(rows: "DataFrame", farm: str | None) -> "DataFrame":
+def _of(rows: "DataFrame", farm: str | None) -> "DataFrame":
     return rows if farm is None else rows.where(fn.col("farm") == farm)
 
 
