@@ -124,11 +124,11 @@ def fragment(advice: Advice) -> str:
         lines.append("# The log has gaps, so the farm may have decided otherwise here and there.")
     if advice.best is None:
         return "\n".join([*lines, f"# Nothing is recommended: {advice.why_not}.", ""])
-    lines += [f"# Recommended, for {advice.gain:.0%} less cost. In place of what was, by the same log:"]
+    lines += [f"# Recommended: {advice.gain:.0%} less cost. The same log with the farm's and with these parameters:"]
     lines += [
         f"#   {name:22} {_short(old):>10} -> {_short(new)}" for name, old, new in compared(live, advice.best.measures)
     ]
-    lines += ["# These are parameters of the whole farm, in its log. They are set by gf-i2p pipeline post, or by"]
+    lines += ["# Parameters are in the farm's log, for the whole farm. Set these by gf-i2p pipeline post, or by"]
     lines += [f"#   {command(advice)}", "", "[farm]", f"cluster = {name}", "", "[farm.parameters]"]
     for name, value in advice.changes.items():
         lines.append(f"{name} = {json.dumps(value)}  # until now {json.dumps(live.in_force.get(name))}")

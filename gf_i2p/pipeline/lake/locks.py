@@ -108,7 +108,7 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Return the holder of a file's lock as the subject of a sentence."""
+    """Return a text that names the holder of a file's lock: the subject of a sentence."""
     try:
         said: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
         job, process = said["job"], int(said["process"])

@@ -1,8 +1,8 @@
 """A history's file that grows: how far whole lines go, and whether the bytes that were read are unchanged.
 
 A place in a file (`ReadPosition`) is the end of a line, as a number of bytes of the unpacked content. A place has a
-checksum of the bytes before the place, because these bytes may change: a node that was killed cuts its newest file at
-the next start, after the last synced byte, and then writes other bytes. A reader that finds another checksum reads the
+checksum of the bytes before the place, because these bytes may change. At the next start, a node that was killed cuts
+the newest file after the last synced byte, and then writes other bytes. A reader that finds another checksum reads the
 file from the beginning.
 """
 
@@ -118,8 +118,8 @@ def _checked(tail: bytes, place: ReadPosition) -> bytes:
 def look(content: Content, place: ReadPosition, most: int, limit: int | None = None) -> tuple[ReadPosition, bool]:
     """Find the end of a line about `most` bytes after a place, at least one line; tell whether the file ends there.
 
-    Only a packed file has an end, and its last line may lack the line break. `limit`: bytes of the file that count;
-    None: all. Raises `ChangedError` and `OSError`.
+    Only a packed file ends, because a plain file may grow. A packed file's last line may lack the line break. `limit`:
+    bytes of the file that count; None: all. Raises `ChangedError` and `OSError`.
     """
     following = content.after(place)
     tail = next(following)

@@ -97,11 +97,12 @@ class Directory:
         return any(low <= first <= high for low, high in self.done)
 
     def forget_lost(self, there: Iterable[int]) -> None:
-        """If the history was begun anew, forget all files that were read. New files with old names are not read yet.
+        """Forget files that have ended or are gone, if the history was begun anew: new files may have their names.
 
         `there`: the first entries of the present files. Indexes only rise, the newest file has not ended, and a node
         removes the oldest files first. So the history was begun anew if the newest present file counts as ended, or if
-        the newest file that was read is gone although an older file is there.
+        the newest file that was read is gone although an older file is there. A file that is there keeps its position,
+        because the checksum shows whether the file is another one.
         """
         names = set(there)
         newest = max(self.files, default=0)

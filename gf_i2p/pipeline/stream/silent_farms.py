@@ -54,7 +54,10 @@ class SilentFarms:
                 self._heard_ms[farm] = max(self._heard_ms.get(farm, 0), min(at_ms, now))
 
     def look(self, unsure: Collection[str] = ()) -> int:
-        """Note the alerts that begin and end; return their number. `unsure`: farms that are not judged."""
+        """Note the alerts that begin and end; return their number.
+
+        `unsure`: farms for which no alert begins now, because more entries may wait.
+        """
         now = self._clock_ms()
         age_ms = {farm: now - at_ms for farm, at_ms in self._heard_ms.items()}
         current = {farm for farm, age in age_ms.items() if age <= self._limit_ms}

@@ -208,7 +208,7 @@ class _SimulatedLife(FarmLife):
 
 @dataclass(slots=True)
 class _Poster(SimulatedReporter):
-    """A poster with numbers of its router, and with visitors of its leaves."""
+    """A poster with numbers of the router, and with visitors of the leaves."""
 
     habits: "_Router | None" = None
 

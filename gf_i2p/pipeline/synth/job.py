@@ -3,8 +3,8 @@
     OUT/FARM/server-ID/entries-….jsonl(.gz)   the export of that server
     OUT/manifest.json                         the facts of all farms: counts, absences, incidents, faults
 
-There are a few kinds of farm. For each kind, some days are simulated: the *lives* (`farm_life`). The days of a farm are
-drawn from the lives of its kind, with other dates and the farm's own name, because simulating takes a millisecond an
+There are a few kinds of farm. For each kind, some days are simulated: the *lives* (`farm_life`). Each day of a farm is
+one of these lives, with another date and the farm's own name. The reason is speed: simulating takes a millisecond an
 entry, and writing a few microseconds. So a farm's days repeat. At midnight, uptimes begin anew, and a new leader is
 elected. Farms of one kind have the same destinations. Every day begins with a Configuration.
 """
