@@ -33,9 +33,9 @@ MAX_NAME: Final = 100
 MAX_EXCLUDED: Final = 1024
 MAX_DRAINED: Final = 64
 MAX_LOG: Final = 64
-"""Changes that are remembered for people to see."""
+"""Most changes that are kept for the explanation of the choice."""
 _MAX_OPENINGS: Final = 32
-"""Lists and objects in one entry. Eight floodfills with their profiles need 18; later versions may need more."""
+"""Most lists and objects in one entry. Eight floodfills with profiles have 18; later versions may need more."""
 _OF_HASHES: Final = frozenset({"exclude", "include", "cost", "sensed"})
 _OF_SERVERS: Final = frozenset({"move", "drain", "undrain"})
 
@@ -47,19 +47,19 @@ class AdminEntry:
     cluster: str
     date_ms: int
     by: str
-    """The user who posts: "admin-NAME", or "server-ID" for that server's own operator."""
+    """The poster's user name: "admin-NAME", or "server-ID" for that server's own operator."""
     action: str
     """One of `ACTIONS`."""
     hash: bytes | None = None
     """32 bytes: a leaf's hash, for exclude, include and cost; a leaf's or a master's, for sensed."""
     cost: int | None = None
-    """0 to 255; None: the farm reckons the cost."""
+    """0 to 255; None: the farm computes the cost."""
     server: int | None = None
     """The server's id, for move, drain and undrain."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """New values for set, by the names in the log; None stands for the default."""
     sensed: Sensed | None = None
-    """For sensed. The state must not depend on this field, for older nodes ignore the action."""
+    """For sensed. No choice of the farm may depend on this field, because older nodes ignore the action."""
     reason: str | None = None
 
     def encode(self) -> bytes:
@@ -108,7 +108,7 @@ class AdminEntry:
 
     @property
     def what(self) -> str:
-        """The request, for people."""
+        """The request in words. Snapshots keep these words, so every version must choose the same words."""
         if self.hash is not None and self.sensed is not None:
             return f"{self.action} {to_b32_address(self.hash)}: {self.sensed.what}"
         if self.hash is not None:
@@ -125,7 +125,7 @@ class AdminEntry:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A change, and who made it."""
+    """A change by an administrator, with its poster, its date and its index in the log."""
 
     index: int
     """Index of the entry in the log."""
@@ -153,27 +153,27 @@ class Made:
 
 
 class Administration:
-    """All administrators' settings that still count."""
+    """The administrators' settings that are in force, and their last changes."""
 
     def __init__(self) -> None:
         self.excluded: dict[bytes, Made] = {}
         """Leaves that are not listed, whatever their servers report."""
         self.costs: dict[bytes, int] = {}
-        """By leaf, a cost that replaces the reckoned cost."""
+        """By leaf, a cost that replaces the computed cost."""
         self.moved_to: int | None = None
-        """The server that publishes as long as it can."""
+        """The server that publishing was moved to, which publishes as long as it can; None: no such server."""
         self.drained: dict[int, Made] = {}
         """Servers that publish only when no other server can."""
         self.parameters = Parameters()
         self.changed: dict[str, Made] = {}
         """By a parameter's name, the last change that set it."""
         self.sensing = ClosestFloodfills()
-        """The floodfills that were seen in the netDb, for people."""
+        """The newest posts of sensed floodfills; no choice depends on these."""
         self.log: list[Made] = []
         """The last changes, the newest at the end."""
 
     def apply(self, entry: AdminEntry, index: int) -> None:
-        """Apply an entry, which is at `index` of the log. An impossible change is left out whole."""
+        """Apply the entry at `index` of the log. A change beyond a limit, or to impossible parameters, does nothing."""
         if entry.hash is not None and entry.sensed is not None:  # sensing is no change, so the log of changes omits it
             self.sensing.take(Told(entry.hash, entry.sensed, index, entry.date_ms, entry.by))
             return
@@ -212,7 +212,7 @@ class Administration:
         del self.log[:-MAX_LOG]
 
     def forget(self, servers: set[int]) -> None:
-        """Keep settings about these servers only: an id that comes back later is another server."""
+        """Forget settings about all servers but these: an id that is used again later means another server."""
         self.drained = {server: made for server, made in self.drained.items() if server in servers}
         if self.moved_to not in servers:
             self.moved_to = None
@@ -235,7 +235,7 @@ class Administration:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read the settings of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
+        """Read the settings of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
         made = cls()
         made.excluded = {a_hash(leaf, "an excluded leaf"): Made.parse(each) for leaf, each in found["excluded"].items()}
         made.costs = {a_hash(leaf, "a leaf"): whole(found["costs"], leaf, 255) for leaf in found["costs"]}

@@ -1,7 +1,8 @@
-"""Sensed floodfills: the floodfills closest to the farm's hashes, day by day, from a look at the whole netDb.
+"""Sensed floodfills: for each day, the floodfills closest to a hash of the farm, as a scan of the netDb found them.
 
 Proposal 150, "Application Data Contents", remote sensing: "closest floodfills profile data for time periods yesterday,
-today, and tomorrow". Administrators post them for people to see. No decision depends on them.
+today, and tomorrow". Administrators post such data, and the explanation of the choice shows the posts. No choice
+depends on the posts.
 """
 
 import re
@@ -15,14 +16,14 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, an
 from gf_i2p.netdb.encoding import HASH_BYTES, to_b32_address, to_base64
 
 MAX_CLOSEST: Final = 8
-"""Floodfills of one hash on one day."""
+"""Most floodfills of one hash on one day."""
 MAX_FIGURES: Final = 8
-"""Figures in one floodfill's profile."""
+"""Most figures in one floodfill's profile."""
 MAX_FIGURE_NAME: Final = 32
 """In characters."""
 MAX_HASHES: Final = 64
 MAX_DAYS: Final = 3
-"""Days of one hash: yesterday, today and tomorrow."""
+"""Most days of one hash: yesterday, today and tomorrow."""
 _DAY: Final = re.compile(r"([2-9]\d{3})-(0[1-9]|1[0-2])-(\d\d)", re.ASCII)
 _DISTANCE: Final = re.compile(rf"[0-9a-f]{{{2 * HASH_BYTES}}}")
 _NAME: Final = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_FIGURE_NAME}}}")
@@ -35,7 +36,7 @@ class Floodfill:
     hash: bytes
     """Hash of the router, 32 bytes."""
     distance: bytes
-    """Its hash XOR the routing key, 32 bytes, big endian."""
+    """The router's hash XOR the routing key, 32 bytes, big endian."""
     profile: Mapping[str, int | float] = field(default_factory=dict)
     """A router's measurements of the floodfill, by the router's own names."""
 
@@ -100,7 +101,7 @@ class Sensed:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The sensed floodfills of a hash on a day, and their poster."""
+    """One post: the sensed floodfills of a hash on a day, and the poster."""
 
     hash: bytes
     """Hash of a master or a leaf, 32 bytes."""
@@ -117,13 +118,13 @@ class Told:
         return about | self.sensed.encode()
 
     def described(self) -> dict[str, Any]:
-        """Give the same for people and programs, with the address."""
+        """Give the JSON object, with the hash as a b32 address and with a summary in words."""
         return {"address": to_b32_address(self.hash), **self.encode(), "what": self.sensed.what}
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read one from a snapshot. Raises `RecordError`."""
-        found = an_object(value, "what was sensed")
+        """Read a post of a snapshot. Raises `RecordError`."""
+        found = an_object(value, "a post of sensed floodfills")
         return cls(
             a_hash(found.get("hash"), "the hash"),
             Sensed.parse(found),
@@ -134,19 +135,19 @@ class Told:
 
 
 class ClosestFloodfills:
-    """The newest values: of so many hashes, so many days of each."""
+    """The newest posts: of `MAX_HASHES` hashes at most, and of `MAX_DAYS` days of each hash."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[bytes, str], Told] = {}
-        # The newest post is last. Newest means last in the log, and not the latest day: one wrong day in the future
-        # would stay for ever.
+        # The newest post is last. "Newest" means last in the log, not the latest day: a wrong day in the future would
+        # stay for ever.
 
     def __bool__(self) -> bool:
-        """Whether there is any post."""
+        """Whether any post is kept."""
         return bool(self._told)
 
     def take(self, told: Told) -> None:
-        """Keep a post. The oldest posts go when there are too many."""
+        """Keep a post, and drop the oldest posts beyond `MAX_DAYS` and `MAX_HASHES`."""
         self._told.pop((told.hash, told.sensed.day), None)
         self._told[told.hash, told.sensed.day] = told
         days = [key for key in self._told if key[0] == told.hash]
@@ -169,7 +170,7 @@ class ClosestFloodfills:
     def parse(cls, found: object) -> Self:
         """Read the posts of a snapshot. Raises `RecordError`."""
         if not isinstance(found, list):
-            raise RecordError("what was sensed is a list")
+            raise RecordError("the sensed floodfills are a list")
         made = cls()
         for each in found:
             made.take(Told.parse(each))

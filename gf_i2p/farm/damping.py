@@ -1,7 +1,7 @@
-"""Damping: a leaf that comes and goes is not listed and dropped each time.
+"""Damping: a leaf that goes up and down is not listed and dropped each time.
 
 All times are of the farm's stopwatch (`FarmClock.passed_ms`), in ms. As in BGP's route flap damping (RFC 2439), a leaf
-that goes down again must stay up for longer before it counts again. A quiet time shortens the wait again.
+that goes down again must stay up for longer before the farm lists the leaf again. A quiet time shortens the wait again.
 """
 
 from collections.abc import Sequence
@@ -12,25 +12,25 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError
 
 MAX_FLAPS: Final = 12
-"""Most flaps that are counted: the longest wait comes earlier."""
+"""Most flaps that are counted. By default a leaf waits for `flap_ms`, the longest wait, from five flaps on."""
 RESTLESS_FLAPS: Final = 4
 """Recent flaps after which a leaf that goes down is dropped at once."""
 
 
 def wait_ms(flaps: int, parameters: Parameters) -> int:
-    """Return how long a leaf with so many flaps must be up before the farm lists the leaf again."""
+    """Return for how many ms a leaf must be up to be listed again: twice as long with each recent flap."""
     return min(parameters.leaf_up_ms << flaps, parameters.flap_ms)
 
 
 @dataclass(slots=True)
 class Health:
-    """State of one leaf over time, by one poster's records."""
+    """History of one leaf, by one poster's records."""
 
     up: bool
     since_ms: int
     """When the leaf came up, or went down."""
     flaps: int = 0
-    """Recent flaps at `since_ms`: how often the leaf had gone down lately."""
+    """Recent flaps at `since_ms`: how often the leaf had gone down, less the flaps that quiet times removed."""
     proven: bool = True
     """Whether the leaf has never been down: a leaf that is new to the farm does not wait."""
 
@@ -44,13 +44,13 @@ class Health:
         self.since_ms = now_ms
 
     def interrupt(self, now_ms: int, parameters: Parameters) -> None:
-        """Count a time that ends now, in which the leaf was as good as down."""
+        """Count an outage that ends now: the poster was silent or accused, so the leaf was as good as down."""
         if self.up:
             self._went_down(now_ms, parameters)
             self.since_ms = now_ms
 
     def recent_flaps(self, now_ms: int, parameters: Parameters) -> int:
-        """Return the recent flaps: one less for each wait that the leaf has stayed up."""
+        """Return the recent flaps. Each time that the leaf stays up for `wait_ms` removes one flap."""
         flaps = self.flaps
         if self.up:
             quiet = now_ms - self.since_ms
@@ -60,13 +60,13 @@ class Health:
         return flaps
 
     def waits_ms(self, now_ms: int, parameters: Parameters) -> int:
-        """Return for how much longer the leaf must stay up to be listed; 0: the leaf may be listed now."""
+        """Return for how many more ms the leaf must stay up to be listed; 0: the leaf may be listed now."""
         if self.proven:
             return 0
         return max(wait_ms(self.flaps, parameters) - (now_ms - self.since_ms), 0)
 
     def out_ms(self, parameters: Parameters) -> int:
-        """Return when the leaf, which is down, must be dropped."""
+        """Return when a leaf that is down must be dropped: at once with `RESTLESS_FLAPS`, else after `leaf_down_ms`."""
         return self.since_ms if self.flaps >= RESTLESS_FLAPS else self.since_ms + parameters.leaf_down_ms
 
     def encode(self) -> list[int]:
@@ -75,10 +75,10 @@ class Health:
 
     @classmethod
     def parse(cls, found: Sequence[Any]) -> Self:
-        """Read the state of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
+        """Read the state of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
         up, since, flaps, proven = found
         if any(type(each) is not int or not 0 <= each <= MAX_DATE_MS for each in (up, since, flaps, proven)):
-            raise RecordError("a leaf's past is whole numbers")
+            raise RecordError("a leaf's history has only whole numbers")
         return cls(bool(up), since, min(flaps, MAX_FLAPS), bool(proven))
 
     def _went_down(self, now_ms: int, parameters: Parameters) -> None:

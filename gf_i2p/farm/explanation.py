@@ -1,7 +1,7 @@
-"""Explanation of the choice, for people and as JSON: the publisher, the other servers, and each leaf.
+"""Explanation of the choice, as text and as JSON: the publisher, the other servers, and each leaf.
 
-Pure, and by the log alone: every server explains a choice in the same words, also an old one from an old snapshot.
-`docs/publisher-choice.md` has the meaning.
+The explanation follows from the log alone, so every server explains a choice in the same words. An old snapshot
+explains an old choice. `docs/publisher-choice.md` describes the rules.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _LOADS: Final = {
 
 
 def explain(state: FarmState) -> dict[str, Any]:
-    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null while no server has posted."""
+    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post."""
     choice, seen = state.choice, state.field()
     administration = state.administration
     return {
@@ -70,7 +70,7 @@ def lines(state: FarmState) -> list[str]:
 
 
 def why(state: FarmState) -> str:
-    """Say why the publisher was chosen, or why nobody was."""
+    """Say why the publisher was chosen, or why no server was chosen."""
     publisher, standings = state.publisher, state.standings()
     if publisher is None:
         return _why_nobody(state)

@@ -1,7 +1,7 @@
 """Farm time: the time by the log alone, the same on every server that has applied the same entries.
 
-`now_ms` compares with the dates of records. It may fall, as when the first poster's clock was ahead. So durations are
-measured by a stopwatch, which only goes forward.
+Farm time is compared with the dates of records. Farm time may fall, as when the first poster's clock was ahead. So a
+stopwatch, which only goes forward, measures durations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,14 @@ _STEPS: Final = 2
 
 
 def farm_time_ms(dates: Iterable[int], servers: int | None = None) -> int | None:
-    """Return the upper median of the newest dates of a farm's servers, in ms; None while less than half have posted.
+    """Return the upper median of the servers' newest dates, in ms; None until half of the servers have posted.
 
-    One wrong clock cannot make the other servers look dead, as long as most clocks are right. `servers`: number of
-    servers;
-    None: as many as dates. A server without a post counts as the oldest: so a new farm does not believe a clock that is
-    ahead at once.
+    As long as most clocks are right, a wrong clock cannot make another server look dead.
+
+    Args:
+        dates: the newest date of each server that has posted, in ms since the epoch.
+        servers: the number of servers; None: as many as dates. A server without a post counts as the oldest date. So a
+            new farm does not at once believe a clock that is ahead.
     """
     in_order = sorted(dates)
     servers = len(in_order) if servers is None else servers
@@ -35,21 +37,27 @@ class FarmClock:
         """Farm time, in ms since the epoch; None while too few servers have posted."""
         self.passed_ms = 0
         """The stopwatch: ms for which this farm has been at work. The stopwatch stands still while no server posts."""
-        self._high_ms: int | None = None  # the farm time at which the stopwatch stands
+        self._high_ms: int | None = None  # the farm time up to which the stopwatch has counted
 
     def look(
         self, dates: Iterable[int], servers: int | None = None, *, fresh_ms: int, ahead_ms: int, joined: bool = False
     ) -> None:
-        """Set farm time by these newest dates, see `farm_time_ms`, and move the stopwatch.
+        """Compute farm time from the newest dates, and move the stopwatch forward as farm time rises.
 
-        `joined`: whether one of the dates is the first of its server. Then farm time has another measure, and the
-        stopwatch stands still: a new farm may believe two wrong clocks, one after the other, before most of its servers
-        have posted.
+        - One rise moves the stopwatch by `fresh_ms` / 2 at most. So a silence of the whole farm does not count as a
+          silence of one leaf. In a farm of two servers, a jump of one clock makes no record too old.
+        - After a fall of up to `ahead_ms`, the stopwatch waits until farm time has reached the earlier value again.
+          Otherwise each swing of farm time would count.
+        - After a greater fall, the earlier farm time was wrong. The stopwatch goes on from the new farm time.
 
-        One step moves the stopwatch by half of `fresh_ms` at most: a long silence of the whole farm is no silence of
-        one leaf, and a jump of one clock of two makes nothing old. After a fall of up to `ahead_ms` the stopwatch waits
-        until farm time is back; otherwise time that goes to and fro would count each time. After a greater fall the
-        earlier time was wrong.
+        Args:
+            dates: see `farm_time_ms`.
+            servers: see `farm_time_ms`.
+            fresh_ms: greatest age of a newest record.
+            ahead_ms: how far a record may be ahead of farm time.
+            joined: whether one of the dates is the first of its server. Then the median is taken over other servers
+                than before, and the stopwatch stands still. A new farm may believe two wrong clocks, one after the
+                other, before most of its servers have posted.
         """
         now = farm_time_ms(dates, servers)
         self.now_ms = now

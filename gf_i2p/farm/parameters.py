@@ -1,4 +1,4 @@
-"""Parameters of the whole farm, which administrators set in the log; so they are the same on every server."""
+"""Parameters of the whole farm. Administrators set them in the log, so every server has the same parameters."""
 
 import re
 from collections.abc import Mapping
@@ -31,18 +31,18 @@ class Parameters:
     fresh_ms: int = 105_000
     """Greatest age of a server's newest record. A server posts every 30 s."""
     ahead_ms: int = 60_000
-    """How far a record's date may be ahead of farm time. Without this limit, a dead server whose clock was ahead would
-    stay fresh for that much longer."""
+    """How far a record's date may be ahead of farm time. Without this limit, a dead server would stay fresh for
+    longer, by as much as its clock was ahead."""
     margin: int = 50
     """By how many points of the score, of 1000, another server must be better to become the publisher."""
     hold_ms: int = 600_000
-    """How long a publisher stays before a better one may take over; one that fails is replaced at once."""
+    """How long a publisher stays before a better server may take over. A publisher that fails is replaced at once."""
     leaf_up_ms: int = 60_000
     """How long a leaf must be up before the farm lists the leaf again."""
     leaf_down_ms: int = 90_000
     """How long a listed leaf may be down before the farm drops the leaf."""
     flap_ms: int = 1_800_000
-    """Longest wait of a leaf that comes and goes; the wait doubles each time."""
+    """Longest wait of a leaf that goes up and down; the wait doubles each time."""
     republish_min_ms: int = 60_000
     """Least time between two sets with different entries."""
     republish_max_ms: int = 450_000
@@ -53,19 +53,19 @@ class Parameters:
     """Most entries of one set."""
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with these changes, by the names in the log; None is the default. Raises `RecordError`."""
+        """Return a copy with these changes, by the names in the log; None sets the default. Raises `RecordError`."""
         found: dict[str, Any] = {}
         for name, value in changes.items():
             attribute = NAMES.get(name)
             if attribute is None:
-                raise RecordError(f"{name[:80]!r} is no parameter of a farm: there are {', '.join(sorted(NAMES))}")
+                raise RecordError(f"{name[:80]!r} is no parameter of a farm; choose from {', '.join(sorted(NAMES))}")
             if value is None:
                 found[attribute] = getattr(_DEFAULTS, attribute)
             else:
                 found[attribute] = _checked(name, attribute, value)
         made = replace(self, **found)
         if made.republish_min_ms > made.republish_max_ms:
-            raise RecordError("republishMinMs is not more than republishMaxMs")
+            raise RecordError("republishMinMs must not be greater than republishMaxMs")
         return made
 
     def encode(self) -> dict[str, Any]:
@@ -98,5 +98,5 @@ NAMES: Final = {_WORD.sub(lambda found: found[1].upper(), each.name): each.name 
 
 
 def ranges() -> dict[str, tuple[int | str, ...]]:
-    """Give the range of each parameter, by its name in the log: the least and the most, or all the words."""
+    """Give the range of each parameter, by its name in the log: the least and the most value, or the allowed words."""
     return {name: TREES if attribute == "tree" else _RANGES[attribute] for name, attribute in NAMES.items()}

@@ -1,7 +1,7 @@
 """Posters of status records: the servers and the leaf-only members, with their newest records and leaves.
 
-Leaf-only members have no vote, and there may be thousands of them. Their clocks do not count for farm time, and they
-accuse no server.
+Leaf-only members have no vote, and a farm may have thousands of members. The members' clocks do not count for farm
+time, and the members' reports about other servers do not count.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, text, whol
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_PAST: Final = 512
-"""Most leaves of one poster that are remembered; leaves that the newest record omits are forgotten first."""
+"""Most leaves of one poster that are remembered. Leaves that the newest record omits are forgotten first."""
 
 
 @dataclass(slots=True)
@@ -31,9 +31,9 @@ class Poster:
     heard_ms: int
     """When that record was committed."""
     accused_ms: int | None = None
-    """Since when a server reports that it hears nothing of this poster; None: no server does."""
+    """When a server first reported that this poster is not heard; None: no such report is in force."""
     past: dict[bytes, Health] = field(default_factory=dict)
-    """State of each leaf over time, in the order in which the leaves came."""
+    """History of each leaf, in the order in which the leaves came."""
     leaves: dict[bytes, Leaf] = field(init=False)
     """The leaves of the newest record, each once."""
 
@@ -41,7 +41,10 @@ class Poster:
         self.leaves = _leaves(self.record)
 
     def take(self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters) -> None:
-        """Replace the record by a newer one, which is committed now."""
+        """Replace the record by a newer record, which is committed now.
+
+        A long silence of the poster, or a long accusation, counts as a flap of each leaf.
+        """
         if self.is_silent(now_ms, parameters) or (
             self.accused_ms is not None and now_ms - self.accused_ms >= parameters.leaf_down_ms
         ):
@@ -52,7 +55,7 @@ class Poster:
         self.look(now_ms, parameters)
 
     def look(self, now_ms: int, parameters: Parameters) -> None:
-        """Take in the leaves of the newest record."""
+        """Update the leaves' histories by the newest record, and forget old leaves that the record omits."""
         for hash_, leaf in self.leaves.items():
             up = leaf.up and self.record.router_up
             health = self.past.get(hash_)
@@ -76,29 +79,29 @@ class Poster:
         return now_ms - self.heard_ms > parameters.fresh_ms
 
     def is_good(self, hash_: bytes, now_ms: int, parameters: Parameters) -> bool:
-        """Whether this leaf is up by the newest record, and the poster is known to live."""
+        """Whether this leaf is up by the newest record, and the poster is neither silent nor accused."""
         health = self.past.get(hash_)
         return health is not None and health.up and self.accused_ms is None and not self.is_silent(now_ms, parameters)
 
     def waits_ms(self, hash_: bytes, now_ms: int, parameters: Parameters) -> int | None:
-        """Return for how much longer this leaf must stay up to be listed; None: the leaf is not up."""
+        """Return for how many more ms this leaf must stay up to be listed; None: see `is_good`."""
         if not self.is_good(hash_, now_ms, parameters):
             return None
         return self.past[hash_].waits_ms(now_ms, parameters)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
-        """Return when this leaf, if listed, must be dropped when nothing more is heard."""
+        """Return when a listed leaf must be dropped, unless a later record changes that; 0 for an unknown leaf."""
         health = self.past.get(hash_)
         if health is None:
             return 0
         if not health.up:
             return health.out_ms(parameters)
-        # A leaf that is up was well when its poster was last heard: the time of silence is long enough to be sure.
+        # The leaf was up when its poster was last heard. So only the poster's silence, or an accusation, ends that.
         silent = self.silent_ms(parameters)
         return silent if self.accused_ms is None else min(silent, self.accused_ms + parameters.leaf_down_ms)
 
     def silent_ms(self, parameters: Parameters) -> int:
-        """Return when the leaves that are up must be dropped when nothing more is heard of their poster."""
+        """Return when the leaves that are up must be dropped, unless the poster posts again."""
         return self.heard_ms + max(parameters.fresh_ms, parameters.leaf_down_ms) + 1
 
     def encode(self) -> dict[str, Any]:
@@ -113,7 +116,7 @@ class Poster:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read a poster of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
+        """Read a poster of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
         value = text(found, "value").encode()
         made = cls(
             value,
@@ -128,7 +131,7 @@ class Poster:
 
 
 class Posters:
-    """All posters, by id; by leaf, the posters that name the leaf, and the servers' reports whether they reach it."""
+    """All posters by id; and by leaf, the posters of the leaf, and the servers' reports whether the leaf is reached."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, Poster] = {}
@@ -143,49 +146,49 @@ class Posters:
     def take(
         self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters, *, judges: bool
     ) -> Poster:
-        """Take in a record. `judges`: whether the record's reports about other posters' leaves count."""
+        """Take in a record. `judges`: whether the poster is a server, so its reports about others' leaves count."""
         poster = self.by_id.pop(record.id, None)
-        before = self._names(poster)
+        before = self._past_leaves(poster)
         if poster is None:
             poster = Poster(value, record, index, now_ms)
             poster.look(now_ms, parameters)
         else:
             if judges:
-                self._unsee(record.id, poster)
+                self._remove_reports(record.id, poster)
             poster.take(value, record, index, now_ms, parameters)
         self.by_id[record.id] = poster
         if before != tuple(poster.past):
-            self._follow(record.id, before, poster.past.keys())
+            self._index_holders(record.id, before, poster.past.keys())
         if judges:
-            self._see(record.id, poster)
+            self._add_reports(record.id, poster)
         return poster
 
     def remove(self, poster_id: int) -> None:
         """Forget a poster and its reports."""
         poster = self.by_id.pop(poster_id, None)
         if poster is not None:
-            self._follow(poster_id, poster.past.keys(), ())
-            self._unsee(poster_id, poster)
+            self._index_holders(poster_id, poster.past.keys(), ())
+            self._remove_reports(poster_id, poster)
 
     def holders(self, hash_: bytes) -> list[tuple[int, Poster]]:
-        """Return the posters that name this leaf, in the order of their ids."""
+        """Return the posters that name this leaf or have named it lately (`Poster.past`), in the order of the ids."""
         holders = self._holders.get(hash_, ())
         return [(each, self.by_id[each]) for each in (sorted(holders) if len(holders) > 1 else holders)]
 
     @property
     def are_judged(self) -> bool:
-        """Whether any server reports whether it has reached a leaf."""
+        """Whether any server has tried to reach a leaf, and reports the result."""
         return bool(self._seen)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
-        """Return when a listed leaf must be dropped when nothing more is heard of it; 0: no poster names the leaf."""
+        """Return when a listed leaf must be dropped, unless a record changes that; 0: no poster names the leaf."""
         found = 0
         for each in self._holders.get(hash_, ()):
             found = max(found, self.by_id[each].out_ms(hash_, parameters))
         return found
 
     def seen(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:
-        """Return how many servers reached a leaf, and how many failed; the owner's own report does not count."""
+        """Return how many servers reached a leaf, and how many failed: without the owner and the silent servers."""
         judged = self._seen.get(hash_)
         if judged is None:
             return 0, 0
@@ -202,25 +205,28 @@ class Posters:
 
     @classmethod
     def parse(cls, found: Sequence[Mapping[str, Any]], judges: Iterable[int]) -> Self:
-        """Read the posters of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
+        """Read the posters of a snapshot. `judges`: the ids of the servers.
+
+        Raises `RecordError`, `KeyError` or the like for wrong data.
+        """
         made = cls()
         servers = frozenset(judges)
         for each in found:
             poster = Poster.parse(each)
             poster_id = poster.record.id
             if poster_id in made.by_id:
-                raise RecordError(f"it has two records of {poster_id}")
+                raise RecordError(f"two records have the id {poster_id}")
             made.by_id[poster_id] = poster
-            made._follow(poster_id, (), poster.past.keys())
+            made._index_holders(poster_id, (), poster.past.keys())
             if poster_id in servers:
-                made._see(poster_id, poster)
+                made._add_reports(poster_id, poster)
         return made
 
     @staticmethod
-    def _names(poster: Poster | None) -> tuple[bytes, ...]:
+    def _past_leaves(poster: Poster | None) -> tuple[bytes, ...]:
         return () if poster is None else tuple(poster.past)
 
-    def _follow(self, poster_id: int, before: Iterable[bytes], now: Iterable[bytes]) -> None:
+    def _index_holders(self, poster_id: int, before: Iterable[bytes], now: Iterable[bytes]) -> None:
         for hash_ in set(before).difference(now):
             holders = self._holders[hash_]
             holders.discard(poster_id)
@@ -229,11 +235,11 @@ class Posters:
         for hash_ in now:
             self._holders.setdefault(hash_, set()).add(poster_id)
 
-    def _see(self, server: int, poster: Poster) -> None:
+    def _add_reports(self, server: int, poster: Poster) -> None:
         for each in poster.record.remote_destinations:
             self._seen.setdefault(each.hash, {})[server] = each.reachable
 
-    def _unsee(self, server: int, poster: Poster) -> None:
+    def _remove_reports(self, server: int, poster: Poster) -> None:
         for each in poster.record.remote_destinations:
             judged = self._seen.get(each.hash)
             if judged is not None:
@@ -253,19 +259,22 @@ def _leaves(record: StatusRecord) -> dict[bytes, Leaf]:
 
 MAX_LEAF_MEMBERS: Final = 4096
 MAX_LEAF_MEMBER_BYTES: Final = 4096
-"""Of a member's record: all of them stand in each snapshot."""
+"""Most bytes of a member's record: each snapshot holds all members' records."""
 FORGOTTEN_MS: Final = 86_400_000
-"""A member that posts nothing for this long, while the farm is at work, is forgotten."""
+"""A member that posts nothing for this long, by the stopwatch, is forgotten."""
 
 
 def objection(record: StatusRecord, size: int, known: Collection[int]) -> str | None:
-    """Say why a record that is no server's does not count, or None. `known`: the members so far; `size`: bytes."""
+    """Say why the farm ignores a record from a poster that is no server; None: the record counts.
+
+    `size`: of the record, in bytes. `known`: the ids of the members so far.
+    """
     if record.id < FIRST_LEAF_MEMBER_ID:
         return f"{record.id} is no server of this farm"
     if size > MAX_LEAF_MEMBER_BYTES:
         return f"a record of a member has up to {MAX_LEAF_MEMBER_BYTES} bytes, not {size}"
     if record.id not in known and len(known) >= MAX_LEAF_MEMBERS:
-        return f"there are {MAX_LEAF_MEMBERS} members already"
+        return f"the farm has {MAX_LEAF_MEMBERS} members already, the most possible"
     return None
 
 

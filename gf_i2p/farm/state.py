@@ -1,7 +1,7 @@
 """State of a farm by its log: servers, members, the newest record of each, and the choice of publisher and leaves.
 
-All servers that have applied the same entries have the same state. No entry costs more because there are many members.
-Work that does cost more is done now and then, when `Listing.is_due` says so.
+All servers that have applied the same entries have the same state. The work for one record does not grow with the
+number of members. Work that grows with that number is done now and then, when `Listing.is_due` says so.
 """
 
 import json
@@ -28,7 +28,7 @@ __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
 
 _FORMAT: Final = 2
 _SENSED_MS: Final = 900_000
-"""Greatest age of a set that other servers find, in ms: twice the most time between two sets."""
+"""Greatest age, in ms, of a report about the farm's set, and of the found set: twice the default `republish_max_ms`."""
 
 _NOTHING: Final = Setting()
 _MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
@@ -37,7 +37,7 @@ _MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
 
 @dataclass(slots=True)  # not frozen: one is made for every record
 class _Judged:
-    """Results that depend on nothing but one server's newest record."""
+    """Results that follow from one server's newest record alone."""
 
     score: Score
     total: int
@@ -45,7 +45,7 @@ class _Judged:
 
 
 class SnapshotError(ValueError):
-    """The bytes are no state that this version knows; `str()` says why."""
+    """The bytes are not a state that this version can read; `str()` says why."""
 
 
 def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
@@ -61,29 +61,29 @@ def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
 
 
 class FarmState:
-    """The state. Feed the state with every committed Configuration and Application entry, in order."""
+    """The state. The caller applies every committed Configuration and Application entry, in order."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.servers: tuple[int, ...] = ()
         """Ids of the servers in the newest committed Configuration."""
         self.records: dict[int, StatusRecord] = {}
-        """By server id, each server's newest."""
+        """By server id, each server's newest record."""
         self.leaf_members: dict[int, StatusRecord] = {}
-        """The same of members that only serve; who was heard last stands last."""
+        """By id, each leaf-only member's newest record. The member that posted last is the last."""
         self.last_published_ms = 0
         """The greatest announced version, in ms: only a newer set replaces the set in the netDb."""
         self.administration = Administration()
         """Changes by administrators."""
         self.accused: dict[int, Accusation] = {}
-        """By server id, another server's report that it hears nothing of this server. The server's next record clears
-        it."""
+        """By server id, another server's report that this server is not heard. This server's next record ends the
+        report."""
         self.clock = FarmClock()
         self.posters = Posters()
         self.election = Election()
         self.listing = Listing()
         self.most = Setting()
-        """The configured publishing of most servers."""
+        """The mode and the master of most servers, see `Setting.of_most`."""
         self._settings: dict[int, Setting] = {}
         self._counted: dict[int, Setting] = {}  # the settings that `most` was counted from
         self._judged: dict[int, _Judged] = {}  # by server, results of its newest record
@@ -108,7 +108,7 @@ class FarmState:
 
     @property
     def mode(self) -> str:
-        """Mode of the publisher; "off" without one."""
+        """Mode of the publisher; "off" without a publisher."""
         return candidates.OFF if self.publisher is None else self.most.mode
 
     @property
@@ -123,7 +123,7 @@ class FarmState:
         return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms, self.parameters)
 
     def objection(self, server: int) -> str | None:
-        """Say why a server cannot publish, or None."""
+        """Say why a server cannot publish; None: the server can publish."""
         poster, now, parameters = self.posters.by_id.get(server), self.clock.now_ms, self.parameters
         is_publisher = server == self.election.publisher
         ahead = (
@@ -141,11 +141,11 @@ class FarmState:
             self.clock.passed_ms,
             parameters,
             is_publisher=is_publisher,
-            excused=ahead and not self._is_late(server),
+            excused=ahead and not self._most_posted_since(server),
         )
 
-    def _is_late(self, server: int) -> bool:
-        """Whether most servers have posted since this one did, or with it."""
+    def _most_posted_since(self, server: int) -> bool:
+        """Whether most servers, this server included, have posted at or after this server's newest record."""
         index = self.posters.by_id[server].index
         return 2 * sum(self.posters.by_id[each].index >= index for each in self.records) > len(self.servers)
 
@@ -206,13 +206,13 @@ class FarmState:
     # Input -----------------------------------------------------------------------------------------------------------
 
     def configure(self, servers: Iterable[int]) -> None:
-        """Apply a Configuration. Records of servers that it omits no longer count."""
+        """Apply a committed Configuration. Records and reports of removed servers no longer count."""
         self.servers = tuple(servers)
         named = set(self.servers)
         for server in self.records.keys() - named:
             self.posters.remove(server)
             del self.records[server], self._judged[server], self._settings[server]
-        for server in self.leaf_members.keys() & named:  # from now on it is a server's id
+        for server in self.leaf_members.keys() & named:  # the id is a server's from now on
             self.posters.remove(server)
             del self.leaf_members[server]
         self.accused = {
@@ -221,34 +221,34 @@ class FarmState:
         for server in self.records.keys() - self.accused.keys():
             self.posters.by_id[server].accused_ms = None
         self.administration.forget(named)
-        self._servers_changed()
+        self._choose_publisher()
         self.listing.look(self.field())
 
     def apply(self, value: bytes, index: int) -> None:
-        """Apply an Application entry, which is at `index` of the log.
+        """Apply the Application entry at `index` of the log.
 
-        An entry that is neither a record of this farm's servers or members, nor an admin entry, changes nothing.
+        Only records of this farm's servers and members, and admin entries of this farm, have an effect.
         """
         self.take(read_entry(value), value, index)
 
     def take(self, found: StatusRecord | AdminEntry | None, value: bytes, index: int) -> None:
-        """Apply an entry that was read already. `found`: the result of `read_entry`."""
+        """Apply an entry that was read already. `found`: the result of `read_entry(value)`."""
         if isinstance(found, StatusRecord):
-            self._hear(found, value, index)
+            self._apply_record(found, value, index)
         elif found is not None and found.cluster == self.cluster:
             self.administration.apply(found, index)
-            if found.sensed is not None:  # older nodes ignore the entry: so it must not even cause a look at the leaves
+            if found.sensed is not None:  # older nodes ignore the entry: here it must not make the listing change
                 return
-            self._servers_changed(told=found.action in _MAY_MOVE_PUBLISHER)
+            self._choose_publisher(told=found.action in _MAY_MOVE_PUBLISHER)
             self.listing.look(self.field())
 
-    def _hear(self, record: StatusRecord, value: bytes, index: int) -> None:
+    def _apply_record(self, record: StatusRecord, value: bytes, index: int) -> None:
         if record.cluster != self.cluster:
             return
         if record.id in self.servers:
-            self._server_says(record, value, index)
+            self._apply_server_record(record, value, index)
         elif posters.objection(record, len(value), self.leaf_members.keys()) is None:
-            self._member_says(record, value, index)
+            self._apply_member_record(record, value, index)
         else:
             return
         self._choice = None
@@ -256,21 +256,21 @@ class FarmState:
         if self.listing.is_due(seen, record.id):
             self.listing.look(seen)
 
-    def _server_says(self, record: StatusRecord, value: bytes, index: int) -> None:
+    def _apply_server_record(self, record: StatusRecord, value: bytes, index: int) -> None:
         joined = record.id not in self.records
         self.records[record.id] = record
-        self._look_at_clock(joined=joined)
+        self._set_clock(joined=joined)
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=True)
-        self._read(record)
+        self._judge(record)
         self.accused.pop(record.id, None)
         self._accuse(record, index)
         if self.clock.now_ms is not None:
             self.last_published_ms = newest_announced(
                 self.last_published_ms, self.records.values(), self.clock.now_ms, self.publisher
             )
-        self._servers_changed(looked=True)
+        self._choose_publisher(clock_is_set=True)
 
-    def _member_says(self, record: StatusRecord, value: bytes, index: int) -> None:
+    def _apply_member_record(self, record: StatusRecord, value: bytes, index: int) -> None:
         self.leaf_members.pop(record.id, None)
         self.leaf_members[record.id] = record
         self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=False)
@@ -279,7 +279,10 @@ class FarmState:
             self.posters.remove(member)
 
     def _accuse(self, record: StatusRecord, index: int) -> None:
-        """Take in a server's reports about other servers: these are news, for the others' newest records are older."""
+        """Note which servers the reporting server cannot hear, and withdraw its accusations of servers that it hears.
+
+        Such a report counts, because the newest record of the reported server is older in the log.
+        """
         for other in record.remote_routers:
             poster = self.posters.by_id.get(other.id)
             if poster is None or other.id == record.id or other.id not in self.records:
@@ -296,11 +299,15 @@ class FarmState:
                     self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
                 )
 
-    def _servers_changed(self, *, told: bool = False, looked: bool = False) -> None:
-        """`told`: an administrator has named a publisher. `looked`: the clock was looked at with the same dates."""
+    def _choose_publisher(self, *, told: bool = False, clock_is_set: bool = False) -> None:
+        """Choose the publisher anew, after a change of the servers, their records or the administrators' settings.
+
+        `told`: an administrator's entry has moved publishing, or drained a server. `clock_is_set`: farm time follows
+        from the present records already.
+        """
         self._choice = None
-        if not looked:
-            self._look_at_clock()
+        if not clock_is_set:
+            self._set_clock()
         before = self.most.master
         if self._settings != self._counted:
             self.most, self._counted = Setting.of_most(self._settings), dict(self._settings)
@@ -308,8 +315,8 @@ class FarmState:
         if self.most.master != before:
             self.listing.look(self.field())
 
-    def _read(self, record: StatusRecord) -> None:
-        """Keep the often needed results of a server's newest record."""
+    def _judge(self, record: StatusRecord) -> None:
+        """Keep the score and the setting of a server's newest record: each choice needs these."""
         judged = record.judged
         if not isinstance(judged, _Judged):
             score = own_score(record.router)
@@ -318,22 +325,21 @@ class FarmState:
         if judged.setting != self._settings.get(record.id):
             self._settings[record.id] = judged.setting
 
-    def _look_at_clock(self, *, joined: bool = False) -> None:
+    def _set_clock(self, *, joined: bool = False) -> None:
         dates = [record.date_ms for record in self.records.values()]
         servers, parameters = len(self.servers), self.parameters
         self.clock.look(dates, servers, fresh_ms=parameters.fresh_ms, ahead_ms=parameters.ahead_ms, joined=joined)
 
     def _sensed(self) -> tuple[int, int]:
-        """Return how many other servers find a recent set of the farm, and how many do not."""
+        """Return how many other servers have found a recent set of the farm, and how many have not."""
         found = missed = 0
         now = self.clock.now_ms
         for server, record in self.records.items():
             sensing = record.meta_sensing
             if server == self.publisher or sensing is None or now is None or now - sensing.date_ms > _SENSED_MS:
                 continue
-            version = (
-                sensing.date_ms if sensing.last_version_ms is None else sensing.last_version_ms
-            )  # few routers tell
+            # Few routers tell the version. A found set of unknown version counts as recent.
+            version = sensing.date_ms if sensing.last_version_ms is None else sensing.last_version_ms
             if sensing.fetch_ms is not None and sensing.date_ms - version <= _SENSED_MS:
                 found += 1
             else:
@@ -365,7 +371,7 @@ class FarmState:
         )
 
     def entries(self) -> tuple[tuple[SetEntry, ...], tuple[Branch, ...]]:
-        """Give the listed leaves as entries of the first set, and as branches."""
+        """Give the listed leaves: as entries of one set, or as branches when the farm has branches."""
         listed = self.listing.listed
         found = sorted(
             (SetEntry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
@@ -433,7 +439,7 @@ class FarmState:
                 raise SnapshotError(f"it has a record of {poster_id}, which is no server")
             (self.records if poster_id in self.servers else self.leaf_members)[poster_id] = poster.record
         for record in self.records.values():
-            self._read(record)
+            self._judge(record)
         self.clock = FarmClock.parse(
             found["clock"], [record.date_ms for record in self.records.values()], len(self.servers)
         )

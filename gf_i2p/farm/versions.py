@@ -9,18 +9,18 @@ if TYPE_CHECKING:
     from gf_i2p.farm.state import FarmState
 
 MAX_AHEAD_MS: Final = 30_000
-"""How far ahead of farm time an announced set counts. A publisher may be twice as far ahead of its own clock. So no
-server can keep the others from publishing by announcing sets of the future."""
+"""How far ahead of farm time an announced version counts, in ms. A publisher may choose a version twice as far ahead of
+its own clock (`MAX_TAKEN_AHEAD_MS`). So no server can keep the others from publishing by versions in the future."""
 MAX_TAKEN_AHEAD_MS: Final = 60_000
-"""How far ahead of a Java router's own clock a set may be."""
+"""How far a version may be ahead of a Java router's own clock, in ms."""
 
 
 def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int, publisher: int | None = None) -> int:
     """Return the greatest version that counts, in ms. `last_ms`: the greatest so far; `farm_ms`: farm time.
 
-    A version too far ahead counts when its time has come, if its server still reports it then. The `publisher`'s
-    version counts as far ahead as routers take it: its set is in the netDb, and the next publisher needs a greater
-    version.
+    A version too far ahead counts later, when its time has come, if a record still reports the version then. The
+    version of `publisher` counts as far ahead as routers accept a set: that set may be in the netDb, and the next
+    publisher needs a greater version.
     """
     found = last_ms
     for record in records:
@@ -35,7 +35,7 @@ def next_version(state: "FarmState", now_ms: int) -> int:
     """Return the version of a new set, `published` in seconds since the epoch.
 
     `now_ms`: the publisher's own clock, in ms since the epoch. The new version is greater than every announced one. The
-    present publisher's version counts also ahead of farm time, as far ahead as routers would have taken it.
+    present publisher's version counts also when it is ahead of farm time, by as much as routers accept.
     """
     newest = state.last_published_ms
     present = None if state.publisher is None else state.records.get(state.publisher)

@@ -20,8 +20,7 @@ _KEY_CERTIFICATE: Final = 5
 _CERTIFICATE: Final = struct.Struct(">BHHH")
 """Type, length of the rest, signature type, crypto type."""
 _CRYPTO_TYPES: Final = {0: "ElGamal", 4: "X25519"}
-"""Names of the crypto types. I2P no longer uses a destination's crypto key, but Java only accepts sessions with type
-0."""
+"""Names of the crypto types. I2P no longer uses a destination's crypto key. Java accepts sessions of type 0 only."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,12 @@ class Destination:
 
     @classmethod
     def build(cls, signing_key: bytes, filler: bytes) -> Self:
-        """Make the Ed25519 destination of this public key.
+        """Make the Ed25519 destination of this public key, 32 bytes. Raises `StructureError` for other lengths.
 
         `filler`: 32 random bytes, repeated in the place of keys that are no longer used (proposal 161).
         """
         if len(signing_key) != PUBLIC_KEY_BYTES or len(filler) != FILLER_BYTES:
-            raise StructureError(f"key and filler have {PUBLIC_KEY_BYTES} and {FILLER_BYTES} bytes")
+            raise StructureError(f"the public key needs {PUBLIC_KEY_BYTES} bytes, and the filler {FILLER_BYTES}")
         padding = filler * ((_KEYS_BYTES - PUBLIC_KEY_BYTES) // FILLER_BYTES)
         return cls.parse(padding + signing_key + _CERTIFICATE.pack(_KEY_CERTIFICATE, 4, SignatureType.ED25519, 0))
 
@@ -88,7 +87,7 @@ class Destination:
 
     @property
     def b32(self) -> str:
-        """The address, such as `….b32.i2p`."""
+        """The b32 address: 52 characters and `.b32.i2p`."""
         return to_b32_address(self.hash)
 
     def verify(self, signature: bytes, data: bytes) -> None:
@@ -100,12 +99,12 @@ class Destination:
 
 
 def address_of(text: str) -> str:
-    """Give the b32 address of any destination in base64, also of a destination whose keys are not supported.
+    """Give the b32 address of a destination in base64, also when the types of its keys are not supported.
 
-    Raises `StructureError` when the text is no destination.
+    Raises `StructureError` when the text is not base64, or does not end with its certificate.
     """
     data = from_base64(text.strip(), MAX_DESTINATION_BYTES)
     head = _KEYS_BYTES + 3
     if len(data) < head or len(data) != head + int.from_bytes(data[head - 2 : head]):
-        raise StructureError(f"these {len(data)} bytes are no Destination: its certificate ends elsewhere")
+        raise StructureError(f"these {len(data)} bytes are no Destination: the length does not match the certificate")
     return to_b32_address(hashlib.sha256(data).digest())

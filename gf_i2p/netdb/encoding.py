@@ -19,9 +19,9 @@ def to_base64(data: bytes) -> str:
 
 
 def from_base64(text: str, max_bytes: int) -> bytes:
-    """Decode a text; the padding may be missing, and no other characters may stand there.
+    """Decode base64 in I2P's alphabet. The padding may be missing.
 
-    Raises `StructureError` for any other text, and for a text longer than `max_bytes` bytes need.
+    Raises `StructureError` for any other character, and for a text that is longer than `max_bytes` bytes need.
     """
     if len(text) > (max_bytes + 2) // 3 * 4:
         raise StructureError(f"a base64 text of {len(text)} characters is longer than {max_bytes} bytes need")
@@ -30,7 +30,7 @@ def from_base64(text: str, max_bytes: int) -> bytes:
         data = base64.b64decode(padded.encode("ascii"), _ALTCHARS, validate=True)
     except (UnicodeEncodeError, binascii.Error) as error:
         raise StructureError("this is not base64 as I2P writes it (letters, digits, - and ~)") from error
-    if to_base64(data) != padded:  # bits beyond the last byte: two texts would stand for the same bytes
+    if to_base64(data) != padded:  # with bits beyond the last byte, two texts would stand for the same bytes
         raise StructureError("this base64 text has bits beyond its last byte")
     return data
 

@@ -2,16 +2,16 @@
 
 
 class NetDbError(ValueError):
-    """Base of the errors here; `str()` gives the reason, in a sentence for the log."""
+    """Base class of the errors of this package; `str()` gives the reason."""
 
 
 class StructureError(NetDbError):
-    """Bytes or a text with the wrong structure, or with an unknown one."""
+    """The bytes or the text do not have the expected structure, or have a type that is not supported."""
 
 
 class SignatureError(NetDbError):
-    """A signature that does not verify, or whose authority has ended."""
+    """A signature does not verify, a transient key has expired, or a key must not sign for the destination."""
 
 
 class LimitError(NetDbError):
-    """A structure would pass a limit of the routers, which would refuse the structure."""
+    """A value exceeds the limit of its field or of the routers; routers would refuse the structure."""

@@ -1,4 +1,4 @@
-"""Lease sets of a service with tunnels of its own: store type 3 (common structures, "LeaseSet2"; proposal 123)."""
+"""LeaseSet2, the lease set of a service: store type 3 (common structures, "LeaseSet2"; proposal 123)."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from gf_i2p.netdb.signing import SIGNATURE_BYTES
 STORE_TYPE: Final = 3
 """Type in a DatabaseStore message and in CreateLeaseSet2; also the first byte of the signed bytes."""
 X25519: Final = 4
-"""The encryption type of our lease sets: ECIES-X25519-AEAD-Ratchet."""
+"""The encryption type of the lease sets that this program makes: ECIES-X25519-AEAD-Ratchet."""
 X25519_KEY_BYTES: Final = 32
 """Length of an X25519 key, private or public."""
 _PREFIX: Final = bytes([STORE_TYPE])
@@ -49,7 +49,7 @@ class Lease:
     def encode(self) -> bytes:
         """Give the lease's 40 bytes ("Lease2"). Raises `LimitError`."""
         if len(self.gateway) != 32 or not 0 <= self.tunnel < 2**32 or not 0 <= self.end < 2**32:
-            raise LimitError(f"{self} has a field that does not fit: 32 bytes of gateway, and two times four bytes")
+            raise LimitError(f"{self} has a field that does not fit: 32 bytes of gateway, 4 of tunnel, 4 of end")
         return _LEASE.pack(self.gateway, self.tunnel, self.end)
 
     @classmethod
@@ -61,7 +61,8 @@ class Lease:
 def read_offered(data: bytes) -> tuple[Lease, ...]:
     """Read the tunnels in a router's request for a lease set (common structures, "Lease": 44 bytes each).
 
-    Raises `StructureError` for no tunnel, for too many, and for a broken one.
+    The request has end times in ms; the result has them in seconds, rounded down. Raises `StructureError` unless `data`
+    is 1 to 16 whole leases.
     """
     if not data or len(data) % _OLD_LEASE.size or len(data) > MAX_LEASES * _OLD_LEASE.size:
         raise StructureError(f"a router names 1 to {MAX_LEASES} tunnels in 44 bytes each, not in {len(data)} bytes")
@@ -72,9 +73,9 @@ def read_offered(data: bytes) -> tuple[Lease, ...]:
 
 
 def shortened(leases: Sequence[Lease], now: int, seconds: int) -> tuple[Lease, ...]:
-    """Give the leases that are good at `now` (seconds since the epoch), each cut to at most `seconds` from then on.
+    """Give the leases that have not ended at `now` (seconds since the epoch), each cut to end within `seconds`.
 
-    A client keeps a lease set until its leases end. Short leases make the client look for the next holder soon.
+    A client keeps a lease set until its leases end. After short leases, clients soon look up the next server's set.
     """
     return tuple(replace(lease, end=min(lease.end, now + seconds)) for lease in leases if lease.end > now)
 
@@ -84,25 +85,25 @@ class EncryptionKey:
     """The public key to which clients encrypt."""
 
     type: int
-    """`X25519`, or another type that is only passed on."""
+    """`X25519`, or another type whose key is kept as it is."""
     key: bytes
 
     @classmethod
     def of(cls, private: bytes) -> Self:
-        """Give the public X25519 key for these 32 private bytes."""
+        """Give the public key of an X25519 private key, 32 bytes."""
         return cls(X25519, X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw())
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseSet2:
-    """A set with a good signature. Use `build` or `parse`."""
+    """A LeaseSet2 with a valid signature. Use `build` or `parse`."""
 
     data: bytes = field(repr=False)
     """The whole set, the signature last."""
     header: LeaseSet2Header
     options: Mapping[str, str]
     encryption: tuple[EncryptionKey, ...]
-    """The keys in the order of preference."""
+    """The keys, the preferred one first."""
     leases: tuple[Lease, ...]
 
     @classmethod
@@ -118,10 +119,10 @@ class LeaseSet2:
         """Build and sign a set.
 
         Args:
-            keys: of the service. Delegated keys sign with the transient key, and show its authorisation.
+            keys: the service's keys. Delegated keys sign with the transient key, and the set shows its authorisation.
             published: now, in seconds since the epoch; greater than in every earlier set of this destination.
             encryption: 1 to 8 keys.
-            leases: 1 to 16, each ending after `published`. The set expires with the last lease.
+            leases: 1 to 16. Each ends after `published`, by 18.2 hours at most. The set expires with the last lease.
             options: see `encode_mapping`.
 
         Raises:
@@ -135,9 +136,11 @@ class LeaseSet2:
             raise LimitError(f"an encryption key has 1 to {MAX_ENCRYPTION_KEY_BYTES} bytes")
         first, last = min(lease.end for lease in leases), max(lease.end for lease in leases)
         if first <= published:
-            raise LimitError(f"a lease ends at {first}, and the set is published at {published}, which is not before")
+            raise LimitError(f"a lease ends at {first}, but must end after the set is published, at {published}")
         if last - published > MAX_EXPIRES_SECONDS:
-            raise LimitError(f"a lease ends {last - published} s after the set is published, which does not fit")
+            raise LimitError(
+                f"a lease ends {last - published} s after the set is published, which does not fit into two bytes"
+            )
         if keys.offline is not None and published >= keys.offline.expires:
             raise LimitError(
                 f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "

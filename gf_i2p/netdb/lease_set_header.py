@@ -1,4 +1,4 @@
-"""The head of all lease sets of the second kind (common structures, "LeaseSet2Header"; proposal 123)."""
+"""The header that LeaseSet2 and MetaLeaseSet share (common structures, "LeaseSet2Header"; proposal 123)."""
 
 import struct
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ class LeaseSet2Header:
     offline: OfflineSignature | None = None
     """The authorisation of the transient key that signs; None when the destination's own key signs."""
     unpublished: bool = False
-    """Whether the set is not for the netDb: a floodfill would not pass it on."""
+    """Whether the set stays out of the netDb: floodfills do not flood such a set."""
     blinded: bool = False
     """Whether the set is encrypted and blinded when published."""
 
     def encode(self) -> bytes:
-        """Encode the head. Raises `LimitError` when a number does not fit."""
+        """Encode the header. Raises `LimitError` when a number does not fit."""
         if not 0 <= self.published <= _MAX_SECONDS or not 0 <= self.expires <= MAX_EXPIRES_SECONDS:
-            raise LimitError(f"published {self.published} and expires {self.expires} have 4 and 2 bytes")
+            raise LimitError(f"published {self.published} or expires {self.expires} does not fit into its 4 or 2 bytes")
         flags = _UNPUBLISHED * self.unpublished | _BLINDED * self.blinded
         offline = b""
         if self.offline is not None:
@@ -47,7 +47,7 @@ class LeaseSet2Header:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """Read the head at the reader's position. Raises `StructureError`; nothing is verified yet."""
+        """Read the header at the reader's position. Raises `StructureError`; nothing is verified yet."""
         destination = Destination.read(reader)
         published, expires, flags = _TIMES.unpack(reader.take(_TIMES.size))
         if flags & ~(_OFFLINE | _UNPUBLISHED | _BLINDED):
@@ -61,9 +61,10 @@ class LeaseSet2Header:
         return self.published + self.expires
 
     def verify(self, signature: bytes, data: bytes) -> None:
-        """Check the signature of the whole set, and the signing key's authority when the set was published.
+        """Check the signature of the whole set. Raises `SignatureError`.
 
-        `data`: the signed bytes, with the store type in front. Raises `SignatureError`.
+        A transient key must be authorised by the destination, and must not have expired when the set was published.
+        `data`: the signed bytes, with the store type in front.
         """
         if self.offline is None:
             self.destination.verify(signature, data)

@@ -1,15 +1,15 @@
-"""All limits of the netDb structures, which both routers, Java I2P and i2pd, accept."""
+"""The limits of the netDb structures. Both routers, Java I2P and i2pd, accept structures within these limits."""
 
 from typing import Final
 
 MAX_DESTINATION_BYTES: Final = 475
-"""The largest of i2pd and Java: 387 and a certificate of 88, with the longest keys. Our destinations have 391."""
+"""The largest of i2pd and Java: 387 bytes, and 88 of certificate for the longest keys. This program's have 391."""
 
 MAX_LEASE_SET_BYTES: Final = 4096
-"""The most that i2pd keeps of a lease set; Java's I2NP messages take more."""
+"""The largest lease set that i2pd accepts; Java's I2NP messages hold larger ones."""
 
 MAX_META_ENTRIES: Final = 16
-"""Java refuses more; i2pd has no limit."""
+"""Most entries of a Meta lease set; Java refuses more, and i2pd has no limit."""
 
 MAX_LEASES: Final = 16
 """Most leases of a lease set; Java refuses more."""
@@ -21,7 +21,7 @@ MAX_ENCRYPTION_KEY_BYTES: Final = 256
 """Length of the longest key, ElGamal's (common structures, "PublicKey")."""
 
 MAX_EXPIRES_SECONDS: Final = 65_535
-"""The field has two bytes: 18.2 hours."""
+"""Most seconds from `published` to the end of a set: the field has two bytes, for 18.2 hours."""
 
 MAX_MAPPING_BYTES: Final = 2048
 """Half of a lease set; the length field would allow 65,535."""
@@ -36,4 +36,4 @@ MAX_ROUTER_ADDRESSES: Final = 16
 """Java's limit. Routers publish two to six addresses."""
 
 MAX_CERTIFICATE_BYTES: Final = 88
-"""Certificate of a RouterIdentity without its head of three bytes: the rest of `MAX_DESTINATION_BYTES`."""
+"""The certificate of a RouterIdentity, without type and length: `MAX_DESTINATION_BYTES` less 387."""

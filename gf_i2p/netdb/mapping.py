@@ -11,8 +11,8 @@ from gf_i2p.netdb.limits import MAX_MAPPING_BYTES, MAX_STRING_BYTES
 def encode_mapping(pairs: Mapping[str, str]) -> bytes:
     """Encode a mapping with ascending keys: Java sorts the keys before it verifies a signature.
 
-    Keys and values are printable ASCII, up to 255 characters, without ";", and keys without "=", at which some parsers
-    stop. Raises `LimitError`.
+    Keys and values are printable ASCII, up to 255 characters, without ";". Keys have no "=" either: some parsers stop
+    there. Raises `LimitError` for any other text, and for more than 2048 bytes in all.
     """
     body = b""
     for key, value in sorted(pairs.items()):
@@ -25,8 +25,8 @@ def encode_mapping(pairs: Mapping[str, str]) -> bytes:
 def read_mapping(reader: Reader, *, max_bytes: int = MAX_MAPPING_BYTES, in_order: bool = True) -> dict[str, str]:
     """Read a mapping at the reader's position. Raises `StructureError`, also for a mapping that Java would refuse.
 
-    Java refuses a mapping whose keys do not ascend or come twice, for Java could not verify its signature. With
-    `in_order` False the keys may have any order, as with i2pd.
+    Java sorts the keys before it verifies a signature. So Java refuses a mapping with a repeated key, or with keys that
+    do not ascend. With `in_order` False the keys may have any order, as i2pd writes them.
     """
     length = reader.number(2)
     if length > max_bytes:
@@ -48,7 +48,7 @@ def read_mapping(reader: Reader, *, max_bytes: int = MAX_MAPPING_BYTES, in_order
 def _string(text: str, forbidden: str) -> bytes:
     if not text.isascii() or not text.isprintable() or len(text) > MAX_STRING_BYTES or set(text) & set(forbidden):
         raise LimitError(
-            f"{text[:80]!r} cannot stand in options: up to {MAX_STRING_BYTES} printable ASCII characters without "
+            f"{text[:80]!r} is not allowed in options: use up to {MAX_STRING_BYTES} printable ASCII characters without "
             f"{' and '.join(forbidden)}"
         )
     return bytes([len(text)]) + text.encode("ascii")

@@ -1,7 +1,7 @@
 """Meta lease sets: a signed list of other destinations' lease sets (common structures, "MetaLeaseSet"; proposal 123).
 
 Routers re-serialise a set before they verify its signature. Java uses its own order, and its own values in some fields.
-So a router may refuse a set with a good signature. This module makes no such set, and takes none.
+So a router may refuse a set with a valid signature. This module makes no such set, and accepts no such set.
 """
 
 import struct
@@ -23,7 +23,7 @@ from gf_i2p.netdb.signing import SIGNATURE_BYTES
 STORE_TYPE: Final = 7
 """Type in a DatabaseStore message and in CreateLeaseSet2; also the first byte of the signed bytes."""
 MAX_AGE_SECONDS: Final = 600
-"""Java takes no set that is older, and no set with an entry that ended longer ago."""
+"""Java refuses a set that was published this long ago, or with an entry that ended this long ago."""
 MAX_AHEAD_SECONDS: Final = 60
 """How far `published` may be ahead of a Java router's clock."""
 _ENTRY: Final = struct.Struct(">32sHBBI")
@@ -43,7 +43,7 @@ class LeaseType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetaLease:
-    """One entry: another destination that serves for the set's own."""
+    """One entry: another destination, which serves instead of the set's own destination."""
 
     hash: bytes
     """SHA-256 of the other destination, 32 bytes."""
@@ -56,7 +56,7 @@ class MetaLease:
     def encode(self) -> bytes:
         """Give the entry's 40 bytes. Raises `LimitError`."""
         if len(self.hash) != 32 or not 0 <= self.cost <= 255 or not 0 <= self.end < 2**32:
-            raise LimitError(f"{self} has a number that does not fit: 32 bytes of hash, cost up to 255, end of 4 bytes")
+            raise LimitError(f"{self} has a field that does not fit: 32 bytes of hash, cost up to 255, end of 4 bytes")
         return _ENTRY.pack(self.hash, 0, self.type, self.cost, self.end)
 
     @classmethod
@@ -64,7 +64,7 @@ class MetaLease:
         """Read one entry. Raises `StructureError`."""
         hash_, flags, kind, cost, end = _ENTRY.unpack(reader.take(_ENTRY.size))
         if flags:
-            raise StructureError(f"an entry has the flags {flags:#06x}, which Java would drop before it verifies")
+            raise StructureError(f"an entry has the flags {flags:#06x}, which Java drops before verifying")
         try:
             return cls(hash_, end, cost, LeaseType(kind))
         except ValueError:
@@ -73,7 +73,7 @@ class MetaLease:
 
 @dataclass(frozen=True, slots=True)
 class MetaLeaseSet:
-    """A Meta lease set as it was signed. Use `build` or `parse`."""
+    """A Meta lease set with a valid signature. Use `build` or `parse`."""
 
     data: bytes = field(repr=False)
     """The whole set, the signature last, as routers get it."""
@@ -94,7 +94,7 @@ class MetaLeaseSet:
 
         Args:
             keys: the signing keys of the destination.
-            published: seconds since the epoch; must rise from set to set, or routers keep the older one.
+            published: seconds since the epoch; greater than in every earlier set, or routers keep the earlier set.
             entries: 1 to 16, in this order, each for another destination. Each ends after `published`, and at most 18.2
                 hours later.
             options: see `encode_mapping`.
@@ -110,7 +110,7 @@ class MetaLeaseSet:
             raise LimitError(f"{keys.destination.b32} cannot be an entry of its own set: resolvers would go in circles")
         first, last = min(entry.end for entry in entries), max(entry.end for entry in entries)
         if first <= published:
-            raise LimitError(f"an entry ends at {first}, and the set is published at {published}, which is not before")
+            raise LimitError(f"an entry ends at {first}, but must end after the set is published, at {published}")
         if last - published > MAX_EXPIRES_SECONDS:
             raise LimitError(
                 f"an entry ends {last - published} s after the set is published; {MAX_EXPIRES_SECONDS} s are the most"
@@ -120,13 +120,13 @@ class MetaLeaseSet:
                 f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "
                 "delegate a new one with the destination's own key"
             )
-        # Java computes `expires` from the entries before it verifies, so every other value would fail.
+        # Java computes `expires` from the entries before verifying, so every other value would fail.
         header = LeaseSet2Header(keys.destination, published, last - published, keys.offline)
         options = dict(sorted((options or {}).items()))
         body = b"".join(
             [header.encode(), encode_mapping(options), bytes([len(entries)]), *(e.encode() for e in entries)]
         )
-        body += bytes(1)  # no revocations: Java writes none before it verifies
+        body += bytes(1)  # no revocations: Java drops revocations before verifying
         data = body + keys.key.sign(_PREFIX + body)
         if len(data) > MAX_LEASE_SET_BYTES:
             raise LimitError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
@@ -136,8 +136,8 @@ class MetaLeaseSet:
     def parse(cls, data: bytes) -> Self:
         """Read a set and verify its signature.
 
-        Raises `StructureError` or `SignatureError`, also for a set that a router refuses at any time. See `objection`
-        for refusals at a certain time.
+        Raises `StructureError` or `SignatureError`, also for a set that a router would refuse at any time. `objection`
+        gives the refusals that depend on the time.
         """
         if len(data) > MAX_LEASE_SET_BYTES:
             raise StructureError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
@@ -150,7 +150,7 @@ class MetaLeaseSet:
         entries = tuple(MetaLease.read(reader) for _ in range(count))
         revocations = reader.number(1)
         if revocations:
-            raise StructureError(f"the set has {revocations} revocations, which Java would drop before it verifies")
+            raise StructureError(f"the set has {revocations} revocations, which Java drops before verifying")
         signed = data[: reader.position]
         signature = reader.take(SIGNATURE_BYTES)
         reader.finish()
@@ -158,7 +158,7 @@ class MetaLeaseSet:
         last = max(entry.end for entry in entries)
         if last != header.expires_at:
             raise StructureError(
-                f"the set expires at {header.expires_at}, not with its last entry at {last}, as Java expects"
+                f"the set expires at {header.expires_at}; Java expects the end of the last entry, {last}"
             )
         return cls(data, header, options, entries)
 
@@ -183,12 +183,12 @@ class MetaLeaseSet:
         return self.header.offline
 
     def objection(self, now: int) -> str | None:
-        """Say why a router would refuse the set at `now` (seconds since the epoch), or None."""
+        """Say why a router would refuse the set at `now` (seconds since the epoch); None: routers accept the set."""
         if now >= self.expires_at:
             return f"the set has expired, {now - self.expires_at} s ago"
         oldest = min(self.published, *(entry.end for entry in self.entries))
         if oldest <= now - MAX_AGE_SECONDS:
-            return f"the set, or an entry of it, is {now - oldest} s old, and Java takes none of {MAX_AGE_SECONDS} s"
+            return f"the set or an entry is {now - oldest} s old, and Java refuses a set from {MAX_AGE_SECONDS} s on"
         if self.published > now + MAX_AHEAD_SECONDS:
             return f"the set is published {self.published - now} s in the future: check the clocks"
         if self.offline is not None and now >= self.offline.expires:

@@ -1,4 +1,4 @@
-"""Offline signatures: a transient key signs for a permanent key until a date (common structures, same name)."""
+"""Offline signatures: a transient key signs for a destination's own key (common structures, "OfflineSignature")."""
 
 import struct
 from dataclasses import dataclass
@@ -34,10 +34,13 @@ class OfflineSignature:
 
     @classmethod
     def create(cls, master: SigningKey, transient: bytes, expires: int) -> Self:
-        """Sign a transient Ed25519 public key with the destination's own key. `expires`: seconds since the epoch."""
+        """Sign a transient Ed25519 public key with the destination's own key.
+
+        `expires`: seconds since the epoch. Raises `LimitError` for a date or a key that does not fit.
+        """
         if not 0 < expires <= _MAX_SECONDS or len(transient) != PUBLIC_KEY_BYTES:
             raise LimitError(
-                f"an offline signature needs a date below {_MAX_SECONDS} and a key of {PUBLIC_KEY_BYTES} bytes"
+                f"an offline signature needs a date up to {_MAX_SECONDS} and a key of {PUBLIC_KEY_BYTES} bytes"
             )
         signed = _HEAD.pack(expires, SignatureType.ED25519) + transient
         return cls(expires, SignatureType.ED25519, transient, master.sign(signed))
@@ -49,18 +52,21 @@ class OfflineSignature:
         return cls(expires, kind, reader.take(PUBLIC_KEY_BYTES), reader.take(SIGNATURE_BYTES))
 
     def encode(self) -> bytes:
-        """Give the 102 bytes."""
+        """Encode expiry, type, key and signature: 102 bytes."""
         return self._signed() + self.signature
 
     def verify_authority(self, destination: Destination) -> None:
-        """Check the destination's signature, without the end date. Raises `SignatureError`."""
+        """Check the destination's signature, and ignore the expiry. Raises `SignatureError`."""
         destination.verify(self.signature, self._signed())
 
     def verify(self, destination: Destination, now: int) -> None:
-        """Check the destination's signature, and that `now` (seconds) is before the end. Raises `SignatureError`."""
+        """Check the destination's signature, and that `now` (seconds since the epoch) is before `expires`.
+
+        Raises `SignatureError`.
+        """
         self.verify_authority(destination)
         if now >= self.expires:
-            raise SignatureError(f"the transient key was good until {self.expires}, and now it is {now}")
+            raise SignatureError(f"the transient key was good until {self.expires}, and the time is {now}")
 
     def _signed(self) -> bytes:
         return _HEAD.pack(self.expires, self.type) + self.key

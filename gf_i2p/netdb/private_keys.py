@@ -24,7 +24,7 @@ class DestinationKeys:
 
     The holder of these keys can act as the destination, until `offline.expires` when there is an offline signature.
     `repr` does not show the keys. Raises `SignatureError` when key, authorisation and destination do not belong
-    together.
+    together, and `StructureError` for a type of key with which this program cannot sign.
     """
 
     destination: Destination
@@ -38,11 +38,11 @@ class DestinationKeys:
         offline = self.offline
         if offline is None:
             if self.destination.signature_type is not SignatureType.ED25519:
-                raise StructureError("only Ed25519 destinations can be signed for with their own key here")
+                raise StructureError("a destination's own key must be Ed25519: this program signs with no other type")
             expected = self.destination.signing_key
         else:
             if offline.type is not SignatureType.ED25519:
-                raise StructureError("only Ed25519 transient keys can be signed with here")
+                raise StructureError("a transient key must be Ed25519: this program signs with no other type")
             offline.verify_authority(self.destination)
             expected = offline.key
         if self.key.public != expected:

@@ -19,7 +19,7 @@ from gf_i2p.netdb.mapping import encode_mapping, read_mapping
 from gf_i2p.netdb.signing import PUBLIC_KEY_BYTES, SignatureType, SigningKey, verify
 
 X25519: Final = 4
-"""The crypto type of every router since 2021 or so."""
+"""The crypto type of routers since about 2021."""
 FLOODFILL: Final = "f"
 """The letter in `caps` of a floodfill, a router that keeps a part of the netDb for all."""
 _KEYS_BYTES: Final = 384
@@ -45,16 +45,19 @@ class RouterIdentity:
 
     data: bytes = field(repr=False)
     signature_type: int
-    """May be a type that this program cannot verify."""
+    """Number of the type; this program may be unable to verify the type."""
     crypto_type: int
     signing_key: bytes | None
     """32 bytes; None for a type that this program cannot verify."""
 
     @classmethod
     def build(cls, signing_key: bytes, crypto_key: bytes, filler: bytes) -> Self:
-        """Make the identity of an Ed25519 and an X25519 public key. `filler`: 32 random bytes (proposal 161)."""
+        """Make the identity of an Ed25519 and an X25519 public key, 32 bytes each.
+
+        `filler`: 32 random bytes (proposal 161). Raises `StructureError` for other lengths.
+        """
         if {len(signing_key), len(crypto_key), len(filler)} != {PUBLIC_KEY_BYTES}:
-            raise StructureError(f"keys and filler have {PUBLIC_KEY_BYTES} bytes each")
+            raise StructureError(f"both keys and the filler need {PUBLIC_KEY_BYTES} bytes each")
         padding = filler * (_KEYS_BYTES // _FILLER_BYTES - 2)
         certificate = _CERTIFICATE.pack(_KEY_CERTIFICATE, 4, SignatureType.ED25519, X25519)
         return cls.read(Reader(crypto_key + padding + signing_key + certificate, "a RouterIdentity"))
@@ -74,7 +77,7 @@ class RouterIdentity:
             signing, crypto = reader.number(2), reader.number(2)
             reader.take(length - _KEY_TYPES_BYTES)  # the rest of longer keys
         elif kind != _NO_CERTIFICATE or length:
-            raise StructureError(f"certificate type {kind} is not one of a router: expected {_KEY_CERTIFICATE} or none")
+            raise StructureError(f"certificate type {kind} is not used by routers: expected {_KEY_CERTIFICATE} or none")
         key = keys[-PUBLIC_KEY_BYTES:] if signing in _VERIFIABLE else None
         return cls(reader.data[start : reader.position], signing, crypto, key)
 
@@ -117,7 +120,7 @@ class RouterAddress:
 
 @dataclass(frozen=True)
 class RouterInfo:
-    """A RouterInfo whose signature is good, or of an unknown type. Use `build` or `parse`."""
+    """A RouterInfo. Its signature is valid, or of a type that this program cannot verify. Use `build` or `parse`."""
 
     data: bytes = field(repr=False)
     """The whole RouterInfo, the signature last."""
@@ -181,7 +184,7 @@ class RouterInfo:
         if count > MAX_ROUTER_ADDRESSES:
             raise StructureError(f"a RouterInfo has up to {MAX_ROUTER_ADDRESSES} addresses, not {count}")
         addresses = tuple(RouterAddress.read(reader) for _ in range(count))
-        reader.take(reader.number(1) * _PEER_BYTES)  # the count is always 0; routers skip these
+        reader.take(reader.number(1) * _PEER_BYTES)  # peers: the count is always 0 now, and routers skip peers
         options = read_mapping(reader, max_bytes=MAX_ROUTER_INFO_BYTES, in_order=False)
         signed = data[: reader.position]
         signature = reader.take(_SIGNATURE_BYTES.get(identity.signature_type, len(data) - reader.position))
@@ -197,21 +200,21 @@ class RouterInfo:
 
     @property
     def caps(self) -> str:
-        """Letters: f a floodfill, R reachable, U not, H hidden, K to X the bandwidth, D, E and G congestion."""
+        """Capability letters: f floodfill, R reachable, U unreachable, H hidden, K to X bandwidth, D E G congestion."""
         return self.options.get("caps", "")
 
     @property
     def floodfill(self) -> bool:
-        """Whether the router says that it keeps a part of the netDb."""
+        """Whether the router declares itself a floodfill."""
         return FLOODFILL in self.caps
 
     @property
     def version(self) -> str:
-        """Version of the router's API, as in 0.9.65; empty when the router does not tell."""
+        """Version of the router's API, such as 0.9.65; empty when the RouterInfo has none."""
         return self.options.get("router.version", "")
 
     @property
     def net_id(self) -> int | None:
-        """Number of the router's network: 2 is the live one. None when unknown; all routers of today tell it."""
+        """Number of the router's network: 2 is the public I2P. None when the option is missing or malformed."""
         text = self.options.get("netId", "")
         return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_NET_ID_CHARS else None

@@ -24,7 +24,7 @@ META_OPTIONS: Final = {
 }
 """Options of a session that publishes a Meta lease set and carries no traffic. Java sets the lengths to 0.
 
-The session has four inbound tunnels, because i2pd builds two or three at a time, and publishes again with the next.
+i2pd builds two or three inbound tunnels at a time, and publishes again with the next tunnel. So the session has four.
 """
 SERVICE_OPTIONS: Final = {
     "i2cp.fastReceive": "true",
@@ -37,8 +37,7 @@ SERVICE_OPTIONS: Final = {
     "outbound.length": "3",
     "outbound.quantity": "4",
 }
-"""Options of a session that serves a destination: the routers' own lengths, and four tunnels each way, for one may
-die."""
+"""Options of a session that serves a destination: routers' default lengths; of four tunnels each way, one may die."""
 _TRANSIENT_KEY: Final = "i2cp.leaseSetTransientPublicKey"
 
 
@@ -65,7 +64,7 @@ class SessionConfig:
 
     @property
     def delegated(self) -> bool:
-        """Whether the config says that a transient key has signed it."""
+        """Whether the options name a transient key, which then has signed the config."""
         return _TRANSIENT_KEY in self.options
 
     def verify(self) -> None:
@@ -76,13 +75,13 @@ class SessionConfig:
 def session_config(keys: DestinationKeys, date_ms: int, options: Mapping[str, str] = META_OPTIONS) -> bytes:
     """Build and sign a SessionConfig.
 
-    With delegated keys, the transient key signs, and the options show its authorisation. Java takes such a config. i2pd
-    2.45 wants a config that the destination's own key has signed.
+    With delegated keys, the transient key signs, and the options show its authorisation. Java accepts such a config.
+    i2pd 2.45 accepts only a config that the destination's own key has signed.
 
     Args:
         keys: the signing keys.
         date_ms: now, in milliseconds since the epoch. Java allows 180 s of difference from its own clock.
-        options: any of I2CP's.
+        options: I2CP's options.
 
     Raises:
         LimitError: an option is too long, or `date_ms` has more than eight bytes.

@@ -8,7 +8,7 @@ from gf_i2p.wire.messages import MessageType, Response
 class Candidate:
     """One candidacy in one term.
 
-    The vote requests leave when this server's vote for itself is durable. That vote counts from then on, too.
+    The vote requests leave when this server's vote for itself is durable. That vote counts only from then on.
     """
 
     def __init__(self, state: State) -> None:
@@ -29,7 +29,7 @@ class Candidate:
     def voted(self) -> None:
         """Count this server's vote for itself, once the vote is durable.
 
-        If the vote counted earlier, a farm's only server could lead in a term that a crash then undoes.
+        If the vote counted earlier, a farm's only server could lead in a term that a crash then erases.
         """
         self._granted.add(self._state.id)
 

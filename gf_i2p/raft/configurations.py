@@ -27,8 +27,8 @@ def agreed(values: Iterable[T]) -> T:
 class Configurations:
     """All known Configurations.
 
-    `first`: the Configuration in force while the log holds no later one. A new farm begins with it, a snapshot brings
-    it, or it has no servers, on a server that waits for an invitation. `stored`: the Configurations in the log, as
+    `first`: the Configuration in force while the log holds no later one: that of a new farm, or a snapshot's. On a
+    server that waits for an invitation, `first` has no servers. `stored`: the Configurations in the log, as
     (index, value) pairs with rising indexes. A snapshot may cover entries that the log still has, so `stored` may
     contain `first`.
     """
@@ -48,7 +48,7 @@ class Configurations:
 
     @property
     def current_index(self) -> int:
-        """Log index of the newest Configuration; 0 for that of a new farm."""
+        """Log index of the newest Configuration; 0 for a Configuration that no entry holds."""
         return self._history[-1][0]
 
     def at(self, index: int) -> Configuration:
@@ -91,12 +91,12 @@ class Configurations:
         self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
 
     def begin(self, index: int, first: Configuration) -> None:
-        """Replace all Configurations up to `index` by a snapshot's Configuration: the log may lack them."""
+        """Replace all Configurations up to `index` by a snapshot's, because the log may lack some."""
         self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
         self._members_changed()
 
     def restart(self, first: Configuration) -> None:
-        """Forget all Configurations but that of an installed snapshot, which replaces the whole log."""
+        """Replace all Configurations by that of an installed snapshot, which replaces the whole log."""
         self._history = [(first.log_index, first)]
         self._members_changed()
 

@@ -1,13 +1,13 @@
 """The consensus core of one server of one farm: `step` takes one input and returns its effects.
 
 In this folder's comments, "Raft 5.2" is a section of "In Search of an Understandable Consensus Algorithm" (Ongaro and
-Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter than the paper or JRaft in some points:
+Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter than the paper or JRaft in these points:
 
 - Leader stickiness (thesis 4.2.3): for the minimum election time-out after a leader's message, a server refuses vote
   requests and ignores their terms. Check-quorum: a leader that has not heard from a majority for the maximum
   election time-out steps down. The wire has no pre-vote, and these two rules replace the pre-vote.
-- When the connection to the leader breaks and cannot be dialled again, a follower waits only half the time
-  (`Timing.doubt`). All other followers still regard the leader as live.
+- When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
+  time (`Timing.doubt`). All other followers still regard the leader as live.
 - A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
   the connection is closed.
@@ -48,8 +48,8 @@ Without a bound, one message of a broken or hostile server would bring the farm 
 
 MAX_YIELDING: Final = 3
 """A refused candidate doubles its election time-out at most this often: up to eight times the settings. Stock JRaft
-waits for 3 to 5 s, and starts that wait again at every higher term. A candidate that asks
-more often, and that JRaft must refuse, would keep JRaft from becoming a candidate."""
+waits for 3 to 5 s, and starts that wait again at every higher term. A candidate that JRaft must
+refuse, and that asks more often, would keep JRaft from becoming a candidate."""
 
 
 class Core:
@@ -94,7 +94,7 @@ class Core:
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._election_at = 0.0
         self._refusals = 0  # elections in a row that a refusal has ended
-        self._asked_in_vain = False  # whether, since a leader was heard, a member with an older log wanted our vote
+        self._older_log_asked = False  # whether, since a leader was heard, a member with an older log wanted a vote
         self._follower = Follower(self._state)
         self._await_election()
 
@@ -199,13 +199,13 @@ class Core:
 
     @property
     def match(self) -> dict[int, int]:
-        """On the leader: by follower, the highest index known to match the leader's log. Otherwise empty."""
+        """On the leader: by follower, the highest index known to match the leader's log. On other servers: empty."""
         role = self._role
         return {peer: p.match for peer, p in role.progress.items()} if isinstance(role, Leader) else {}
 
     @property
     def heard(self) -> dict[int, float]:
-        """On the leader: by other member, the time of its last answer in this term. Otherwise empty.
+        """On the leader: by other member, the time of the last answer in this term. On other servers: empty.
 
         A member that has not answered yet has the time when the leader began to send to it.
         """
@@ -231,16 +231,16 @@ class Core:
     def redraw(self, now: float) -> None:
         """Draw the running election time-out again if the new `timing` could not have produced it.
 
-        A time-out that ends later than the new maximum is drawn again. Until this server has heard a leader, so is a
-        time-out that ends before the new minimum: a leader's first message may still be on its way.
+        A time-out that ends later than the new maximum is drawn again. Until this server has heard a leader, a time-out
+        that ends before the new minimum is drawn again, too: a leader's first message may still be on its way.
         """
         if self.is_leader:
             return
         timing = self._state.timing
         unheard = self._role is None and self._heard_at == float("-inf")
         too_early = unheard and self._election_at < now + timing.election_min
-        if too_early or self._election_at > now + timing.election_max * self._yielding:
-            self._election_at = now + self._uniform(timing.election_min, timing.election_max) * self._yielding
+        if too_early or self._election_at > now + timing.election_max * self._patience_factor:
+            self._election_at = now + self._uniform(timing.election_min, timing.election_max) * self._patience_factor
 
     # Inputs ----------------------------------------------------------------------------------------------------------
 
@@ -295,7 +295,8 @@ class Core:
                 self._role.tell_commit(self._now)
                 self._follow(NOBODY)
             elif self._follower.needs_snapshot and (self._role.is_established or self._role.is_equalled):
-                self._step_down()  # a member with our whole log can win, and that member has the state that we lack
+                # A member with this server's whole log can win, and has the state that this server lacks.
+                self._step_down()
         return self._state.take_effects()
 
     def _tick(self) -> None:
@@ -314,14 +315,14 @@ class Core:
         """Return whether this server should become a candidate now.
 
         A member should. A removed server should, too, while the Configuration without this server may be uncommitted:
-        this server may be the only one that has that Configuration, and then no other can win (thesis 4.2.2). But it
-        waits until a member with an older log has asked for its vote. The reason is JRaft: a JRaft leader sends
-        nothing to a removed server, which then never learns of the commit. Each of its elections would depose the
-        JRaft leader.
+        this server may be the only one that has that Configuration, and then no other can win (thesis 4.2.2). But the
+        removed server waits until a member with an older log has asked for its vote. The reason is JRaft: a JRaft
+        leader sends nothing to a removed server, which then never learns of the commit. Each of its elections would
+        depose the JRaft leader.
 
-        A server whose snapshot is damaged waits in the same way, because it can lead only until another member has
-        its log. If its Configuration is lost, too (`current_index` is 0), the server does not know the voters, and
-        never becomes a candidate.
+        A server whose snapshot is damaged waits in the same way, because such a server can lead only until another
+        member has the same log. If its Configuration is lost, too (`current_index` is 0), the server does not know the
+        voters, and never becomes a candidate.
         """
         state = self._state
         if self._follower.needs_snapshot:
@@ -329,7 +330,7 @@ class Core:
                 return False
         elif self.is_voter:
             return True
-        return self._asked_in_vain and state.configurations.has_since(self.commit, self.id)
+        return self._older_log_asked and state.configurations.has_since(self.commit, self.id)
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         state = self._state
@@ -377,7 +378,10 @@ class Core:
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
 
     def _too_high(self, server: int, term: int) -> str:
-        return f"server {server} claims term {term}, and we are in {self._state.term}: it is broken, or hostile"
+        return (
+            f"server {server} claims term {term}, but this server is in term {self._state.term}: server {server} is "
+            "broken or hostile; stop that server, or remove it from the farm"
+        )
 
     def _answered(self, event: Answered) -> None:
         response = event.response
@@ -400,16 +404,16 @@ class Core:
     # Roles and terms -------------------------------------------------------------------------------------------------
 
     @property
-    def _yielding(self) -> int:
-        """Factor on the election time-out. The first refusal leaves it at 1: two candidates may have met by chance."""
+    def _patience_factor(self) -> int:
+        """Factor on the election time-out. One refusal does not raise it: two candidates may have met by chance."""
         return 1 << min(max(self._refusals - 1, 0), MAX_YIELDING)
 
     def _await_election(self) -> None:
         timing = self._state.timing
-        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._yielding
+        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._patience_factor
 
     def _hurry(self) -> None:
-        """Return to the normal election time-out: a member with an older log has asked, so this server should win."""
+        """Return to the normal election time-out: this server should win against the member that asked."""
         timing = self._state.timing
         if self._refusals:
             self._refusals = 0
@@ -473,7 +477,7 @@ class Core:
 
     def _leader_is_live(self) -> bool:
         if isinstance(self._role, Leader):
-            return True  # check-quorum would have deposed the leader
+            return True  # check-quorum deposes a leader without a majority
         timing = self._state.timing
         patience = timing.doubt if self._in_doubt else timing.election_min
         return self.leader != NOBODY and self._now < self._heard_at + patience
@@ -487,7 +491,7 @@ class Core:
             self._enter_term(request.term)
         up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
         if not up_to_date and request.source in state.configurations.voters:
-            self._asked_in_vain = True
+            self._older_log_asked = True
             self._hurry()
         granted = request.term == state.term and state.vote in {NOBODY, request.source} and up_to_date
         if granted:
@@ -516,7 +520,7 @@ class Core:
         if request.term > state.term:
             self._enter_term(request.term)
         self._follow(request.source)
-        self._asked_in_vain = False
+        self._older_log_asked = False
         self._refusals = 0
         self._heard_at = self._now
         self._await_election()

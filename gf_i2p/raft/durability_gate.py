@@ -11,7 +11,7 @@ class DurabilityGate:
     def __init__(self) -> None:
         self._issued = 0  # number of the last write
         self._durable = 0
-        self._held: deque[tuple[int, Send | SendReply]] = deque()  # with the write that each waits for, ascending
+        self._held: deque[tuple[int, Send | SendReply]] = deque()  # each with the number of its write, rising
 
     @property
     def held(self) -> int:
@@ -32,7 +32,7 @@ class DurabilityGate:
         return [*effects.sends, *effects.replies]
 
     def stored(self, number: int) -> list[Send | SendReply]:
-        """Note that all writes up to `number` are durable; return the messages that have waited for them, in order."""
+        """Note that all writes up to `number` are durable; return the messages held for these writes, in order."""
         assert number >= self._durable, "a disk never takes back a durable write"
         self._durable = number
         free: list[Send | SendReply] = []

@@ -42,7 +42,7 @@ class Snapshot:
 
 
 class Write(NamedTuple):
-    """One atomic change of the durable state. The change at the log's end comes first, then that at its beginning.
+    """One atomic change of the durable state. The log's end changes first, then the log's beginning.
 
     When `entries` is not empty, all stored entries at `first_index` and above are removed, and `entries` take the
     indexes from `first_index` on.
@@ -56,9 +56,9 @@ class Write(NamedTuple):
     drop: int = 0
     """Entries up to this index are removed, because the stored snapshot covers them. 0: none."""
     install: bool = False
-    """Whether `snapshot` also replaces the whole log, which goes on, empty, after the snapshot's last entry."""
+    """Whether `snapshot` also replaces the whole log, which is then empty and goes on after the snapshot's index."""
     number: int = 0
-    """The n-th write of a core has number n, from 1: `inputs.Stored` names it. 0: not issued yet."""
+    """The n-th write of a core has the number n, from 1; `inputs.Stored` carries such a number. 0: not issued yet."""
 
 
 class LogReader(Protocol):
@@ -67,7 +67,8 @@ class LogReader(Protocol):
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
         """Return consecutive entries from index `first`, at most up to `last`.
 
-        Together at most `max_bytes` (13 + value length for each entry). The first entry comes even if it is larger.
+        The entries have at most `max_bytes` together, counting 13 + value length for each. The first entry is returned
+        even if larger.
         """
         ...
 
@@ -104,7 +105,7 @@ class Effects:
     replies: list[SendReply] = field(default_factory=list)
     gated_replies: list[SendReply] = field(default_factory=list)
     dropped: list[Token] = field(default_factory=list)
-    """Callers without an answer: their outcome is unknown, or they broke the protocol. Close their connections."""
+    """Callers that get no answer: the outcome is unknown, or the caller broke the protocol. Close these connections."""
     reads_ready: list[ReadReady] = field(default_factory=list)
     reads_refused: list[Token] = field(default_factory=list)
     restore: Snapshot | None = None

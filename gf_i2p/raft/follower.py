@@ -25,13 +25,14 @@ class JoiningServer:
         self.leader = leader
         self.term = term
         self.agreed = state.commit
-        """Index up to which the log is known to match the leader's. A pack does not name the previous term."""
+        """Index up to which the log is known to match the leader's. A LogPack carries no previous term to compare."""
 
     def take(self, request: Request) -> tuple[int, Sequence[Entry]] | int:
         """Read a SyncLogRequest; return the index of its first entry, and its entries.
 
-        Return the next needed index instead, when the pack leaves a gap after the log or brings nothing new. Raises
-        `RemoteProtocolError` when the LogPack cannot be decoded.
+        Return an index instead when there is nothing to append: the next needed index when the pack would leave a gap,
+        or the index after a pack that brings nothing new. Raises `RemoteProtocolError` when the LogPack cannot be
+        decoded.
         """
         first = request.last_log_index + 1
         if first > self.agreed + 1:
@@ -50,13 +51,14 @@ def check_terms(before: int, entries: Sequence[Entry], term: int) -> None:
     """
     terms = [max(before, 1), *(entry.term for entry in entries), term]
     if terms != sorted(terms):
-        raise RemoteProtocolError("entries whose terms fall, or lie above its own")
+        raise RemoteProtocolError("a term is below the term before it, or above the sender's term")
 
 
 class SnapshotReceiver:
     """Collects the blocks of a snapshot.
 
-    The blocks so far outlive a lost connection. Another leader or another snapshot begins again at offset 0.
+    The received blocks outlive a lost connection. After a change of the leader or the snapshot, the blocks begin again
+    at offset 0.
     """
 
     def __init__(self) -> None:
@@ -82,7 +84,7 @@ class SnapshotReceiver:
             del self._data[end:]
         elif block.offset == len(self._data):
             if len(self._data) + len(block.data) > MAX_SNAPSHOT_BYTES:
-                raise RemoteProtocolError(f"a snapshot of more than {MAX_SNAPSHOT_BYTES} bytes")
+                raise RemoteProtocolError(f"the snapshot has more than {MAX_SNAPSHOT_BYTES} bytes")
             self._data += block.data
         else:
             return len(self._data)
@@ -91,7 +93,7 @@ class SnapshotReceiver:
         snapshot = Snapshot(block.last_log_index, block.last_log_term, block.configuration, bytes(self._data))
         self.forget()
         if not snapshot.data or snapshot.index < 1:
-            raise RemoteProtocolError("a snapshot without data, or of nothing")
+            raise RemoteProtocolError("the snapshot has no data, or covers no entry")
         return snapshot
 
     def forget(self) -> None:
@@ -113,7 +115,7 @@ class Follower:
         self._receiver = SnapshotReceiver()
         self._newcomer: JoiningServer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
-        """Whether the state behind the dropped entries is lost: then only a leader's snapshot is accepted."""
+        """Whether the state after the dropped entries is lost. This server then needs a leader's snapshot first."""
 
     def append_entries(self, token: Token, request: Request) -> None:
         """Append the entries, or refuse and name the next index to send from (Raft 5.3)."""
@@ -124,8 +126,9 @@ class Follower:
         previous = request.last_log_index
         if not log.matches(previous, request.last_log_term):
             next_index = log.back_off(previous, request.last_log_term)
-            # Never ask for entry 1: a JRaft leader that has dropped it would not speak to this server again. Asked for
-            # entry 2, such a leader sends its snapshot, and one that has entry 1 steps back by itself (jraft-facts 11).
+            # Never ask for entry 1: a JRaft leader that has dropped entry 1 would not speak to this server again. Asked
+            # for entry 2, such a leader sends its snapshot. A leader that has entry 1 then steps back by itself
+            # (jraft-facts 11).
             state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1, 2))
             return
         known = log.known_entries(request)
@@ -144,14 +147,14 @@ class Follower:
             return None
         if first <= state.commit:
             return (
-                f"server {request.source} wants to replace entry {first}, and entries up to {state.commit} are "
+                f"server {request.source} wants to replace entry {first}, but entries up to {state.commit} are "
                 "committed: some server has lost its data"
             )
         try:
             check_terms(state.log.term(first - 1), new, request.term)
             state.replace_from(first, new)
         except RemoteProtocolError as error:
-            return f"server {request.source} sent entries that are no log: {error}"
+            return f"server {request.source} sent entries that cannot be in a log: {error}"
         return None
 
     def install_snapshot(self, token: Token, request: Request) -> None:
@@ -161,7 +164,8 @@ class Follower:
             block = SnapshotSyncRequest.decode(request.entries[0].value)
             end = block.offset + len(block.data)
             if block.last_log_index <= (log.base - 1 if self.needs_snapshot else state.commit):
-                # Too old to help. A leader goes on after an accepted one; after a refusal it makes a newer snapshot.
+                # This snapshot is too old to help. After an acceptance the leader goes on with the log; after a refusal
+                # the leader makes a newer snapshot.
                 next_index = block.offset if self.needs_snapshot else end
                 state.promise(token, request, accepted=not self.needs_snapshot, next_index=next_index)
                 return
@@ -196,7 +200,7 @@ class Follower:
             if state.id in state.configurations.voters:
                 state.promise(token, request, accepted=False, next_index=state.log.last_index + 1)
                 return
-            # We were restarted in the midst of it. A JRaft leader invites once, and then sends packs for ever.
+            # A restart made this server forget the invitation. A JRaft leader invites once, then sends packs for ever.
             newcomer = self._newcomer = JoiningServer(state, request.source, request.term)
         try:
             taken = newcomer.take(request)

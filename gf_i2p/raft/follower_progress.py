@@ -52,7 +52,7 @@ class FollowerProgress:
     round: int = 0
     """Newest heartbeat round that the follower has answered."""
     forgetful: bool = False
-    """Whether the follower has refused entries that it had acknowledged: its log was lost."""
+    """Whether the follower has refused an entry that it acknowledged earlier: the follower lost its log."""
     sending: SnapshotSending | None = None
     """The snapshot that the leader sends the follower now."""
     refused: int = 0

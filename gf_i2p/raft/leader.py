@@ -26,7 +26,7 @@ class Waiting:
 
 
 class Leader:
-    """One leadership in one term. The leader begins by appending a Configuration with the servers unchanged.
+    """The leadership of one term. The leader begins by appending a Configuration with the servers unchanged.
 
     That entry is Raft's no-op (Raft 8), in the one neutral form that JRaft accepts. In a new farm, the entry is also
     the initial Configuration, at index 1.
@@ -40,8 +40,8 @@ class Leader:
         self._queued_bytes = 0
         self._round = 0
         self._reads: list[Token] = []  # wait for the next round to begin
-        self._asked: list[Token] = []  # wait for the present round to be answered
-        self._asked_index = 0
+        self._round_reads: list[Token] = []  # wait for the present round to be answered
+        self._round_index = 0
         self._first_index = log.last_index + 1
         self.changes = MembershipChange(state, self._first_index, self._set_servers)
         no_op = state.configurations.no_op(self._first_index)
@@ -66,7 +66,7 @@ class Leader:
                 continue
             size = sum(map(size_of, proposal.entries))
             queued = last_index - state.commit
-            if self._leaves or (
+            if self._is_removed or (
                 self._waiting
                 and (
                     queued + len(proposal.entries) > state.flow.queue_entries
@@ -91,7 +91,7 @@ class Leader:
         progress = self.progress[peer]
         previous = progress.next - 1
         last = previous + len(entries)
-        # The commit index never exceeds the proven entries: JRaft would commit another leader's entries there.
+        # Never name a commit index beyond this request's entries: JRaft would commit another leader's entries there.
         commit = min(self._state.commit, last)
         tag = self._state.send(peer, MessageType.APPEND_ENTRIES_REQUEST, previous, commit, entries, gated=False)
         progress.flights[tag] = Flight(previous, last, self._round, commit)
@@ -138,7 +138,7 @@ class Leader:
     def _begin_snapshot(self, progress: FollowerProgress) -> None:
         snapshot = self._state.snapshot
         if snapshot is None or snapshot.index <= progress.refused:
-            self._state.effects.snapshot_wanted = True  # a later heartbeat finds it
+            self._state.effects.snapshot_wanted = True  # a later heartbeat sends it
         else:
             progress.sending = SnapshotSending(snapshot)
 
@@ -187,18 +187,19 @@ class Leader:
             if progress.sending is not None:
                 self._probe(peer, now)
         else:
-            # The follower names where its log ends or may agree; at least one step back, so that this ends.
+            # The follower names an index where the logs may agree. Go back at least one entry, so that probing ends.
             asked = flight.previous + 1
             proposed = min(response.next_index, flight.previous)
-            # The place itself proves nothing: a restarted follower may name one before acknowledged entries.
+            # That index proves no loss: a restarted follower may name one below acknowledged entries. A refusal of an
+            # acknowledged entry does prove a loss.
             if 0 < flight.previous <= progress.match and not progress.forgetful:
                 progress.forgetful = True
                 self._state.effects.violation = (
-                    f"server {peer} has lost entries up to {progress.match} that it had acknowledged: its log was "
-                    "removed, or replaced by an older one. Stop that server; it can only come back under a new id"
+                    f"server {peer} has lost acknowledged entries up to {progress.match}: its log was removed, or "
+                    "replaced by an older log. Stop that server; it can come back only under a new id"
                 )
             progress.back_to_probing(proposed)
-            if progress.next < asked:  # otherwise another probe would get the same refusal; wait
+            if progress.next < asked:  # otherwise the next probe would get the same refusal
                 self._probe(peer, now)
         self._advance_reads(now)
 
@@ -242,7 +243,7 @@ class Leader:
 
         A removed leader first commits all accepted entries, so that their callers get an answer.
         """
-        return self._leaves and self._state.commit == self._state.log.last_index
+        return self._is_removed and self._state.commit == self._state.log.last_index
 
     @property
     def is_established(self) -> bool:
@@ -253,14 +254,14 @@ class Leader:
     def is_equalled(self) -> bool:
         """Whether another member has the whole log of this leader.
 
-        One such member is enough. To wait for a majority could last for ever: members that need a snapshot can get
-        it only from a member that has the state, and this leader has lost its state.
+        One such member is enough. A majority may never come: this leader has lost the state, so members that need a
+        snapshot must get one from another leader.
         """
         members, last = self._state.configurations.voters, self._state.log.last_index
         return any(peer in members and progress.match >= last for peer, progress in self.progress.items())
 
     @property
-    def _leaves(self) -> bool:
+    def _is_removed(self) -> bool:
         return self._state.id not in self._state.configurations.voters
 
     @property
@@ -275,7 +276,7 @@ class Leader:
                 self._send(peer, (), now)
 
     def _set_servers(self, servers: tuple[ClusterServer, ...], next_index: int, now: float) -> None:
-        """Append a Configuration, which is in force at once: its own majority commits it (thesis 4.1).
+        """Append a Configuration. It is in force at once: a majority of its own servers commits it (thesis 4.1).
 
         `next_index`: the first entry that a new server lacks.
         """
@@ -304,7 +305,7 @@ class Leader:
         self._advance_reads(now)
 
     def _agreed(self, ours: float, theirs: dict[int, float]) -> float:
-        """Return the highest value that a majority of the members has reached. `theirs`: by member."""
+        """Return the highest value that a majority has reached. `ours`: this server's. `theirs`: by other member."""
         return agreed(
             [ours if member == self._state.id else theirs[member] for member in self._state.configurations.voters]
         )
@@ -332,7 +333,7 @@ class Leader:
         Reads that arrive during a round of heartbeats share the next round.
         """
         self._reads.append(token)
-        if not self._asked:
+        if not self._round_reads:
             self._begin_round(now)
             self._advance_reads(now)
 
@@ -341,18 +342,18 @@ class Leader:
         if not self._reads or not self.is_established:
             return
         self._round += 1
-        self._asked, self._reads = self._reads, []
-        self._asked_index = self._state.commit
+        self._round_reads, self._reads = self._reads, []
+        self._round_index = self._state.commit
         for peer in self.progress:
             self._heartbeat(peer, now)
 
     def _advance_reads(self, now: float) -> None:
-        while self._asked:
+        while self._round_reads:
             if self._agreed(self._round, {peer: p.round for peer, p in self.progress.items()}) < self._round:
                 return
-            ready = [ReadReady(token, self._asked_index) for token in self._asked]
+            ready = [ReadReady(token, self._round_index) for token in self._round_reads]
             self._state.effects.reads_ready += ready
-            self._asked = []
+            self._round_reads = []
             self._begin_round(now)
 
     # Leading on and stepping down --------------------------------------------------------------------------------
@@ -374,6 +375,6 @@ class Leader:
         )
 
     def resign(self) -> None:
-        """Drop all waiting callers, because the next leader may commit their entries or remove them."""
+        """Drop all waiting callers, whose entries the next leader may commit or remove; refuse all waiting reads."""
         self._state.effects.dropped += [waiting.token for waiting in self._waiting]
-        self._state.effects.reads_refused += self._asked + self._reads
+        self._state.effects.reads_refused += self._round_reads + self._reads

@@ -44,7 +44,7 @@ class Log:
         self.stored = last_index
         self.base, self.base_term = base
         runs = [(max(first, self.base + 1), term) for first, term in terms if first <= last_index]
-        begun = max(sum(first <= self.base + 1 for first, _ in terms) - 1, 0)  # of the runs begun before, one counts
+        begun = max(sum(first <= self.base + 1 for first, _ in terms) - 1, 0)  # runs that end before base + 1
         runs = runs[begun:] if last_index > self.base else []
         assert (last_index == self.base) == (not runs), "every entry has a term"
         self._run_starts = [first for first, _ in runs]
@@ -149,7 +149,7 @@ class Log:
         self.base, self.base_term = index, term
         self.last_index = self.stored = index
         self._cache_first = index + 1
-        self._writes_pending.clear()  # these were writes of forgotten entries
+        self._writes_pending.clear()  # writes of entries that this log no longer has
 
     def write_issued(self, write: Write) -> None:
         """Note a write that the core issues now, so that `write_stored` knows the write's last index."""
@@ -166,7 +166,7 @@ class Log:
     def _evict(self) -> None:
         """Remove durable entries from memory, oldest first, until half of the memory is free.
 
-        Half, because each call moves the entries that stay: so an entry is moved about once.
+        Each call moves the entries that stay. Because half of the memory becomes free, an entry is moved about once.
         """
         target = self._cache_bytes // 2
         keep = 0

@@ -2,7 +2,8 @@
 
 Join: the leader accepts AddServer, and invites the new server (JoinCluster). The leader then sends the committed log in
 LogPacks (SyncLog), after a snapshot if the log's beginning is dropped. Only at the end does the leader append the
-Configuration with the new server. So a slow new server delays no commit; one that never catches up is given up.
+Configuration with the new server. So a slow new server delays no commit. The leader gives up a server that never
+catches up.
 
 Leave: the leader accepts RemoveServer, and tells the server (LeaveCluster). After the server's answer or a time-out,
 the leader appends the Configuration without the server. The leader still sends that server the log until the
@@ -44,7 +45,7 @@ SetServers = Callable[[tuple[ClusterServer, ...], int, float], None]
 
 @dataclass(slots=True)
 class Joining:
-    """A server that is joining, and how far the leader has brought it."""
+    """A server that is joining, and how far the server has caught up."""
 
     server: ClusterServer
     heard_at: float
@@ -97,7 +98,7 @@ class MembershipChange:
         if state.configurations.current_index > state.commit:
             return "the change before this one is not committed yet: try again in a moment"
         if self.joining is not None:
-            return f"server {self.joining.server.id} is joining: wait until it has, or is given up"
+            return f"server {self.joining.server.id} is joining: try again when that change is over"
         if self.leaving is not None:
             return f"server {self.leaving.server_id} is leaving: try again in a moment"
         return None
@@ -121,7 +122,7 @@ class MembershipChange:
         self._answer(token, MessageType.ADD_SERVER_RESPONSE, accepted=accepted)
         if accepted and server.id not in known:
             self.joining = Joining(server, now)
-            self._go_on(now)
+            self._send_next(now)
 
     def remove(self, token: Token, request: Request, now: float) -> None:
         """Answer a RemoveServerRequest, and begin to remove the server, which may be this leader.
@@ -168,7 +169,7 @@ class MembershipChange:
         return float("inf")
 
     def tick(self, now: float) -> None:
-        """Send what is due; end a change whose server has been silent too long."""
+        """Send the request that is due; end a change whose server has been silent too long."""
         leaving, joining = self.leaving, self.joining
         timing = self._state.timing
         if leaving is not None and now >= leaving.since + timing.election_min:
@@ -176,16 +177,17 @@ class MembershipChange:
         elif joining is not None:
             if now >= joining.heard_at + JOIN_PATIENCE * timing.election_max:
                 self._give_up(
-                    "nothing was heard from it; check that it runs, and that it can be reached and logged in to"
+                    "nothing was heard from the server; check that its node runs, and that this leader can connect and "
+                    "log in"
                 )
             elif joining.tag is None and now >= joining.sent_at + timing.heartbeat:
-                self._go_on(now)
+                self._send_next(now)
 
     def reachable(self, peer: int, now: float) -> None:
         """Note a new connection to a peer; repeat the lost request if the peer is joining."""
         if self.joining is not None and peer == self.joining.server.id:
             self._lost(self.joining)
-            self._go_on(now)
+            self._send_next(now)
 
     def failed(self, peer: int, tag: int, now: float) -> None:
         """Note a lost request. `tick` repeats a request to a joining server; a leaving server is removed at once."""
@@ -217,7 +219,7 @@ class MembershipChange:
 
     # Catching up -----------------------------------------------------------------------------------------------------
 
-    def _go_on(self, now: float) -> None:
+    def _send_next(self, now: float) -> None:
         """Send the next request to the joining server."""
         joining, state = self.joining, self._state
         assert joining is not None
@@ -252,7 +254,7 @@ class MembershipChange:
     def _send_pack(self, joining: Joining) -> None:
         state = self._state
         flow = state.flow
-        # A JRaft server commits all entries of a pack at once, so all must be committed.
+        # A JRaft server commits all entries of a pack at once, so a pack has committed entries only.
         entries = state.log.slice(
             joining.next, state.commit, max_entries=flow.append_entries, max_bytes=flow.append_bytes
         )
@@ -268,12 +270,12 @@ class MembershipChange:
     def _invited(self, response: Response, now: float) -> None:
         if not response.accepted:
             self._give_up(
-                "it refuses: it has a log of its own, of this farm or another, or goes on with an earlier invitation. "
-                "Begin with an empty log"
+                "the server refuses: its log is not empty, or an earlier invitation is still under way. Begin with an "
+                "empty log"
             )
             return
         self._joining.invited = True
-        self._go_on_or_end(now)
+        self._send_next_or_end(now)
 
     def _got_block(self, response: Response, now: float) -> None:
         joining = self._joining
@@ -283,12 +285,12 @@ class MembershipChange:
         if response.accepted and response.next_index >= len(sending.snapshot.data):
             joining.next = sending.snapshot.index + 1
             joining.sending = None
-            self._go_on_or_end(now)
+            self._send_next_or_end(now)
         elif response.next_index < len(sending.snapshot.data) and response.next_index != sending.offset:
             sending.offset = response.next_index
-            self._go_on(now)
+            self._send_next(now)
         else:
-            self._give_up("it refuses the leader's snapshot")
+            self._give_up("the server refuses the leader's snapshot; see its node's messages")
 
     def _got_pack(self, response: Response, now: float) -> None:
         joining = self._joining
@@ -297,39 +299,41 @@ class MembershipChange:
             return
         if response.next_index != joining.sent_end + 1:
             if not joining.next <= response.next_index <= joining.sent_end:
-                self._give_up(f"it wants the log from {response.next_index} on, which nobody has offered it")
+                self._give_up(f"the server asks for entry {response.next_index}, which this leader has not offered")
                 return
             # The server took a part of the pack, and names the next entry.
             joining.offset -= record_bytes(joining.pack[response.next_index - joining.next :])
         elif joining.sent_end >= joining.target and now - joining.sent_at > self._state.timing.election_max:
             joining.rounds += 1
             if joining.rounds == MAX_ROUNDS:
-                self._give_up("its line is too slow for what is committed meanwhile")
+                self._give_up(
+                    "the connection to the server is too slow: the farm commits entries faster than they arrive"
+                )
                 return
         joining.next = response.next_index
         joining.pack = ()
-        self._go_on_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
+        self._send_next_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
 
     def _took_nothing(self, joining: Joining, now: float) -> None:
         """Handle a joining server that took nothing of a pack. To send the pack again at once could loop for ever."""
         if self._state.configurations.ever_has(joining.server.id):
-            # A JRaft server takes packs only until it has read a Configuration that has it, even an old one. After
-            # that it takes AppendEntries.
+            # A JRaft server takes packs only until it has read a Configuration, even an old one, with itself as a
+            # member. From then on it takes AppendEntries.
             self._end(joining, now)
             return
         joining.rounds += 1
         if joining.rounds == MAX_ROUNDS:
-            self._give_up("it takes nothing of the log; see what its own log file says")
+            self._give_up("the server takes no entries; see its node's messages")
             return
-        # A restart made it forget the invitation: the next tick invites it again.
+        # A restart may have made the server forget the invitation. So the next tick invites the server again.
         joining.invited = False
         joining.next, joining.offset, joining.pack = 1, 0, ()
 
-    def _go_on_or_end(self, now: float, *, fast: bool = True) -> None:
+    def _send_next_or_end(self, now: float, *, fast: bool = True) -> None:
         """Append the Configuration if the server lacks so little that it delays no commit; else send the next request.
 
-        One pack or the snapshot must have arrived first: a JRaft server has elected itself before it is invited, so it
-        has a first entry of its own. AppendEntries would leave that entry in place if its term is the leader's.
+        One pack or the snapshot must have arrived first. A JRaft server elects itself before it is invited, so it has
+        an entry 1 of its own. AppendEntries would leave that entry in place if the leader's entry 1 has the same term.
         """
         joining = self._joining
         missing = self._state.commit + 1 - joining.next
@@ -337,7 +341,7 @@ class MembershipChange:
         if joining.next > max(self._state.log.base, 1) and near:
             self._end(joining, now)
         else:
-            self._go_on(now)
+            self._send_next(now)
 
     def _end(self, joining: Joining, now: float) -> None:
         servers = (*self._state.configurations.current.servers, joining.server)

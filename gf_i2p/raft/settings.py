@@ -12,7 +12,7 @@ class Timing:
     election_max: float
 
     def __post_init__(self) -> None:
-        """Refuse time-outs with which no leader could stay in office.
+        """Refuse time-outs with which no leader could keep leading.
 
         Raises:
             ValueError: the text tells the operator which value to change.
@@ -45,13 +45,13 @@ class Flow:
     append_entries: int = 1024
     """Most entries in one AppendEntries."""
     append_bytes: int = 128 << 10
-    """Most bytes of entries in one AppendEntries (one larger entry goes alone). A slow line must carry them within an
-    election time-out, since a follower hears its leader only when a whole message has arrived."""
+    """Most bytes of entries in one AppendEntries (one larger entry goes alone). A slow line must carry a message
+    within an election time-out, since a follower hears its leader only when a whole message has arrived."""
     snapshot_bytes: int = 128 << 10
     """Most bytes of data in one InstallSnapshot, for the same reason."""
     in_flight: int = 16
     """Most unanswered AppendEntries to one follower."""
     queue_entries: int = 16_384
-    """Most proposed entries that are not committed yet. The leader refuses proposals beyond."""
+    """Most proposed entries that are not committed yet. The leader refuses proposals beyond this number."""
     queue_bytes: int = 32 << 20
     """Most bytes of those entries."""

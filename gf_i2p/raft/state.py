@@ -11,7 +11,7 @@ from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Re
 
 
 class State:
-    """The state of one server. Only the core and its roles change it."""
+    """The state of one server. Only the core and its roles change the state."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class State:
         self.effects.violation = what
 
     def take_effects(self) -> Effects:
-        """Return the effects of the finished step. One write holds all its changes of the durable state."""
+        """Return the effects of the finished step. One write holds all changes of the durable state in this step."""
         effects, self.effects = self.effects, Effects()
         if self._hard_state_changed:
             self._hard_state_changed = False

@@ -1,13 +1,14 @@
 """One farm's durable state in one SQLite file: the log, the term, the vote, the snapshot.
 
-The cost of a transaction decided the layout. An fsync takes 0.2 ms here. sqlite3 releases and takes the GIL at every
-step, which can cost as much again beside a busy event loop. So the usual transaction is one statement, which commits by
-itself, and consecutive entries share a row. In groups of 800 entries of 1 KiB SQLite then takes 2.9 µs of CPU per
-entry, against 4.9 µs with a row per entry in multi-row INSERTs and 7.0 µs with executemany.
+The cost of a transaction decided the layout. On the machine of these measurements an fsync takes 0.2 ms. sqlite3
+releases and takes the GIL at every step, which can take as long again while an event loop is busy. So the usual
+transaction is one statement, which commits by itself, and consecutive entries share a row. In groups of 800 entries of
+1 KiB SQLite then takes 2.9 µs of CPU per entry, against 4.9 µs with a row per entry in multi-row INSERTs and 7.0 µs
+with executemany.
 
 The WAL is written in place, over and over: to sync a file that does not grow takes half the time. So the WAL is filled
-with zeros once. A checkpoint moves the WAL's content into the database early and often. The checkpoint follows the
-report of the transaction that made the WAL long, preferably while there is nothing to write. The WAL stays below
+with zeros once. A checkpoint moves the WAL's content into the database early and often. The checkpoint runs after
+the writer has reported the transaction that made the WAL long, preferably while no write waits. The WAL stays below
 `CHECKPOINT_BYTES` plus one group of writes with its snapshot, unless a foreign program reads the file for long.
 
 This module handles the files. `tables` defines the stored data, the loading, and the transactions.
@@ -31,9 +32,9 @@ from gf_i2p.wire.entries import Entry
 WAL_BYTES: Final = 8 << 20
 """Size of the WAL from the start, so that writes do not make the file grow."""
 IDLE_CHECKPOINT_BYTES: Final = 2 << 20
-"""WAL content from which on an idle writer runs a checkpoint, of about 3 ms."""
+"""Bytes of WAL content at which an idle writer runs a checkpoint; this takes about 3 ms."""
 CHECKPOINT_BYTES: Final = 4 << 20
-"""WAL content from which on a busy writer, too, runs a checkpoint, of about 6 ms."""
+"""Bytes of WAL content at which even a busy writer runs a checkpoint; this takes about 6 ms."""
 
 
 class Storage:
@@ -43,10 +44,14 @@ class Storage:
     writing half (`group`, `store`, `checkpoint_due`, `checkpoint`), as `LogWriter` does. Readers see only durable
     entries, because SQLite shows a transaction only after its fsync.
 
-    Opening checks SQLite's header with our marks; cluster, server id, term, vote and base by their checksum; every term
-    run and Configuration against the entries; and the first and the last row of entries. `read` checks the other rows
-    and raises `DamagedError`. Opening also checks the snapshot. A log with a damaged snapshot opens nevertheless
-    (`Loaded.snapshot_fault`), since the leader can send another snapshot.
+    Opening checks:
+
+    - SQLite's header, and this program's marks in the header;
+    - cluster, server id, term, vote and base, by their checksum;
+    - every term run and Configuration, against the entries;
+    - the first and the last row of entries (`read` checks the other rows, and raises `DamagedError`);
+    - the snapshot. A log with a damaged snapshot opens nevertheless (`Loaded.snapshot_fault`), since the leader can
+      send another snapshot.
 
     After a kill, opening notices a WAL that is missing, too short, or without a WAL's header (see `wal`). Opening
     cannot notice damage inside the WAL, because a power cut leaves similar bytes behind the last synced write. SQLite
@@ -74,7 +79,7 @@ class Storage:
         # The fields below belong to the writing half.
         self._wal_bytes = 0
         self._sound = True
-        """Whether the last change of the file succeeded. After a failure this object changes the file no more."""
+        """Whether the last change of the file succeeded. After a failure this object never changes the file again."""
 
     @property
     def loaded(self) -> Loaded:
@@ -120,7 +125,7 @@ class Storage:
         with explaining(path):
             if not path.exists():
                 raise _missing(path)
-            return _look(path, cluster, server_id)
+            return _check_and_load(path, cluster, server_id)
 
     @staticmethod
     @contextmanager
@@ -156,12 +161,12 @@ class Storage:
             with ExitStack() as stack:
                 if not locked:
                     stack.callback(private_files.Lock(path).close)
-                loaded = _look(path, cluster, server_id)
+                loaded = _check_and_load(path, cluster, server_id)
                 least = private_files.lengthen(wal.path_of(path), WAL_BYTES)
                 private_files.sync_directory(path.parent)
                 reading = stack.enter_context(
                     closing(connect(path, "mode=ro"))
-                )  # closed last, keeps the WAL (see `wal`)
+                )  # closed last, so that the WAL stays (see `wal`)
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
@@ -175,11 +180,11 @@ class Storage:
                 storage._tables.openings += 1
                 complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
-                # The same order when the owner drops the storage, or the interpreter ends, without `close`.
+                # Close in the same order when the owner drops the storage, or the interpreter ends, without `close`.
                 weakref.finalize(storage, storage._resources.close)
             if not complete:
-                storage.close()  # otherwise the reader, at its end, would move `least` and delete the WAL
-                raise held(path, "it is being read")
+                storage.close()  # otherwise the foreign reader, when it ends, would store `least` and delete the WAL
+                raise held(path, "the log is being read")
             return storage
 
     def close(self) -> None:
@@ -191,16 +196,16 @@ class Storage:
                 self._tables.least_wal_bytes = 0
                 self.checkpoint()
                 self._sound = False
-                self._reading.close()  # makes the writing connection the last one, with which SQLite deletes the WAL
+                self._reading.close()  # so the writing connection is the last, and SQLite deletes the WAL
 
     # The reading half ----------------------------------------------------------------------------------------------
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
         """Return consecutive durable entries from index `first`, at most up to `last`.
 
-        The result has at least one entry when `first <= last`. The entries after that one fit into `max_bytes` with it;
-        an entry counts as 13 bytes and its value. Raises `StorageError` when the log has dropped the entries or does
-        not have them yet, `DamagedError` when rows are damaged or missing.
+        The entries have at most `max_bytes` together; an entry counts as 13 bytes and its value. The first entry is
+        returned even if larger. Raises `StorageError` when the log has dropped the entries or does not have them yet,
+        `DamagedError` when rows are damaged or missing.
         """
         with explaining(self.path):
             return self._tables.read(first, last, max_bytes)
@@ -239,12 +244,12 @@ class Storage:
 
 def _missing(path: Path) -> LostError:
     return LostError(
-        f"{path} is missing. If this server is new, create it with `gf-i2p init`. If it has run before, its log is "
-        f"lost: bring its directory itself back if it was moved, but no older copy. Otherwise: {REJOIN}"
+        f"{path} is missing. If this server is new, create the log with `gf-i2p init`. If the server's directory was "
+        f"moved, bring that directory back, but no older copy. Otherwise the log is lost. {REJOIN}"
     )
 
 
-def _look(path: Path, cluster: str, server_id: int) -> Loaded:
+def _check_and_load(path: Path, cluster: str, server_id: int) -> Loaded:
     """Check and load a log without a change of its files."""
     check_header(path)
     usable = wal.usable_bytes(path)
@@ -253,5 +258,5 @@ def _look(path: Path, cluster: str, server_id: int) -> Loaded:
 
 
 def _read_only(wal_bytes: int) -> str:
-    """Return the argument `how` of `connect` that leaves no file: with "mode=ro" SQLite would make a missing WAL."""
+    """Return the argument `how` of `connect` that creates no file: "mode=ro" would create a missing WAL."""
     return "mode=ro" if wal_bytes else "immutable=1"

@@ -15,11 +15,11 @@ from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType, decode_ent
 from gf_i2p.wire.errors import ProtocolError
 
 MAX_CHUNK_BYTES: Final = 256 << 10
-"""Limit of a chunk. A chunk is read and decoded whole, so any entry costs at most this; a larger entry stands alone."""
+"""Most bytes of a chunk; a larger entry has its own chunk. To read one entry, the whole chunk is read and decoded."""
 MAX_CHUNK_ENTRIES: Final = 1024
-"""The same limit for small entries, whose number costs more than their bytes."""
+"""Most entries of a chunk. With small entries, the number costs more than the bytes."""
 
-_CONFIGURATION: Final = ValueType.CONFIGURATION  # looked up once: the members of an enum are slow to find
+_CONFIGURATION: Final = ValueType.CONFIGURATION  # looked up once, because a look-up in an enum is slow
 
 
 class Chunk(NamedTuple):
@@ -50,19 +50,19 @@ def term_at(runs: Sequence[tuple[int, int]], index: int) -> int:
 
 
 def pack_chunk(first: int, entries: Sequence[Entry]) -> Chunk:
-    """Encode the entries from index `first` on as one row. Raises `LocalProtocolError` if an entry has no encoding."""
+    """Encode the entries from index `first` on as one row. Raises `LocalProtocolError` for an illegal entry."""
     data = encode_entries(entries)
     return Chunk(first, len(entries), _checksum(first, data), data)
 
 
 def unpack_chunk(chunk: Chunk) -> tuple[Entry, ...]:
-    """Return the entries of a row. Raises `ValueError` when these are not the entries that were written."""
+    """Return the entries of a row. Raises `ValueError` when the row is damaged."""
     if _checksum(chunk.first, chunk.data) != chunk.checksum:
         raise ValueError(f"the entries from index {chunk.first} do not match their checksum")
     try:
         entries = decode_entries(chunk.data)
     except ProtocolError as error:
-        raise ValueError(f"the entries from index {chunk.first} make no sense: {error}") from error
+        raise ValueError(f"the entries from index {chunk.first} cannot be decoded: {error}") from error
     if not entries or len(entries) != chunk.length:
         raise ValueError(f"{len(entries)} entries from index {chunk.first}, where {chunk.length} were stored")
     return entries

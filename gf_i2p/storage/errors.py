@@ -25,7 +25,7 @@ class StorageError(Exception):
 
 
 class DamagedError(StorageError):
-    """The log file does not hold the data that were written, or is no log file at all."""
+    """The log file does not hold the data that were written, or the file is not a log file at all."""
 
 
 class LostError(StorageError):
@@ -34,10 +34,10 @@ class LostError(StorageError):
 
 def damaged(path: Path, what: str) -> DamagedError:
     """Return the error for a file whose content is not what this program wrote; `what` names the difference."""
-    # An old copy has forgotten votes and acknowledged entries: with such a copy the farm could commit two histories.
+    # An older copy lacks votes and acknowledged entries: with such a copy the farm could commit two histories.
     return DamagedError(
         f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. Do not put "
-        f"an older copy in its place: it would have forgotten votes and acknowledged entries. {REJOIN}"
+        f"an older copy in its place: an older copy lacks votes and acknowledged entries. {REJOIN}"
     )
 
 
@@ -45,8 +45,8 @@ def unreadable(path: Path, what: str) -> DamagedError:
     """Return the error for a file that SQLite calls damaged. A disk that fails for a moment has the same message."""
     return DamagedError(
         f"{path} is damaged, or its disk failed to read ({what}). Nothing was changed. Look into the system log for "
-        "I/O errors, and start this node again. If it says the same once the disk is well, the log is lost: keep the "
-        "file for examination, put no older copy in its place (it would have forgotten votes and acknowledged "
+        "I/O errors, and start this node again. If this error comes again on a healthy disk, the log is lost: keep the "
+        "file for examination, and do not put an older copy in its place (an older copy lacks votes and acknowledged "
         f"entries). {REJOIN}"
     )
 
@@ -54,14 +54,14 @@ def unreadable(path: Path, what: str) -> DamagedError:
 def defect(what: str) -> StorageError:
     """Return the error for a write that no correct server issues: a defect of this program."""
     return StorageError(
-        f"{what}: this is a defect of gf-i2p. Nothing of it was stored; report it, and start this node again."
+        f"{what}: this is a defect of gf-i2p. Nothing was stored. Report the defect, and start this node again."
     )
 
 
 def held(path: Path, why: str) -> StorageError:
     """Return the error for a file that another program holds."""
     return StorageError(
-        f"{path} is held by another program ({why}): end it (a sqlite3 shell, a backup), then start this node"
+        f"{path} is held by another program ({why}): end that program (a sqlite3 shell, a backup), then start this node"
     )
 
 
@@ -84,8 +84,8 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
         )
     if code in _DENIED:
         return StorageError(
-            f"{path} cannot be opened for reading and writing ({error}): the file, those beside it (-wal, -shm, -lock) "
-            "and its directory must belong to the user that runs this node"
+            f"{path} cannot be opened for reading and writing ({error}): the file, the files beside it (-wal, -shm, "
+            "-lock) and the directory must belong to the user that runs this node"
         )
     if code in _BUSY:
         return held(path, str(error))
@@ -99,8 +99,8 @@ def explaining(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise explained(path, error) from error
-    except UnicodeDecodeError as error:  # sqlite3 quotes names and text of a damaged file
-        raise damaged(path, "it has text that is none") from error
+    except UnicodeDecodeError as error:  # from text of a damaged file, which sqlite3 decodes
+        raise damaged(path, "it has text that is not UTF-8") from error
     except OSError as error:
         raise StorageError(
             f"{error.filename or path}: {error.strerror}. The directory must exist, have free space, and belong to the "

@@ -3,23 +3,23 @@
     {"cluster":"farm","first":1,"format":2,"opened":1790000000000,"server":2}  the first line of a file
     {"index":1,"leader":2,"received":1790000000123,"servers":[1,2],"term":1}   a Configuration entry: see `Servers`
     {"index":2,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
-    {"base64":"/w==","index":3,"received":1790000000123,"term":1}              one whose value is not JSON: its bytes
+    {"base64":"/w==","index":3,"received":1790000000123,"term":1}              the same with a value that is not JSON
     {"other":[4,5]}                                                            entries of other kinds: not exported
     {"gap":[6,900],"servers":[1,2]}                                            missing entries: see `Gap`
     {"restored":[1,800],"servers":[1,2],"term":268435460}                      missing entries: see `Restored`
     {"last":900}                                                               the last line of a rotated file
 
-Every index from "first" on is in exactly one line, in order, and the next file goes on after "last". So readers notice
-a missing entry, and do not take the missing entry for one of another kind. "opened" and "received" are milliseconds
+Every index from "first" on is in exactly one line, in order, and the next file goes on after "last". So a reader
+can tell a missing entry from an entry of a kind that is not exported. "opened" and "received" are milliseconds
 since the epoch, by the clock of the exporting server: when the file was begun, and when that server applied the entry.
 "leader" is null where that server did not know the leader. A gap has no "servers" where that server did not know the
 servers.
 
 A line that begins with a space begins a batch that was written and synced at once; everything before that line was on
-the disk by then. JSON allows the space; only the search for the torn end of a file uses it.
+the disk by then. JSON allows the space; only the search for the torn end of a file uses the space.
 
-The numbers of a record are those of JSON (RFC 8259, 6): whole numbers of up to `MAX_DIGITS` are kept unchanged, all
-others as the nearest double.
+The numbers of a record are those of JSON (RFC 8259, 6): whole numbers of up to `MAX_DIGITS` digits are kept unchanged;
+all other numbers become the nearest double.
 """
 
 import json
@@ -34,14 +34,14 @@ from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SERVERS,
 FORMAT: Final = 2
 """Format of every file. Format 1, from before gf-i2p 0.1.0, had no Configurations: it is refused."""
 MAX_LINE_BYTES: Final = 2 << 20
-"""A value of 1 MiB takes 1.4 MiB in base64. JSON whose numbers, like 1e15, grow the line beyond this limit is written
-as base64, too."""
+"""A value of 1 MiB takes 1.4 MiB in base64. JSON can grow when written anew (1e15 becomes 1000000000000000.0): a value
+that would exceed this limit is written as base64, too."""
 MAX_DEPTH: Final = 100
 """Most levels of nested lists and objects. Other parsers have other limits, and some end the process beyond them."""
 MAX_DIGITS: Final = 32
-"""Most digits of a whole number. Python's limit depends on the environment, and other programs take a double."""
+"""Most digits of a whole number. Python's limit depends on the environment, and other programs read a double."""
 MAX_TIME_MS: Final = 2**53 - 1
-"""The largest whole number that JSON's numbers hold exactly everywhere."""
+"""The largest whole number that every JSON parser reads exactly."""
 
 _SPACE: Final = " \t\n\r"
 # JSON needs no escape for these characters, but many programs take them for the end of a line.
@@ -67,7 +67,7 @@ class Header:
     opened_ms: int
 
 
-@dataclass(slots=True)  # not frozen: to make frozen objects would take most of the time of reading
+@dataclass(slots=True)  # not frozen: a reader would spend most of its time on making frozen objects
 class Record:
     """An Application entry."""
 
@@ -105,7 +105,7 @@ class Gap:
     first: int
     last: int
     servers: tuple[int, ...] | None = field(default=None, kw_only=True)
-    """Ids of the servers by the Configuration that counts at `last`; None: not known."""
+    """Ids of the servers in the Configuration in force at `last`; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def gap_line(first: int, last: int, servers: Collection[int] | None = None) -> b
 
 
 def restored_line(first: int, last: int, term: int, servers: Collection[int] | None = None) -> bytes:
-    """Encode a `Restored`: the farm went on from a snapshot up to the entry `last`, and lacks the entries from `first`.
+    """Encode a `Restored`: the farm went on from a snapshot up to `last`; this history lacks `first` to `last`.
 
     `servers`: the ids in the snapshot's Configuration, if known.
     """
@@ -258,7 +258,7 @@ match_record: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}\n?',
     re.DOTALL,  # no line contains a line break, so the pattern need not look for one
 ).fullmatch
-"""Match almost all lines of records, with or without the end: index, time, value and term. The value is not checked."""
+"""Match almost every record's line, with or without line break: index, time, value, term. The value is not checked."""
 _RECORD: Final = {"index", "received", "record", "term"}
 _RAW: Final = {"base64", "index", "received", "term"}
 _SERVERS: Final = {"index", "leader", "received", "servers", "term"}
@@ -281,7 +281,7 @@ def parse_line(data: bytes) -> Line:
     except (ValueError, RecursionError):
         raise LineError("it is not JSON in UTF-8") from None
     if not isinstance(found, dict):
-        raise LineError("it is no object")
+        raise LineError("it is not a JSON object")
     names = found.keys()
     if names == _RECORD:
         return Record(*_place(found), found["record"])
@@ -301,25 +301,27 @@ def parse_line(data: bytes) -> Line:
     if names == _RESTORED:
         term = _number(found["term"], 1, MAX_INTEGER, "term")
         return Restored(*_span(found, "restored"), term, servers=servers)
-    raise LineError("it is of no kind that there is")
+    raise LineError("its kind is unknown")
 
 
 def _header(found: Mapping[str, Any]) -> Header:
     number = _number(found["format"], 1, MAX_INTEGER, "format")
     if number != FORMAT:
         who = "a version before gf-i2p 0.1.0" if number < FORMAT else "a newer gf-i2p"
-        raise FormatError(f"its format {number} is that of {who}, and this program knows {FORMAT}: use the former")
+        raise FormatError(
+            f"its format {number} is that of {who}; this program reads only format {FORMAT}: use that version"
+        )
     if found.keys() == _HEADER:
         cluster = found["cluster"]
         if not isinstance(cluster, str) or len(cluster) > MAX_NAME_BYTES:
-            raise LineError("cluster is a name")
+            raise LineError(f"cluster is a name of at most {MAX_NAME_BYTES} characters")
         return Header(
             cluster,
             _number(found["server"], 0, MAX_ID, "server"),
             _number(found["first"], 1, MAX_INTEGER, "first"),
             _number(found["opened"], 0, MAX_TIME_MS, "opened"),
         )
-    raise LineError("it is of no kind that there is")
+    raise LineError("its kind is unknown")
 
 
 def glance_line(data: bytes) -> Line:
@@ -371,7 +373,7 @@ def _bytes(text: object) -> bytes:
             return b64decode(text, validate=True)
     except ValueError:
         pass
-    raise LineError("base64 is none")
+    raise LineError("its base64 cannot be decoded")
 
 
 class Sequence:
@@ -390,12 +392,12 @@ class Sequence:
     def take(self, line: Line) -> None:
         """Check the next line. Raises `LineError`."""
         if self.closed:
-            raise LineError("it stands behind the file's last line")
+            raise LineError("it comes after the file's last line")
         if self.header is None:
             if not isinstance(line, Header):
-                raise LineError("it should be the file's first line")
+                raise LineError("the file's first line is missing")
             if line.first != self.last_index + 1:
-                raise LineError(f"the file says that it begins with {line.first}, and its name says otherwise")
+                raise LineError(f"the file begins with entry {line.first}, but its name says otherwise")
             self.header = line
             return
         match line:
@@ -406,11 +408,11 @@ class Sequence:
                 pass
             case Trailer(last):
                 if last != self.last_index:
-                    raise LineError(f"it ends with {last}, after {self.last_index}")
+                    raise LineError(f"it ends the file with entry {last}, but the entry before is {self.last_index}")
                 self.closed = True
                 return
             case Header():
                 raise LineError("it is a first line in the middle of a file")
         if first != self.last_index + 1:
-            raise LineError(f"after {self.last_index} comes {first}")
+            raise LineError(f"after entry {self.last_index} comes entry {first}")
         self.last_index = last

@@ -1,10 +1,10 @@
 """Reads the history: the files of a directory, in order, each checked line by line.
 
 Only the newest file may be unfinished: a killed process, or a power cut, leaves unsynced bytes at its end. These bytes
-are no damage, and are left out. The space at the beginning of every batch tells such bytes from damage (see
+are not damage, and readers leave them out. The space at the beginning of every batch tells such bytes from damage (see
 `history_lines`): everything before such a line was on the disk.
 
-A node may write meanwhile. A line that is added while the newest file is read is read whole or not at all.
+A node may write meanwhile. A reader gets a line that is added meanwhile either whole or not at all.
 """
 
 import gzip
@@ -106,7 +106,7 @@ def history_files(directory: Path) -> list[HistoryFile]:
 
 
 class Scan:
-    """An iterator, to use once, of the lines of one file. After the last line the attributes tell how the file ends."""
+    """Iterates once over the lines of one file. After the last line the attributes tell how the file ends."""
 
     def __init__(self, path: Path, file: BinaryIO, first: int, *, may_be_torn: bool, look_until: int = 0) -> None:
         """`first`: the index in the file's name. `may_be_torn`: unsynced bytes may stand at the end.
@@ -197,9 +197,7 @@ def read_lines(directory: Path, *, on_file: Callable[[int, int], None] = lambda 
     """
     files = history_files(directory)
     if not files:
-        raise HistoryError(
-            f"{directory} has no history: there is no file entries-….jsonl in it, nor one that is packed"
-        )
+        raise HistoryError(f"{directory} has no history: it has no file entries-….jsonl and no file entries-….jsonl.gz")
     header: Header | None = None
     expected = 0
     for number, file in enumerate(files, 1):
@@ -218,18 +216,18 @@ def read_lines(directory: Path, *, on_file: Callable[[int, int], None] = lambda 
         except FileNotFoundError:
             if expected:
                 raise
-            # The node has removed the file meanwhile, for its time was over.
+            # The node has removed the file meanwhile, because the file was older than the limit.
 
 
 def _misplaced(file: HistoryFile, expected: int) -> HistoryError:
     if file.first > expected:
         return HistoryError(
-            f"{file.directory} lacks the entries {expected} to {file.first - 1}: a file was removed, or has another "
-            "name. Bring it back, or move the files before it away, too."
+            f"{file.directory} lacks the entries {expected} to {file.first - 1}: a file was removed or renamed. "
+            "Bring that file back, or move the files before it away, too."
         )
     return HistoryError(
-        f"{file.directory} has the entries from {file.first} on twice: a file of another server, or another copy, was "
-        "put there. Take it away."
+        f"{file.directory} has the entries from {file.first} on twice: somebody put another server's file, or another "
+        "copy, there. Take that file away."
     )
 
 
@@ -237,8 +235,8 @@ def mixed(path: Path, found: Header, cluster: str, server: int) -> HistoryError:
     """Return the error for the history of one server in the place of another server's."""
     return HistoryError(
         f"{path} has the history of server {found.server} of farm {found.cluster!r}, where that of server {server} of "
-        f"farm {cluster!r} belongs. Nothing was changed. Keep each server's history in a directory of its own: move "
-        "this one to where it belongs."
+        f"farm {cluster!r} belongs. Nothing was changed. Keep each server's history in a directory of its own, and "
+        "move this history to its own directory."
     )
 
 

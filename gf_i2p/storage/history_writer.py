@@ -6,8 +6,8 @@ Another thread packs the old file into a temporary file, syncs that file, rename
 directory. Only then that thread removes the plain file.
 
 So the files themselves tell the last exported entry, and no second record could disagree. After any interruption, the
-next opening cuts the newest file behind its last good line, and completes unfinished work. The log exports the cut
-entries again, for the log keeps its entries until `History.durable_index` says that the history has them. An entry
+next opening cuts the newest file behind its last good line, and completes unfinished work. The cut entries are
+exported again: the log keeps its entries until `History.durable_index` says that the history has them. An entry
 counts as exported only while the newest file is found under its name: each sync checks that.
 
 Application entries are exported whole, Configurations as the ids of the servers and the leader.
@@ -62,11 +62,11 @@ from gf_i2p.wire.log_values import Configuration
 _NEW: Final = ".new"
 _UNFINISHED: Final = re.compile(r"entries-[0-9]{20}\.jsonl(\.gz)?\.new")
 _PIECE_BYTES: Final = 1 << 20
-"""Bytes that are packed between two looks at the request to stop: some hundredths of a second."""
+"""Bytes that are packed between two calls of `interrupted`: some hundredths of a second."""
 _SYNC_BYTES: Final = 8 << 20
-"""Bytes that are packed between two syncs: a single sync could hold up the log's syncs, and a stop, for seconds."""
+"""Packed bytes between two syncs: a single sync at the end could delay the log's syncs, and a stop, for seconds."""
 _GZIP: Final = 31
-"""zlib's value for the format of gzip."""
+"""zlib's `wbits` for the gzip format with the largest window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class History:
         self.durable_index = 0
         """All entries up to this one are in the history, on the disk. Any thread may read this.
 
-        Back to 0 when somebody has taken the newest file away: only another opening finds out which entries are left.
+        0 again after somebody has taken the newest file away: only another opening finds out which entries are left.
         """
         self.last_term: tuple[int, int] | None = None
         """Index and term of the newest entry that opening found in the newest file; None: the file had none."""
@@ -206,7 +206,7 @@ class History:
             self._write(b"".join(lines), index)
 
     def gap(self, last: int, servers: Collection[int] | None = None) -> None:
-        """Note that the entries after `durable_index` up to `last` will never be here. Raises as `append` does.
+        """Note that this history will never have the entries after `durable_index`, up to `last`. Raises as `append`.
 
         `servers`: ids of the farm's servers after the gap, None when these are not known.
         """
@@ -231,7 +231,7 @@ class History:
             os.fsync(self._descriptor)
             self.check_place()
         except OSError:
-            with suppress(OSError):  # to leave a full disk no fuller; opening completes what fails here
+            with suppress(OSError):  # frees space on a full disk; if this fails, opening does the same
                 os.ftruncate(self._descriptor, self._size)
             raise
         self._size += len(data)
@@ -344,7 +344,7 @@ class History:
         """Read a file that has ended, and return its last index."""
         last = 0
         for line in scan(file, newest=False, look_until=MAX_INTEGER):
-            self._go_on()
+            self._stop_if_interrupted()
             match line:
                 case Header():
                     self._check(line)
@@ -359,7 +359,7 @@ class History:
             sure = os.fstat(self._descriptor).st_size - UNSYNCED_BYTES
             found = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=sure)
             for line in found:
-                self._go_on()
+                self._stop_if_interrupted()
                 if isinstance(line, Header):
                     self._check(line)
                     self._opened_ms = line.opened_ms
@@ -369,15 +369,15 @@ class History:
         if found.torn:
             os.ftruncate(self._descriptor, self._size)
         if found.batch:
-            # The last writer may have had no time, or no luck, with a sync; and after a failed sync Linux takes the
-            # pages for written, so that only another write helps.
+            # The last writer's sync may have been interrupted, or may have failed. After a failed sync Linux regards
+            # the pages as written, so only another write brings them to the disk.
             _write_at(self._descriptor, os.pread(self._descriptor, self._size - found.batch, found.batch), found.batch)
         os.fsync(self._descriptor)
         private_files.sync_directory(self.directory)
         if self._ended:
             self._unpacked.append(newest)
 
-    def _go_on(self) -> None:
+    def _stop_if_interrupted(self) -> None:
         if self._interrupted():
             raise InterruptedError
 
@@ -413,14 +413,15 @@ def _taken_away(path: Path) -> HistoryError:
     directory = path.parent
     if directory.is_dir():
         return HistoryError(
-            f"{path} was removed or replaced while the node wrote to it. By itself the history goes on after what is "
-            f"left in {directory}, with what the log still holds, and marks the rest as a gap. Take nothing away there "
-            "but packed files, the oldest first; to put the file back, stop the node before."
+            f"{path} was removed or replaced while the node wrote to it. The node continues the history after the "
+            f"files left in {directory}, with the entries that the log still holds, and marks all others as a gap. "
+            "Take only packed files away, the oldest first. To put the file back, stop the node first."
         )
     return HistoryError(
-        f"{directory} was removed or moved away while the node wrote to it. By itself it is made anew, begins with "
-        "what the log still holds, and marks the rest as a gap. If you have the old directory, stop the node, put it "
-        "back in the place of the new one and start the node. Other servers' histories have the same entries."
+        f"{directory} was removed or moved away while the node wrote to it. The node makes a new directory, begins "
+        "with the entries that the log still holds, and marks all others as a gap. If you have the old directory, stop "
+        "the node, put the old directory back in place of the new one, and start the node. Other servers' histories "
+        "have the same entries."
     )
 
 
@@ -441,7 +442,7 @@ def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
                 os.close(descriptor)
     finally:
         if not whole:
-            with suppress(OSError):  # to leave a full disk no fuller; opening completes what fails here
+            with suppress(OSError):  # frees space on a full disk; if this fails, opening does the same
                 new.unlink(missing_ok=True)
     if whole:
         new.rename(file.packed)

@@ -1,4 +1,4 @@
-"""The content of a log file at opening, and the checks whether that content can be true."""
+"""The content of a log file at opening, and the checks of that content."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -32,13 +32,13 @@ class Loaded(NamedTuple):
     openings: int
     """See `ServerRow.openings`."""
     base: tuple[int, int]
-    """Index and term of the last dropped entry; (0, 0) for a log that begins at 1. The log holds the entries after."""
+    """Index and term of the last dropped entry; (0, 0) for a log that begins at 1. The log begins after this index."""
     snapshot: Snapshot | None
     """None when there is no snapshot, or a damaged one. Its index lies between the base's and the last entry's."""
     snapshot_fault: str | None
     """The snapshot's damage, with advice; log, term and vote are sound nevertheless."""
     configuration: Configuration | None
-    """The snapshot's Configuration, if known: a snapshot with damage only in its state still has it."""
+    """The snapshot's Configuration, if known. A snapshot whose damage is only in the data still has one."""
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
@@ -60,7 +60,7 @@ def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: in
     its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`.
     """
     execute = connection.execute
-    # The WAL may have another version than the main file's header.
+    # The WAL may name another version than the main file's header.
     check_version(path, execute("PRAGMA user_version").fetchone()[0])
     statements = execute("SELECT sql FROM sqlite_master WHERE name NOT GLOB ?", (DAMAGED_PREFIX + "*",)).fetchall()
     if sorted(str(sql) for (sql,) in statements) != sorted(TABLES):
@@ -113,12 +113,12 @@ def _check_terms(
     if bool(runs) != bool(last_index) or (runs and runs[0] != (base if base.last else (1, runs[0].term))):
         raise damaged(path, "its terms do not cover the log")
     if any(type(run.term) is not int for run in runs) or any(one.term >= other.term for one, other in pairwise(runs)):
-        raise damaged(path, "its terms fall")
+        raise damaged(path, "its terms do not rise")
     if runs and runs[-1].term > row.term:
         raise damaged(path, f"it has entries of term {runs[-1].term}, but the server is only in term {row.term}")
 
     ends = [run.first - 1 for run in runs[1:]] + [last_index] * bool(runs)
-    # The first run begins with the base, which may be all of that run; the base's entry is gone.
+    # The first run begins with the base, whose entry is gone; that run may have no other entry.
     spans = [(max(run.first, base.last + 1), end, run.term) for run, end in zip(runs, ends, strict=True)]
     spans = [span for span in spans if span[0] <= span[1]]
     proof = {index for index, _ in configurations}
@@ -126,10 +126,10 @@ def _check_terms(
     entries = _entries_at(path, connection, sorted(proof))
     for first, end, term in spans:
         if entries[first].term != term or entries[end].term != term:
-            raise damaged(path, f"the entries {first} to {end} should have the term {term} and do not")
+            raise damaged(path, f"the entries {first} to {end} should have the term {term}, but do not")
     for index, value in configurations:
         if index <= base.last or entries[index][1:] != (ValueType.CONFIGURATION, value):
-            raise damaged(path, f"the entry {index} should be a Configuration and is another one or none")
+            raise damaged(path, f"the entry {index} should be a Configuration, but differs from the stored one")
 
 
 def _snapshot(

@@ -60,7 +60,8 @@ def holder(database: Path) -> str | None:
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released at once: a process that starts now needs it
+        # The lock is released at once: a node that starts now needs the lock.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
     finally:

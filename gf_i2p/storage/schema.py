@@ -57,8 +57,8 @@ COMMIT;
 CHUNK_AT: Final = """
 SELECT first_index, entry_count, checksum, entries FROM chunk WHERE first_index <= ? ORDER BY first_index DESC LIMIT 1
 """
-# By first, last and first index. One statement, so that rows and base belong together: entries below the base are no
-# part of the log, though their rows may still be there.
+# Parameters: first index, last index, first index. One statement, so that rows and base are of the same moment: entries
+# up to the base are not part of the log, though their rows may still be there.
 CHUNKS_FROM: Final = """
 SELECT first_index, entry_count, checksum, entries FROM chunk
 WHERE first_index >= (SELECT max(first_index) FROM chunk WHERE first_index <= ?) AND first_index <= ?
@@ -89,7 +89,7 @@ class ServerRow(NamedTuple):
     wal_bytes: int
     """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
     openings: int
-    """Number of openings. The number makes the row that each opening writes differ from the stored row."""
+    """Number of openings. Because of this number, each opening writes a row that differs from the stored row."""
 
     def checksum(self, runs: int, configurations: int) -> int:
         """Return the CRC-32 of this row and of the numbers of term runs and Configurations."""
@@ -123,7 +123,7 @@ def set_wal_mode(path: Path, connection: sqlite3.Connection) -> None:
     """Switch the database to the write-ahead log, if necessary. Raises `StorageError` when SQLite refuses."""
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
-        raise StorageError(f"SQLite keeps no write-ahead log for {path}: put it on a local disk")
+        raise StorageError(f"SQLite keeps no write-ahead log for {path}: put the file on a local disk")
 
 
 def check_header(path: Path) -> None:
@@ -133,7 +133,7 @@ def check_header(path: Path) -> None:
         raise damaged(path, f"it has only {len(start)} bytes")
     magic, version, application = _SQLITE_HEADER.unpack(start)
     if magic != b"SQLite format 3\0":
-        raise damaged(path, "it is no SQLite database")
+        raise damaged(path, "it is not an SQLite database")
     if application != APPLICATION_ID:
         raise StorageError(
             f"{path} is a database of another program and is left as it is: check which directory this node was given"

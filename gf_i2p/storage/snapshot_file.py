@@ -8,7 +8,7 @@
     term        u64      of that entry
     reached     u64      the server's term at that time; the server had seen no entry of a later term
     saved       u64      time, ms since the epoch
-    committed   u64      last index that is known as committed; below `index` only in a stopped server's file
+    committed   u64      last index known as committed; below `index` only in a stopped server's file
     cluster     ASCII
     Configuration        as in the log (proposal 150, "Log Contents")
     data                 the state, opaque here
@@ -135,7 +135,7 @@ def _load(path: Path) -> SavedSnapshot:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise SnapshotFileError("it is no file: give what `gf-i2p snapshot save` has written")
+            raise SnapshotFileError("it is not a regular file: name a file that `gf-i2p snapshot save` has written")
         with open(descriptor, "rb", closefd=False) as file:
             head = file.read(_HEAD.size)
             _sizes(head, status.st_size)
@@ -180,7 +180,7 @@ def _reserve(path: Path, new: Path) -> None:
         os.link(new, path)
     except FileExistsError:
         raise
-    except OSError:  # many file systems for backups allow no second name
+    except OSError:  # many file systems for backups have no hard links
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
@@ -189,11 +189,11 @@ def _sizes(head: bytes, length: int) -> tuple[int, int, int]:
     if not head:
         raise _damaged("it is empty")
     if not MAGIC.startswith(head[: len(MAGIC)]):
-        raise SnapshotFileError("it is no snapshot of a farm: give what `gf-i2p snapshot save` has written")
+        raise SnapshotFileError("it is not a farm's snapshot: name a file that `gf-i2p snapshot save` has written")
     if len(head) >= _START.size and (number := _START.unpack_from(head)[1]) != FORMAT:
         raise SnapshotFileError(
-            f"it has the format {number}, and this program knows {FORMAT}: was it written by a newer gf-i2p? Then "
-            "install that one here, too. Otherwise it is damaged: take another copy"
+            f"it has the format {number}, and this program reads only {FORMAT}. If a newer gf-i2p wrote the file, "
+            "install that version here, too. Otherwise the file is damaged: take another copy"
         )
     if len(head) < _HEAD.size:
         raise _damaged(f"it has only {length} bytes")
@@ -221,17 +221,19 @@ def _fault(found: SavedSnapshot) -> str | None:
     """Describe the first number that is out of range; None: all numbers are in range."""
     index, term = found.snapshot.index, found.snapshot.term
     if not (1 <= index <= MAX_INTEGER and 1 <= term <= found.reached <= MAX_INTEGER):
-        return f"entry {index} of term {term}, saved in term {found.reached}, cannot be"
+        return f"it names entry {index} of term {term}, saved in term {found.reached}, which is impossible"
     if not 0 <= found.server_id < MAX_ID:
         return f"no server has the id {found.server_id}"
     if not 0 <= found.saved_ms <= _MAX_TIME_MS:
-        return f"it says that it was saved {found.saved_ms} ms after 1970"
+        return f"its time of saving is impossible: {found.saved_ms} ms after 1970"
     if not 0 <= found.committed <= index:
-        return f"it ends with entry {index}, and says that those up to {found.committed} are committed"
+        return f"it ends with entry {index}, but says that entries up to {found.committed} are committed"
     if found.snapshot.configuration.log_index > index:
-        return f"its Configuration is of entry {found.snapshot.configuration.log_index}, after its end"
+        return (
+            f"its Configuration is from entry {found.snapshot.configuration.log_index}, but it ends with entry {index}"
+        )
     return None
 
 
 def _damaged(what: str) -> SnapshotFileError:
-    return SnapshotFileError(f"it is damaged ({what}). Take another copy of it, or another snapshot")
+    return SnapshotFileError(f"it is damaged ({what}). Take another copy of the file, or another snapshot")

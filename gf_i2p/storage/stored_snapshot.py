@@ -37,7 +37,7 @@ class SnapshotRow(NamedTuple):
 
 
 def describe(snapshot: Snapshot) -> SnapshotRow:
-    """Return the row that describes a snapshot. Raises `LocalProtocolError` for a Configuration without encoding."""
+    """Return the row that describes a snapshot. Raises `LocalProtocolError` for an illegal Configuration."""
     configuration = snapshot.configuration.encode()
     size = len(snapshot.data)
     values = snapshot.index, snapshot.term, configuration, size, zlib.crc32(snapshot.data)
@@ -81,7 +81,7 @@ def read_snapshot(connection: sqlite3.Connection) -> FoundSnapshot:
         described = Snapshot(row.log_index, row.term, Configuration.decode(row.configuration), b"")
         return FoundSnapshot(replace(described, data=_data(connection, row)), None)
     except ProtocolError as error:
-        return FoundSnapshot(None, f"its Configuration makes no sense: {error}")
+        return FoundSnapshot(None, f"its Configuration cannot be decoded: {error}")
     except ValueError as error:
         return FoundSnapshot(described, str(error))
     except sqlite3.Error as error:
@@ -92,7 +92,7 @@ def read_snapshot(connection: sqlite3.Connection) -> FoundSnapshot:
 
 def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
     """Return the row that describes the snapshot; None without a snapshot. Raises `ValueError` for a damaged row."""
-    # Cast to blobs, whatever types a damaged page gives: text would be decoded.
+    # A damaged page may give any type. The cast to a blob keeps sqlite3 from decoding text.
     rows = connection.execute(
         "SELECT log_index, term, CAST(configuration AS BLOB), size, data_checksum, checksum FROM snapshot LIMIT 2"
     ).fetchall()
@@ -130,7 +130,7 @@ def _set_aside(connection: sqlite3.Connection) -> None:
     The file never gets back the space of the renamed tables.
     """
     execute = connection.execute
-    # No number comes twice, since no such table is ever removed; two tables have the same number.
+    # The count of such tables is a new number each time, since they are never removed. Both new names get this number.
     (number,) = execute("SELECT count(*) FROM sqlite_master WHERE name GLOB ?", (DAMAGED_PREFIX + "*",)).fetchone()
     for name, statement in SNAPSHOT_TABLES.items():
         execute(f"ALTER TABLE {name} RENAME TO {DAMAGED_PREFIX}{number}_{name}")

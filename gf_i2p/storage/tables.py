@@ -14,9 +14,9 @@ from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import NOBODY
 
 SWEEP_BYTES: Final = 1 << 20
-"""Bytes of dropped rows that a transaction removes, beside twice the bytes that it stores itself: 1 to 4 ms."""
+"""Bytes of dropped rows that a transaction removes, plus twice the bytes that the transaction stores: 1 to 4 ms."""
 SWEEP_ROWS: Final = 256
-"""The same limit for small rows, whose number costs more than their bytes."""
+"""The same limit for small rows, in rows: the number of small rows costs more than their bytes."""
 
 
 class Tables:
@@ -64,7 +64,7 @@ class Tables:
         self._covered = loaded.snapshot.index if loaded.snapshot is not None else 0
         self._lost = loaded.snapshot_fault is not None
         self._unswept = self._base.last > 0
-        """Whether rows of dropped entries may be left, also by a process that crashed before removing the last."""
+        """Whether rows of dropped entries may be left, even from a process that crashed before the last removal."""
 
     @staticmethod
     def create(connection: sqlite3.Connection, *, cluster: str, server_id: int) -> None:
@@ -96,7 +96,7 @@ class Tables:
                     self._latest = row, unpacked(self._path, row)
                 chunk, found = self._latest[1]
                 if expected and chunk.first != expected:
-                    raise damaged(self._path, f"after the entry {expected - 1} comes {chunk.first}")
+                    raise damaged(self._path, f"after entry {expected - 1} comes entry {chunk.first}")
                 expected = chunk.end
                 for entry in found[max(first - chunk.first, 0) : last + 1 - chunk.first]:
                     size += ENTRY_HEADER_BYTES + len(entry.value)
@@ -143,7 +143,7 @@ class Tables:
         else:
             self._insert(packed.chunks)
             self._last_index = group.last_index
-        # Whole pages, a page around them, and the pages of tables and tree.
+        # SQLite writes whole pages: two more pages stand for the partly filled pages, and for the tables' inner pages.
         return written + 2 * PAGE_BYTES
 
     def store_server(self) -> None:
@@ -233,7 +233,7 @@ class Tables:
         Return roughly how many bytes SQLite writes for the removal. A row's overflow pages do not count.
         """
         execute = self._writing.execute
-        # The length of a blob stands beside the index: SQLite reads no blob for this.
+        # SQLite keeps a blob's length beside the index, and reads no blob for this query.
         rows = execute(
             "SELECT first_index, entry_count, length(entries) FROM chunk ORDER BY first_index LIMIT ?", (max_rows,)
         ).fetchall()

@@ -61,10 +61,10 @@ def lost(database: Path, least: int) -> LostError:
     elif (length := usable_bytes(database)) > 0:
         what = f"has only {length} of at least {least} bytes"
     else:
-        what = "is not the one that was written"
+        what = "has no WAL header"
     return LostError(
-        f"{path} {what}, and {database.name} was not closed before: its newest entries, its term and its vote may "
-        "stand in that file only. Nothing was changed. If the log was moved or copied, bring the whole directory as it "
-        f"is where its node ended, with the {path.name} that belongs to it; an older one would have forgotten votes "
-        f"and acknowledged entries. If it is really gone (a sqlite3 shell deletes it, too), the log is lost. {REJOIN}"
+        f"{path} {what}, and {database.name} was not closed cleanly: the newest entries, the term and the vote may be "
+        f"only in {path.name}. Nothing was changed. If the log was moved or copied, bring the whole directory, with "
+        f"{path.name}, from where the node last ran. Do not use an older {path.name}: it lacks votes and acknowledged "
+        f"entries. If the file is really gone (a sqlite3 shell deletes it, too), the log is lost. {REJOIN}"
     )

@@ -11,7 +11,7 @@ from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.messages import NOBODY
 
 MAX_GROUP_BYTES: Final = 4 << 20
-"""Size from which on a group takes no more writes: the first write should not wait long for the last."""
+"""Bytes at which a group takes no more writes, so that the first write does not wait long for the last."""
 
 
 class Base(NamedTuple):
@@ -90,10 +90,9 @@ class WriteGroup:
         """Take the next write. Raises `StorageError` for a write that no correct core issues.
 
         Terms, votes, the base and the snapshot's index never go back. Entries leave no gap, and replace no entry that
-        the snapshot covers. The snapshot covers all dropped entries, and ends inside the log: its last entry is the
-        log's own entry, or `install` replaces a log without that entry. (Installing a snapshot
-        over a log with that entry would remove later entries that this server has acknowledged; Raft, figure 13, step
-        6.)
+        the snapshot covers. The snapshot covers all dropped entries. The log has the snapshot's last entry, or
+        `install` replaces a log without that entry. (To install a snapshot over a log with that entry would remove
+        later entries that this server has acknowledged; Raft, figure 13, step 6.)
         """
         if write.hard_state is not None:
             self._check(write.hard_state)
@@ -113,7 +112,7 @@ class WriteGroup:
         if write.snapshot is not None:
             self._take_snapshot(write.snapshot, install=write.install, alone=not entries)
         elif write.install:
-            raise defect("a log was to be replaced by no snapshot")
+            raise defect("a log was to be replaced without a snapshot")
         if write.drop:
             self._drop(write.drop)
         self.number = write.number
@@ -138,7 +137,9 @@ class WriteGroup:
         if not 1 <= term <= self.hard_state.term:
             raise defect(f"{what} was to be stored in term {self.hard_state.term}")
         if not 1 <= len(snapshot.data) <= MAX_SNAPSHOT_BYTES:
-            raise defect(f"{what} was to be stored with {len(snapshot.data)} bytes, {MAX_SNAPSHOT_BYTES} at most")
+            raise defect(
+                f"{what} was to be stored with {len(snapshot.data)} bytes; 1 to {MAX_SNAPSHOT_BYTES} are legal"
+            )
         known = index <= self.last_index and self._term_at(index) == term
         if not install and not known:
             raise defect(f"{what} was to be stored in a log that ends at {self.last_index} and has no such entry")
@@ -159,7 +160,7 @@ class WriteGroup:
         if not self.base.last <= index <= self._covered:
             raise defect(
                 f"entries up to {index} were to be dropped from a log that begins after {self.base.last}, with a "
-                f"snapshot of those up to {self._covered}"
+                f"snapshot of the entries up to {self._covered}"
             )
         self.base = Base(index, self._term_at(index))
         if index >= self.first_index:

@@ -42,7 +42,7 @@ class LogWriter:
         self._queue.put(write)
 
     def stop(self) -> None:
-        """Write all submitted writes, and wait for the end of the thread. Does not wait before `start`."""
+        """Write all submitted writes, and wait for the end of the thread. Before `start`, return at once."""
         if not self._stopping:
             self._stopping = True
             self._queue.put(None)

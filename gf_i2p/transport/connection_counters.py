@@ -1,4 +1,4 @@
-"""The fates of incoming connections: counted for metrics, and logged so that no stranger can flood the log."""
+"""Counts of incoming connections for the metrics, and a log of refusals that no unauthenticated peer can flood."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-# A line per reason in this many seconds: a flood stays visible, with its size, and readable.
+# One line for each reason in this many seconds: the log shows a flood and its size, and stays readable.
 _LOG_SECONDS: Final = 10.0
 
 
@@ -20,7 +20,7 @@ class Refusal(StrEnum):
     SOURCE = "source"
     """Ended to make room: too many unauthenticated connections from this source."""
     USER = "user"
-    """Authenticated, but its user has too many connections already."""
+    """Authenticated, but the user has too many connections already."""
     DEADLINE = "deadline"
     """Did not authenticate in time."""
     TLS = "tls"
@@ -41,7 +41,7 @@ class Refusal(StrEnum):
 
 @dataclass(slots=True)
 class Counters:
-    """Totals since the start of the process, and two present numbers."""
+    """Totals since the start of the process, and the numbers of present connections."""
 
     accepted: int = 0
     """Connections taken from the listening sockets."""
@@ -50,16 +50,16 @@ class Counters:
     authenticated: int = 0
     """Answered with 101."""
     told: int = 0
-    """Authenticated, asked for the Configuration and answered, with 404 where the user gets none."""
+    """Authenticated, asked for the Configuration, and answered: with 404 when the user gets no Configuration."""
     refused: Counter[Refusal] = field(default_factory=Counter)
     unauthenticated: int = 0
-    """Open now, not authenticated yet."""
+    """Present connections that have not authenticated yet."""
     current: int = 0
-    """Open now, authenticated."""
+    """Present connections that have authenticated."""
 
 
 class RefusalLog:
-    """Counts refusals, and logs the first of each reason in ten seconds, with the number of hidden ones since."""
+    """Counts refusals. Logs one refusal per reason in ten seconds, with the number of refusals not logged before."""
 
     def __init__(self, counters: Counters, now: Callable[[], float]) -> None:
         """`now`: monotonic seconds."""

@@ -1,4 +1,4 @@
-"""Bringing one request to the leader: servers that know the leader are followed, and without one the search goes on."""
+"""Delivery of one request to the leader: asks server after server, and goes to the leader that a server names."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ class NotTaken(NamedTuple):
     why: str
     """A clause for the operator."""
     at_once: bool = False
-    """Whether the server to ask instead is known now."""
+    """Whether another server to ask is known now, so that the next try needs no pause."""
 
 
 class NotDeliveredError(Exception):
@@ -46,16 +46,19 @@ async def deliver(
     """Ask one server after the other until an answer is final.
 
     Args:
-        reach: returns a way to the leader, or to a server that may know the leader. It may wait for one.
-        ask: sends the request that way. Returns the answer, or None when the connection has ended.
-        learn: takes in what is not final. It may raise `NotDeliveredError` to end the search.
+        reach: chooses the next server, and returns a way to that server: the leader, or a server that may know the
+            leader. `reach` may wait for a connection. A `NotTaken` says that no server can be asked now.
+        ask: sends the request on that way. Returns the answer, or None when the connection has ended.
+        learn: gets each answer that is not final, and returns why the server has not taken the request. `learn` may
+            raise `NotDeliveredError` to end the search.
         final: whether an answer ends the search.
-        pause: gives the seconds between two questions. Only a refusal that is `at_once` goes without, once in a row.
+        pause: gives the seconds between two tries. After a refusal with `at_once` the next try follows without a pause,
+            but never two such tries in a row.
         seconds: for everything. None: there is no limit.
-        harmless: whether the request may be sent again when its answer is lost: then `learn` gets None.
+        harmless: whether the request may be sent twice. Then a lost answer does not end the search: `learn` gets None.
 
     Returns:
-        The final answer, and the way that it came.
+        The way to the server that gave the final answer, and that answer.
 
     Raises:
         NotDeliveredError: surely no server will act on the request.

@@ -1,4 +1,4 @@
-"""The choice of the transport by the endpoint."""
+"""A transport that chooses between TLS and I2P by the endpoint."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from gf_i2p.wire.endpoint import Endpoint
 class MixedTransport:
     """Chooses by the endpoint's name: names in .i2p go through I2P, all others by TLS.
 
-    `listening`: the one of both transports by which others reach this node.
+    `listening`: the transport, of the two, that accepts connections to this node.
     """
 
     def __init__(self, *, tls: Transport, i2p: Transport, listening: Transport) -> None:

@@ -2,7 +2,7 @@
 
 
 class TransportError(Exception):
-    """Settings that cannot work: files that cannot be read, an endpoint that must not be dialled or listened on."""
+    """The settings cannot work: a file cannot be read, or an endpoint must not be dialled or listened on."""
 
 
 class DialError(TransportError):
@@ -10,7 +10,7 @@ class DialError(TransportError):
 
 
 class UnreachableError(DialError):
-    """The peer did not answer at all: it does not run, or the way is broken, at one end or the other."""
+    """The peer did not answer at all: the peer does not run, or the way to the peer is broken."""
 
 
 class PeerRefusedError(DialError):
@@ -21,5 +21,5 @@ def credentials_refused(peer: str, user: str) -> DialError:
     """Return the error for a peer that answers credentials with a challenge: wrong credentials, or no farm node."""
     return DialError(
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
-        "the peer's secrets, and that it is one farm node's."
+        "the peer's secrets, and that the peer is a node of the farm."
     )

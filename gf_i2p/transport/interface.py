@@ -1,7 +1,7 @@
 """The interface of a transport: what TLS and I2P offer to servers and links.
 
-Every implementation encrypts and knows its peer's address, or refuses. None of them is plain TCP, so no setting can
-make a node listen or dial without encryption.
+Every implementation encrypts, and makes sure of the identity of a dialled peer, or refuses. No implementation is plain
+TCP, so no setting can make a node listen or dial without encryption.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 class Listener(Protocol):
-    """Something that accepts connections."""
+    """Accepts connections until `close`."""
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Addresses of the listener, each as "host:port", for people and logs."""
+        """Addresses of the listener, each as "host:port", for the log and the operator."""
         ...
 
     def close(self) -> None:
@@ -31,11 +31,11 @@ class Transport(Protocol):
     async def dial(
         self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
-        """Connect and make sure that the peer is the right one; only then call `factory` and send the protocol's data.
+        """Connect and check the peer's identity; only then call `factory` and send the protocol's data.
 
-        `deadline`: seconds from now for the whole dial. `attempt`: failed attempts so far, for a transport with several
-        ways. When this returns, the protocol's `connection_made` has been called. Raises `DialError` with a sentence
-        that says what to check.
+        `deadline`: seconds from now for the whole dial. `attempt`: number of failed attempts so far; a transport with
+        several ways chooses the way by that number. When this returns, the protocol's `connection_made` has been
+        called. Raises `DialError` with a sentence that says what to check.
         """
         ...
 
@@ -44,7 +44,7 @@ class Transport(Protocol):
         ...
 
     def patience(self, endpoint: Endpoint) -> float:
-        """Most seconds of an attempt, with its handshake, before another way should be tried.
+        """Return the most seconds for one attempt, handshake included, before another way should be tried.
 
         Infinite for a transport with only one way.
         """

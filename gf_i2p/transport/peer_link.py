@@ -1,4 +1,4 @@
-"""A peer's outgoing connection: made, kept, made again; requests out, responses in, first in, first out."""
+"""An outgoing connection to a peer, which is dialled again after its end. Responses come in the requests' order."""
 
 import asyncio
 import contextlib
@@ -21,13 +21,13 @@ from gf_i2p.wire.message_stream import ResponseDecoder
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response, encode_request
 from gf_i2p.wire.upgrade import ClientHandshake
 
-# A connection that lasted this long was a good one: after its end, dialling starts with the shortest delay.
+# After a connection that lasted this long, dialling starts with the shortest delay.
 _STABLE_SECONDS: Final = 5.0
 
 DOUBT_SECONDS: Final = 10.0
-"""Silence after which a connection is in doubt when its peer dials anew: it may lead to a process that is gone."""
+"""Seconds of silence after which `Link.doubt` ends a connection: the connection may lead to a process that is gone."""
 
-# Reasons that are remembered, so that none is logged again and again; some reasons contain figures.
+# Logged reasons that are remembered, so that no reason is logged twice. The limit is for reasons that contain figures.
 _MAX_REASONS: Final = 16
 
 Done = Callable[[Response | None], None]
@@ -58,16 +58,17 @@ class Link:
             transport: the way to the endpoint.
             endpoint: the peer.
             cluster: the farm's name.
-            credentials: ours for this peer; keep these for the peer's next link, they spare a request.
+            credentials: our credentials for this peer. Use the same object for the peer's next link: the object keeps
+                the peer's challenge, which saves a request.
             on_up: called when the connection has come up. A callback that raises is logged, and the link goes on.
             on_down: called when the connection has ended, and after a failed attempt; `last_error` has the reason.
             backoff: the delays between attempts.
-            request_seconds: for one answer, from the sending of the request or the arrival of the answer before,
-                whichever is later: a slow peer that goes on answering is kept, a silent one is given up.
+            request_seconds: for one answer, from the sending of the request or from the answer before, whichever is
+                later. So the link keeps a slow peer that goes on answering, and gives up a silent peer.
             handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
             max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
             max_in_flight: unanswered requests, beyond which the connection is given up.
-            entropy: returns that many random bytes.
+            entropy: returns the given number of random bytes.
         """
         self.endpoint = endpoint
         self.last_error: str | None = None
@@ -95,8 +96,8 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
-        self._failed = 0  # attempts since the last success: selects the way
-        self._logged: set[str] = set()  # reasons logged since the last connection; alternating ways alternate reasons
+        self._failed = 0  # failed attempts since the last success; the transport chooses the way by this number
+        self._logged: set[str] = set()  # reasons logged since the last connection: two ways may fail in turn
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
     @property
@@ -117,22 +118,23 @@ class Link:
             await asyncio.wait([task])
 
     def nudge(self) -> None:
-        """Dial now instead of after the present delay: the peer has shown that it lives."""
+        """Dial now instead of after the present delay. Call this when the peer has shown that the peer runs."""
         self._nudged.set()
 
     def doubt(self, ago: float = 0.0) -> None:
-        """Dial anew if the link was silent for a while before the peer dialled this node `ago` seconds ago, and since.
+        """Dial anew if the connection may lead to a process that is gone. Call this after a dial of the peer's.
 
-        The peer may have restarted. The silence is counted up to the peer's dial, so it does not grow while dials
-        through I2P take their time: otherwise two peers would go on doubting each other.
+        `ago`: seconds since the peer's dial. The peer may have restarted. The connection ends when no answer is due, no
+        answer has come since the peer's dial, and none had come for `DOUBT_SECONDS` before the dial. Only the silence
+        before the dial counts: dials through I2P take long, and two peers could otherwise doubt each other for ever.
 
-        No event tells that a stream through I2P, or a vanished machine, has ended. A node with nothing to send would
-        find out only when it matters, by a request that waits for its time-out.
+        No event shows that a stream through I2P has ended, or that a machine has vanished. Without this method, a node
+        with nothing to send would find out only from its next request, after the time-out.
         """
         connection = self._connection
         idle = None if connection is None else connection.idle_seconds
         if connection is not None and idle is not None and idle - ago >= DOUBT_SECONDS:
-            connection.give_up("the peer has dialled us anew, and nothing was heard of it here since")
+            connection.give_up("the peer has dialled this node anew, and has been silent on this connection")
         self.nudge()
 
     def reset(self, reason: str) -> None:
@@ -141,16 +143,18 @@ class Link:
             self._connection.give_up(reason)
 
     def send(self, request: Request, done: Done, *, seconds: float | None = None) -> None:
-        """Send a request; `done` is called exactly once, never from within this call.
+        """Send a request; `done` is called exactly once, and never from within this call.
 
-        `seconds`: for its answer, instead of `request_seconds`, counted in the same way. After that time the connection
-        is given up with all requests in flight, so `seconds` is no caller's patience, and seldom less than
-        `request_seconds`. Answers come in order: a request behind a slow one waits for it.
+        `done` gets the response, or None. None means: there was no connection, or the connection has ended. The link
+        itself ends a connection when an answer is overdue or of the wrong type, or when the peer does not read. Then
+        all requests in flight fail. After None the outcome is unknown, unless `connected` was False at this call: then
+        nothing was sent.
 
-        `done` gets the response, or None: not connected, the connection ended, the answer is overdue or of the wrong
-        type, or the peer does not read (then the connection is closed, so everything in flight fails). After None the
-        outcome is unknown, unless `connected` was false at this call: then nothing was sent. Raises
-        `LocalProtocolError` when the request is illegal; then `done` is not called.
+        `seconds`: for this request's answer, instead of `request_seconds`, counted in the same way. An overdue answer
+        ends the connection for all requests. So `seconds` must not express how long one caller is willing to wait, and
+        is seldom less than `request_seconds`. Answers come in order, so a request waits for slow requests before it.
+
+        Raises `LocalProtocolError` when the request is illegal; then `done` is not called.
         """
         connection = self._connection
         if connection is not None:
@@ -158,7 +162,7 @@ class Link:
         else:
             (self._loop or asyncio.get_running_loop()).call_soon(self.call, done, None)
 
-    # --- The connection's life ----------------------------------------------------------------------------
+    # --- Dialling and keeping ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -193,7 +197,7 @@ class Link:
                     await self._nudged.wait()
 
     async def _connect(self) -> "_Connection":
-        """Dial until the handshake is through; a challenge leads to a second attempt at once."""
+        """Dial until the handshake is complete; a challenge leads to a second attempt at once."""
         for _ in range(2):
             connection = _Connection(self, self._handshake())
             try:
@@ -224,7 +228,7 @@ class Link:
         return outcome
 
     def advice(self) -> str:
-        """Advice for a peer that does not answer."""
+        """Return advice for the operator about a peer that does not answer."""
         if self.endpoint.is_i2p:  # a router may accept a connection for an absent peer
             return "check that the peer runs, that its router is up and has tunnels, and that the port is a farm node's"
         return "check that the port is a farm node's"
@@ -252,14 +256,14 @@ class Link:
     # --- Called by the connection -------------------------------------------------------------------------
 
     def call(self, callback: Callable[..., None], *given: Response | None) -> None:
-        """Call a callback; an exception of the callback is logged and harms no other code."""
+        """Call a callback. An exception of the callback is logged, and the link goes on."""
         try:
             callback(*given)
         except Exception:  # noqa: BLE001 - the callback may raise anything
             self._log.exception("a callback failed")
 
     def up(self, connection: "_Connection") -> None:
-        """Take over a connection whose handshake is through."""
+        """Take over a connection whose handshake is complete."""
         self._connection = connection
         self.last_error = None
         self.unreachable = False
@@ -305,7 +309,7 @@ class _Connection(asyncio.Protocol):
         # Per request: the response's type, the callback, time of sending, seconds for the answer.
         self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
         self._answered = 0.0  # when the last answer came
-        self._up_at = 0.0  # when the handshake was through
+        self._up_at = 0.0  # when the handshake was complete
         self._overdue: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when the timer fires
         self._asked = 0.0  # when the HTTP request was written
@@ -354,7 +358,7 @@ class _Connection(asyncio.Protocol):
 
     def _introduce(self, data: bytes) -> None:
         if self.outcome.done():
-            return  # behind a challenge, or after the deadline: the link is about to close the connection
+            return  # after a challenge or the deadline: the link is about to close the connection
         try:
             outcome = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
@@ -388,7 +392,7 @@ class _Connection(asyncio.Protocol):
         assert transport is not None
         if self._full or len(self._in_flight) >= link.max_in_flight:
             unread = "takes no more bytes" if self._full else f"owes {len(self._in_flight)} answers"
-            self.give_up(f"the peer {unread}; its requests are given up")
+            self.give_up(f"the peer {unread}; all requests in flight are given up")
             self._loop.call_soon(link.call, done, None)
             return
         self._in_flight.append((RESPONSE_TYPE[request.type], done, self._loop.time(), seconds))
@@ -397,7 +401,7 @@ class _Connection(asyncio.Protocol):
         if self._written:
             self._batch.append(data)
         else:
-            # The first request in a turn of the loop leaves at once, later ones together at the end of the turn.
+            # The first request in a turn of the loop leaves at once, later requests together at the end of the turn.
             self._written = True
             self._loop.call_soon(self._uncork)
             transport.write(data)
@@ -422,7 +426,7 @@ class _Connection(asyncio.Protocol):
             self._answered = self._loop.time()
         for response in responses:
             if not in_flight:
-                fault = "it answered more than it was asked"
+                fault = "it sent an answer without a request"
                 break
             if response.type is not in_flight[0][0]:
                 fault = f"it answered {response.type.name} where {in_flight[0][0].name} is due"
@@ -436,12 +440,12 @@ class _Connection(asyncio.Protocol):
             self._watch()
 
     def _due(self) -> float:
-        """Time when the oldest request is overdue: the peer works on that request only since the answer before."""
+        """Time when the oldest request is overdue. The peer began that request only after the answer before."""
         _, _, sent, seconds = self._in_flight[0]
         return max(sent, self._answered) + seconds
 
     def _watch(self) -> None:
-        """See that the timer fires when the oldest request is overdue, or earlier: a timer set before is kept."""
+        """Set the timer for the time when the oldest request is overdue. An earlier timer is kept."""
         due = self._due()
         if self._overdue is not None:
             if self._overdue_at <= due:
@@ -462,7 +466,7 @@ class _Connection(asyncio.Protocol):
     # --- End ----------------------------------------------------------------------------------------------
 
     def give_up(self, reason: str, kind: type[DialError] = DialError) -> None:
-        """End the connection now. Requests in flight fail in the loop's next turn. `kind`: the kind of the failure."""
+        """End the connection now. Requests in flight fail in the loop's next turn. `kind`: class of the error."""
         transport = self._transport
         self._fail(reason, kind)
         if transport is not None:

@@ -1,10 +1,11 @@
-"""The server's side of upgraded connections: requests in, responses out, in the order of the requests.
+"""The server's side of upgraded connections: takes requests, and sends responses in the order of the requests.
 
 JRaft's rule (jraft-facts 1): on one connection, responses follow the order of the requests. The handler may complete
-requests in any order; a response waits here for the responses before.
+requests in any order; a response waits here until the earlier responses are sent.
 
-Memory per connection is bounded: a connection with `max_in_flight` unanswered requests, or whose peer does not take the
-responses, is not read. Requests beyond the limit that were read in one piece wait decoded.
+Memory per connection is bounded. The server does not read a connection with `max_in_flight` unanswered requests, or
+with a peer that does not take the responses. Requests beyond the limit that came in the same piece of data wait,
+decoded.
 """
 
 import asyncio
@@ -31,16 +32,16 @@ from gf_i2p.wire.message_stream import RequestDecoder
 from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
 from gf_i2p.wire.upgrade import HandshakeAnswer, HandshakeOutcome, ServerHandshake, ToldConfiguration
 
-# Bytes of responses (26 bytes each) that the peer has not taken, before the server stops reading its requests.
+# Bytes of responses (26 bytes each) that the peer may leave untaken before the server stops reading requests.
 _OUTPUT_BYTES: Final = 64 * 1024
 
 STAY_SECONDS: Final = 5.0
-"""A connection that lasts so long does more than `gf-i2p doctor`, which only tests the credentials."""
+"""Seconds after which a connection counts as one that stays. `gf-i2p doctor` only tests the credentials, and leaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedConnection:
-    """An authenticated connection: the farm, the user ("server-1", "client-NAME"), the address for logs."""
+    """An authenticated connection: farm, user ("server-1", "client-NAME"), and the peer's address for the log."""
 
     cluster: str
     user: str
@@ -88,20 +89,20 @@ class Served:
 
     authenticator: Authenticator
     on_request: OnRequest
-    """Called for every request of an authenticated connection, straight from the event loop: it must not block. It
-    calls the reply now or later."""
+    """Called for every request of an authenticated connection, straight from the event loop, and so must not block. The
+    callback calls the `Replier` now or later."""
     on_session: Callable[[AuthenticatedConnection], None] | None = None
     """Called when a connection has authenticated."""
     on_stay: OnStay | None = None
-    """Called once for a connection that is to stay: with its first request, or `STAY_SECONDS` after authentication.
-    The number is the seconds since authentication."""
+    """Called once for a connection that stays: at the first request, or `STAY_SECONDS` after authentication. The number
+    is the seconds since authentication."""
     configuration: ToldConfiguration | None = None
-    """Gives the Configuration to an authenticated peer that asks by HTTP. The callback must not block. None: that path
-    does not exist."""
+    """Gives the Configuration to an authenticated peer that asks by HTTP. The callback must not block. None: the path
+    of this question does not exist."""
 
 
 class Server:
-    """Serves farms on one transport; the CLUSTER in the path selects. Farms may come and go meanwhile."""
+    """Serves farms on one transport. The cluster in the request's path selects the farm. Farms may come and go."""
 
     def __init__(
         self,
@@ -119,19 +120,20 @@ class Server:
 
         Args:
             transport: the way of the connections.
-            farms: by cluster; other farms do not exist here. `serve` adds farms.
-            gate: deadline and caps for unauthenticated connections of all farms.
-            max_in_flight: unanswered requests of one connection.
-            max_bytes_in_flight: bytes of their entries, beyond which no further request is read.
-            max_per_user: connections of one user of one farm.
-            max_unfinished_bytes: bytes of unfinished requests on all connections of one user.
-            entropy: returns that many random bytes.
+            farms: the served farms, by cluster. `serve` adds farms later.
+            gate: deadline and limits for unauthenticated connections of all farms.
+            max_in_flight: most unanswered requests of one connection.
+            max_bytes_in_flight: bytes of entries in unanswered requests of one connection, from which on no further
+                request is handled.
+            max_per_user: most connections of one user of one farm.
+            max_unfinished_bytes: most bytes of incomplete requests on all connections of one user of one farm.
+            entropy: returns the given number of random bytes.
         """
         self.farms: dict[str, Served] = {}
         """Farms that are served now, by cluster."""
         self.authenticators: dict[str, Authenticator] = {}
         self.configurations: dict[str, ToldConfiguration] = {}
-        """Read by handshakes under way: from its withdrawal on a farm is not found."""
+        """Read by handshakes under way: these no longer find a withdrawn farm."""
         self.max_in_flight = max_in_flight
         self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy
@@ -175,7 +177,7 @@ class Server:
             self.configurations[cluster] = farm.configuration
 
     async def withdraw(self, cluster: str, grace: float) -> None:
-        """Serve a farm no more; other farms go on, and their connections stay.
+        """Serve a farm no more. Other farms are not affected.
 
         From this moment the farm does not exist for new connections. Requests under way are answered, for at most
         `grace` seconds. Returns when the farm's connections are closed; at once when the farm is not served.
@@ -195,7 +197,7 @@ class Server:
                     await gone.wait()
             except TimeoutError:
                 for connection in self._connections_of(cluster):
-                    connection.drop("its farm is served here no more")
+                    connection.drop("the farm is no longer served here")
                 await gone.wait()
         finally:
             del self._leaving[cluster]
@@ -236,7 +238,7 @@ class Server:
         self._empty.clear()
 
     def admit(self, session: AuthenticatedConnection) -> bool:
-        """Whether this user may have one connection more; it is counted then."""
+        """Return whether this user may have one more connection, and count that connection."""
         key = (session.cluster, session.user)
         if self._per_user[key] >= self._max_per_user:
             return False
@@ -262,7 +264,7 @@ class Server:
                 gone.set()
 
     def unfinished(self, session: AuthenticatedConnection, change: int) -> bool:
-        """Count bytes of requests that are not whole; return whether the user has no more of them than allowed."""
+        """Count bytes of incomplete requests; return whether the user's sum is within the limit."""
         key = (session.cluster, session.user)
         self._unfinished[key] += change
         return self._unfinished[key] <= self._max_unfinished_bytes
@@ -307,18 +309,18 @@ class _Connection(asyncio.Protocol):
         )
         self._decoder = RequestDecoder()
         self._replies: deque[Replier] = deque()  # one per request under way, in order
-        self._held = 0  # bytes of the entries in those requests
-        self._waiting: deque[Request] = deque()  # read, not handled yet
+        self._held = 0  # bytes of the entries in these requests
+        self._waiting: deque[Request] = deque()  # decoded requests that are not handled yet
         self._reading = True
         self._output_full = False
-        self._finishing = False  # nothing more is handled; closed when all is answered
-        self._corked = False  # answers are gathered, written together a little later
+        self._finishing = False  # no further request is handled; the connection closes when all requests are answered
+        self._corked = False  # responses are gathered, and written together a little later
         self._written = False  # something was written in this turn of the loop
-        self._on_request: OnRequest | None = None  # of the farm, once we know which
-        self._since = 0.0  # when it authenticated
-        self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # until it is seen to stay
+        self._on_request: OnRequest | None = None  # the farm's callback; None before authentication
+        self._since = 0.0  # time of the authentication
+        self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # callback and timer, until `on_stay` is called
         self.session: AuthenticatedConnection | None = None
-        self.unfinished = 0  # bytes of a request that is not whole yet
+        self.unfinished = 0  # bytes of an incomplete request
 
     # --- Events -------------------------------------------------------------------------------------------
 
@@ -401,7 +403,7 @@ class _Connection(asyncio.Protocol):
         on_stay(self.session, self._loop.time() - self._since)
 
     def _tell(self, answer: HandshakeAnswer) -> None:
-        """Answer a question for the Configuration; nothing more is read."""
+        """Answer a question for the Configuration, and close."""
         transport = self._transport
         assert transport is not None
         self._admission.answered()
@@ -418,7 +420,10 @@ class _Connection(asyncio.Protocol):
             case HandshakeOutcome.REFUSED:
                 admission.refuse(Refusal.CREDENTIALS, "unknown user or wrong password")
             case HandshakeOutcome.NOT_UPGRADED:
-                admission.refuse(Refusal.UPGRADE, "right credentials, but no upgrade: a proxy took it out")
+                admission.refuse(
+                    Refusal.UPGRADE,
+                    "right credentials, but no upgrade: a proxy on the way removed the request for the upgrade",
+                )
             case _:
                 admission.refuse(Refusal.NOT_FOUND, "not the path of a farm that is served here")
         transport.write(answer.data)
@@ -448,8 +453,8 @@ class _Connection(asyncio.Protocol):
         change, self.unfinished = unfinished - self.unfinished, unfinished
         session = self.session
         if change and session is not None and not self._server.unfinished(session, change) and change > 0:
-            self._server.illegal(session, "too many bytes of requests that are not whole")
-            self.drop("too many bytes of requests that are not whole")
+            self._server.illegal(session, "too many bytes of incomplete requests")
+            self.drop("too many bytes of incomplete requests")
 
     def _go_on(self) -> None:
         """Handle waiting requests, as many as may be in flight. Only the event loop calls this."""
@@ -486,15 +491,16 @@ class _Connection(asyncio.Protocol):
         return len(self._replies) < server.max_in_flight and self._held < server.max_bytes_in_flight
 
     def answered(self, reply: Replier) -> None:
-        """A reply was called."""
+        """Note that a `Replier` was called, and write the responses whose turn has come."""
         if not reply.data:
-            self._waiting.clear()  # no answer could be sent for these requests: better not to begin
+            self._waiting.clear()  # no answer could be sent for these requests, so they are not begun
             self._finishing = True
         if self._corked or not self._replies or self._replies[0] is not reply:
             return
         if not self._written:
-            # The first answer in a turn of the loop leaves at once, later ones together at the end of the turn. Waiting
-            # requests begin in that turn's end and not here: the caller of a reply is in the middle of its own work.
+            # The first response in a turn of the loop leaves at once, later responses together at the end of the turn.
+            # Waiting requests also begin at the end of the turn: here, the caller of a reply is in the middle of its
+            # work.
             self._written = True
             self._loop.call_soon(self._uncork)
             self._write()

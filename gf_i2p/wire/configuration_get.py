@@ -40,11 +40,11 @@ class ConfigurationGet(ClientGet[Configuration]):
             raise _unusable("is compressed")
         lengths = values_of(response, b"content-length")
         if not lengths:
-            raise _unusable("does not say how long it is")
-        # h11 has checked that there is one, of at most 20 digits.
+            raise _unusable("has no Content-Length")
+        # h11 has reduced Content-Length to one number of at most 20 digits.
         self._length = int(lengths[0])
         if self._length > MAX_CONFIGURATION_BYTES:
-            raise _unusable(f"has {self._length} bytes, and {MAX_CONFIGURATION_BYTES} are the most")
+            raise _unusable(f"has {self._length} bytes; the limit is {MAX_CONFIGURATION_BYTES}")
         self._body = bytearray()
 
     def _take(self, data: bytes) -> Configuration | None:
@@ -54,7 +54,7 @@ class ConfigurationGet(ClientGet[Configuration]):
         try:
             return Configuration.decode(bytes(self._body))
         except RemoteProtocolError as error:
-            raise _unusable(f"is no Configuration ({error})") from error
+            raise _unusable(f"is not a Configuration ({error})") from error
 
 
 def _unusable(what: str) -> HandshakeRefused:

@@ -1,7 +1,7 @@
 """HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth` only.
 
-The server offers SHA-256 first and MD5 second, with one nonce for both: `requests` reads the two headers as one.
-Not supported: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
+The server offers SHA-256 first and MD5 second, with one nonce for both: the library `requests` joins the two headers to
+one. Not supported: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
 character set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
 
 A client without a password learns little from the server and costs the server little:
@@ -9,7 +9,8 @@ A client without a password learns little from the server and costs the server l
 - An unknown user and a wrong password get the same bytes after the same computations.
 - A refused request costs one digest over at most one head (16 KiB), two HMACs for a new nonce, and no memory.
 - A request with a right digest and a bad nonce, or a used nonce count, gets `stale=true`. So a client whose connections
-  overtook each other tries again with a new nonce. An attacker who repeats a recorded request cannot.
+  overtook each other can log in with a new nonce. An attacker who repeats a recorded request knows no password and
+  cannot.
 
 Nonces live two hours by default and never less than one, because the proposal ("Caching") wants credentials cached for
 one hour. The client also keeps a challenge for two hours.
@@ -154,7 +155,7 @@ class Authenticator:
         self._realm = check_name("cluster name", realm)
         self._secrets = dict(secrets)
         self._nonces = Nonces(realm, key=key, seconds=nonce_seconds)
-        # No password has this digest; the comparison with it costs an unknown user the same time.
+        # Stands in for an unknown user's secret, so that every check takes the same time. No password has this secret.
         self._nobody = Secret(
             md5=hmac.digest(key, b"nobody", "sha256")[:16].hex(),
             sha256=hmac.digest(key, b"nobody", "sha256").hex(),
@@ -167,7 +168,7 @@ class Authenticator:
     def challenge(self, now: float, entropy: Callable[[int], bytes], *, stale: bool = False) -> list[str]:
         """Return the values of a 401's WWW-Authenticate headers, the strongest hash first (RFC 7616, 3.3).
 
-        `now`: monotonic seconds. `entropy`: returns that many random bytes. `stale`: see `Refused`.
+        `now`: monotonic seconds. `entropy(n)`: returns n random bytes. `stale`: see `Refused`.
         """
         nonce = self._nonces.issue(now, entropy)
         tail = ", stale=true" if stale else ""
@@ -313,9 +314,9 @@ class Credentials:
     def authorize(self, method: str, uri: str, now: float, entropy: Callable[[int], bytes]) -> str | None:
         """Return the value of an Authorization header with the next nonce count.
 
-        None: the newest challenge is older than two hours, or there is none. Then make a request without credentials,
-        and pass the headers of its 401 to `challenged`. `uri`: the request target that the server sees. `now`:
-        monotonic seconds.
+        None: there is no challenge, or the newest is older than two hours or has no counts left. Then make a request
+        without credentials, and pass the headers of its 401 to `challenged`. `uri`: the request target that the server
+        sees. `now`: monotonic seconds.
         """
         challenge = self._challenge
         if challenge is None or now - self._received > NONCE_SECONDS or self._count == _MAX_COUNT:
@@ -348,7 +349,7 @@ class Credentials:
             Whether the peer says `stale=true`: the password was right, but the nonce was not.
 
         Raises:
-            RemoteProtocolError: no challenge is one that this client supports, or the peer offered SHA-256 before and
+            RemoteProtocolError: this client supports none of the challenges, or the peer offered SHA-256 before and
                 offers only MD5 now. The stored challenge stays.
         """
         usable: dict[Algorithm, _Challenge] = {}
@@ -366,13 +367,13 @@ class Credentials:
         chosen = next((usable[algorithm] for algorithm in _STRONGEST_FIRST if algorithm in usable), None)
         if chosen is None:
             raise RemoteProtocolError(
-                f"it offers {', '.join(sorted(names))[:80] or 'nothing readable'}, but not Digest with qop=auth and "
-                "SHA-256 or MD5: check that the endpoint is a farm node's, not another web server's"
+                f"the peer offers {', '.join(sorted(names))[:80] or 'nothing readable'}, but not Digest with "
+                "qop=auth and SHA-256 or MD5: check that the endpoint is a farm node's, not another web server's"
             )
         if self._strong and chosen.algorithm is not Algorithm.SHA_256:
             raise RemoteProtocolError(
-                "it offered SHA-256 earlier and now only MD5, as an attacker on the way would: if the peer was "
-                "replaced by one that speaks only MD5, restart this node"
+                "the peer offered SHA-256 earlier and now only MD5, as if an attacker on the way had removed SHA-256: "
+                "if the peer was replaced by a program that supports only MD5, restart this node"
             )
         if self._challenge is None or self._challenge.nonce != chosen.nonce:
             self._count = 0  # only for a new nonce: each count of a nonce can be used once

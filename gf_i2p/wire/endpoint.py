@@ -12,10 +12,10 @@ from typing import Final, Self
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.limits import MAX_HOST_BYTES
 
-_EXPECTED: Final = "expected tcp://host:port, an IPv6 address in brackets"
+_EXPECTED: Final = "expected tcp://host:port, with an IPv6 address in brackets"
 _SCHEME: Final = "tcp://"
 _LABEL: Final = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
-# A last label of this form makes resolvers read the whole name as an IPv4 address, in odd notations too.
+# Resolvers read a name whose last label has this form as an IPv4 address, even in odd notations such as 0x7f.1.
 _NUMERIC: Final = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 
@@ -34,9 +34,9 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65_535:
-            raise EndpointError(f"{self.port} is no port: 1 to 65535 are")
+            raise EndpointError(f"{self.port} is not a port: ports are 1 to 65535")
         if not _is_host(self.host):
-            raise EndpointError(f"{self.host[:80]!r} is no host name and no address; {_EXPECTED}")
+            raise EndpointError(f"{self.host[:80]!r} is neither a host name nor an address; {_EXPECTED}")
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -46,7 +46,7 @@ class Endpoint:
         if bracketed:
             host = host[1:-1]
         if not text.startswith(_SCHEME) or not colon or not _PORT.fullmatch(port) or bracketed != (":" in host):
-            raise EndpointError(f"{text[:100]!r} is no endpoint; {_EXPECTED}, the port 1 to 65535")
+            raise EndpointError(f"{text[:100]!r} is not an endpoint; {_EXPECTED}, port 1 to 65535")
         return cls(host, int(port))
 
     def __str__(self) -> str:

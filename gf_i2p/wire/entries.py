@@ -1,7 +1,7 @@
 """Log entries as written in a request: proposal 150, "Log Entries".
 
 An entry is a header of 13 bytes (term 8, value type 1, size 4; big-endian) and its value. This code runs for every
-entry of every request, so it makes each check only once and builds no object that it does not return.
+entry of every request, so each check is made only once, and no needless object is built.
 """
 
 import struct
@@ -76,9 +76,10 @@ def encode_entries(entries: Iterable[Entry]) -> bytes:
 def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple[Entry, ...]:
     """Decode the entries that fill `data[start:end]` exactly.
 
-    Raises `RemoteProtocolError` when an entry is cut short or its term is beyond 2**63 - 1. A value type outside 1 to 5
-    raises, too, as does a value larger than `MAX_VALUE_BYTES` (except a LogPack or SnapshotSyncRequest), or more than
-    `MAX_ENTRIES` entries.
+    Raises:
+        RemoteProtocolError: an entry is cut short, a term is above 2**63 - 1, a value type is outside 1 to 5, a value
+            other than a LogPack or SnapshotSyncRequest exceeds `MAX_VALUE_BYTES`, or there are more than `MAX_ENTRIES`
+            entries.
     """
     if end is None:
         end = len(data)
@@ -103,7 +104,7 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
                     raise RemoteProtocolError(fault)
             append(new(Entry, (term, types[number], data[value_start:position])))
     except struct.error:
-        # Inside a stream, the header would have been read from the next message, with the same outcome.
+        # `data` ends inside a header. With another message behind it, `position > end` above raises the same error.
         raise RemoteProtocolError("the log entries end inside an entry") from None
     if position != end:
         raise RemoteProtocolError(f"more than {MAX_ENTRIES} log entries in one request")
@@ -111,7 +112,7 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
 
 
 def entry_fault(term: int, value_type: int, size: int) -> str | None:
-    """Return, in words, why an entry of this term, value type and value size (bytes) is illegal. None: it is legal."""
+    """Return in words why an entry of this term, type and value size (bytes) is illegal. None: the entry is legal."""
     if not 0 <= term <= MAX_INTEGER:
         return f"an entry's term is outside 0 to {MAX_INTEGER}: {term}"
     if value_type not in _VALUE_TYPES:

@@ -25,4 +25,4 @@ class NotCommittedError(Exception):
 
 
 class OutcomeUnknownError(Exception):
-    """It is unknown whether the farm has committed, or will commit, a request. A repetition may store it twice."""
+    """The farm may have committed the request, or may commit it later. A repeated request may be stored twice."""

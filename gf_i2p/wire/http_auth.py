@@ -1,7 +1,7 @@
 """The grammar of WWW-Authenticate and Authorization (RFC 7235, 2.1): schemes with parameters.
 
-Limits: 32 parameters and schemes in a header, 1,024 characters in a value. Every pattern is possessive (it never
-backtracks), so the time is linear in the header's length.
+Limits: 32 parameters and schemes in a header, 1,024 characters in a value. No pattern ever backtracks (all are
+possessive), so the time is linear in the header's length.
 
 Header values are `str` in which each character stands for one byte (Latin-1), as in WSGI. A peer may send any
 bytes, and Digest hashes and returns exactly these bytes.

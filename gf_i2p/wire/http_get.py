@@ -13,7 +13,7 @@ A client that remembers a challenge begins with the second request. A connection
 those of `http_head` and `http_auth`; the caller limits the time.
 
 A proxy on the way may change the path form of the target to the absolute form or back, rewrite Host and User-Agent, add
-headers, and add a CR (i2p-facts 6). `http_head` cleans the bytes before h11 parses them.
+headers, and add a second CR to a line end (i2p-facts 6). `http_head` cleans the bytes before h11 parses them.
 """
 
 import re
@@ -76,7 +76,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         cluster: the farm's name.
         credentials: this client's credentials for the peer, shared by all connections to the peer.
         now: monotonic seconds, for the age of the remembered challenge.
-        entropy: returns that many random bytes.
+        entropy: `entropy(n)` returns n random bytes.
         proxied: whether the connection goes to an HTTP proxy. The target is then absolute (RFC 7230, 5.3.2).
 
     Raises:
@@ -170,8 +170,8 @@ class ClientGet(ABC, Generic[OutcomeT]):
             LocalProtocolError: `request` was not called yet, or the outcome has been given already.
         """
         if self._request is None or self._over:
-            raise LocalProtocolError("an answer is taken between the request and its outcome only")
-        self._over = True  # unless more has to come
+            raise LocalProtocolError("`receive` was called before `request`, or after the outcome")
+        self._over = True  # also after an error; False again below while data is missing
         if not self._welcome:
             try:
                 found = self._final(data)
@@ -195,7 +195,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         return outcome
 
     def _final(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
-        """Return the final response (101, or 200 and above), and the data after its head; None until it has come."""
+        """Return the final response (101, or 200 and above), and the data after its head; None: the head is cut."""
         while (head := self._reader.feed(data)) is not None:
             self._connection.receive_data(head.text)
             response = self._connection.next_event()
@@ -204,7 +204,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
                 return response, head.rest
             self._interim += 1
             if self._interim > MAX_INTERIM_RESPONSES:
-                raise RemoteProtocolError("one 1xx answer after another")
+                raise RemoteProtocolError(f"more than {MAX_INTERIM_RESPONSES} answers 1xx in a row")
             self._reader = HeadReader()
             data = head.rest
         return None
@@ -213,11 +213,11 @@ class ClientGet(ABC, Generic[OutcomeT]):
         try:
             stale = self._credentials.challenged(values_of(response, b"www-authenticate"), now)
         except RemoteProtocolError as error:
-            raise HandshakeRefused(f"the peer asks for credentials in a way that we refuse: {error}") from error
+            raise HandshakeRefused(f"this node cannot log in to the peer: {error}") from error
         if self._first_try and stale:
             raise HandshakeRefused(
-                "the peer calls the nonce stale that it has just given: it restarted, or another machine answers; "
-                "if this goes on, check that the endpoint is one farm node's and no load balancer's"
+                "the peer calls its own new nonce stale: the peer restarted, or another machine answers; "
+                "if this goes on, check that the endpoint is one farm node's, not a load balancer's"
             )
         if self._first_try:
             raise HandshakeRefused(
@@ -242,17 +242,19 @@ class ClientGet(ABC, Generic[OutcomeT]):
             )
         if status == 407:
             return HandshakeRefused(
-                f"{said}: the HTTP proxy wants a user and a password of its own: allow this node to use it"
+                f"{said}: the HTTP proxy asks for a user and a password, which this node does not send: let the proxy "
+                "serve this node without a password"
             )
         if not self._proxied:
             return HandshakeRefused(
-                f"{said}, which no farm node gives: check that the endpoint is a farm node's and nothing stands between"
+                f"{said}, which no farm node sends: check that the endpoint is a farm node's, and that no proxy "
+                "or other web server answers in the node's place"
             )
-        # Any other status from a proxy is about the peer; 503 is about the proxy, as Java's while it has no tunnels.
+        # Java I2P's proxy answers 503 while the proxy itself has no tunnels. Any other status is about the peer.
         kind = HandshakeRefused if status == 503 else PeerNotReached
         return kind(
-            f"{said}: it comes from the HTTP proxy, which could not reach {self._host}: check the address, "
-            "that the peer's router is up and its tunnels are ready, then wait or try again"
+            f"{said}: the HTTP proxy could not reach {self._host}: check the address, and that the peer's router is up "
+            "and has tunnels; then wait or try again"
         )
 
 

@@ -35,7 +35,7 @@ class HeadReader:
     def feed(self, data: bytes) -> Head | None:
         """Take the next bytes; return the head, or None until the blank line has come.
 
-        When another head follows on the connection, a new reader first takes the `rest` of the head before.
+        For the next head on the same connection, make a new reader, and feed it the `rest` of this head first.
 
         Raises:
             RemoteProtocolError: the head is too long, or has too many lines or illegal characters.

@@ -11,8 +11,8 @@ _MIB: Final = 1024 * _KIB
 
 # --- Numbers ----------------------------------------------------------------------------------------------
 
-# Terms, log indexes and offsets. The proposal calls them unsigned, but JRaft reads them as Java's long and
-# SQLite stores signed 64-bit integers: neither side can hold the upper half.
+# Terms, log indexes and offsets. The proposal calls these numbers unsigned. But JRaft reads them as Java's long, and
+# SQLite stores signed 64-bit integers: neither can hold the upper half.
 MAX_INTEGER: Final = 2**63 - 1
 
 # Server ids are four unsigned bytes. The highest id stands for "nobody" and is no server's.
@@ -32,7 +32,7 @@ MAX_ENTRIES: Final = 65_536
 # for a request at 1.5 MiB.
 MAX_VALUE_BYTES: Final = _MIB
 
-# Servers of one Configuration. Every entry goes to every server and half of them must answer; more than a dozen servers
+# Servers of one Configuration. Every entry goes to every server, and a majority must answer: more than a dozen servers
 # only cost time. 64 is far beyond any sensible farm.
 MAX_SERVERS: Final = 64
 
@@ -80,11 +80,11 @@ MAX_AUTH_PARAMETERS: Final = 32
 MAX_AUTH_VALUE_BYTES: Final = 1024
 
 # Nonces of one cluster whose nonce counts are remembered, 300 bytes each. Only a client that knows a password makes the
-# server remember a nonce. Beyond the limit the oldest go stale early, which costs their owners one more request.
+# server remember a nonce. Beyond the limit the oldest nonces go stale early, which costs each client one more request.
 MAX_NONCES: Final = 4096
 
-# How far a nonce count may lie below the highest count seen: connections dialled side by side overtake each
-# other. The server answers a lower count with stale=true.
+# Number of nonce counts, up to and with the highest count seen, that a server tells apart: connections dialled side by
+# side overtake each other. The server answers a lower count with stale=true.
 NONCE_COUNT_WINDOW: Final = 256
 
 # From accept() to the 101 answer, TLS included. On a LAN the handshake takes milliseconds; a slower peer occupies a
@@ -112,9 +112,9 @@ MAX_UNAUTHENTICATED_PER_SOURCE: Final = 32
 MAX_CONNECTIONS_PER_USER: Final = 64
 
 # Bytes of partly sent requests on one user's connections; beyond the limit, a connection that sends more is closed.
-# Some of the largest requests at once are legal; 64 connections full of them come from a faulty client.
+# A user may send a few of the largest requests at once; only a faulty client fills 64 connections with them.
 MAX_UNFINISHED_BYTES: Final = 4 * MAX_ENTRIES_BYTES
 
-# Bytes that a peer has not read, beyond which the peer counts as stuck. A peer on a slow line may be in the middle of
-# the largest request, with others behind it.
+# Bytes that wait for a peer to read; beyond this limit the peer counts as stuck. A peer on a slow line may be in the
+# middle of the largest request, with other requests behind that one.
 MAX_BUFFERED_BYTES: Final = 2 * MAX_ENTRIES_BYTES

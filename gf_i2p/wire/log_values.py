@@ -239,10 +239,10 @@ def _gunzip(data: bytes) -> tuple[int, bytes]:
             raise RemoteProtocolError("a LogPack that ends before its lengths")
         index_bytes, size = _PACK_HEAD.unpack(head)
         _refuse(_pack_fault(index_bytes, size))
-        # One byte more than announced: shows whether data follows, and makes zlib read the check sum.
+        # One byte more than announced: this shows whether data follow, and makes zlib check the checksum.
         packed = inflate.decompress(inflate.unconsumed_tail, index_bytes + size + 1)
     except zlib.error as error:
-        raise RemoteProtocolError(f"a LogPack that is no sound gzip: {error}") from None
+        raise RemoteProtocolError(f"a LogPack that is not valid gzip: {error}") from None
     if len(packed) != index_bytes + size or not inflate.eof or inflate.unused_data:
         raise RemoteProtocolError(f"a LogPack that does not unpack to the {index_bytes + size} bytes it announces")
     return index_bytes, packed
@@ -273,7 +273,7 @@ class _Reader:
 
     def finish(self) -> None:
         if self.rest:
-            raise RemoteProtocolError(f"a {self._name} with {self.rest} bytes behind its end")
+            raise RemoteProtocolError(f"a {self._name} with {self.rest} bytes after its end")
 
 
 def _read_server(reader: _Reader) -> tuple[int, str]:

@@ -23,22 +23,22 @@ class _Decoder(Generic[MessageT]):
     def __init__(self, read: Callable[[bytes, int], tuple[MessageT | None, int]]) -> None:
         self._read: Callable[[bytes, int], tuple[MessageT | None, int]] = read
         self._buffer = bytearray()
-        self._due = 0  # length of _buffer from which another try can succeed
+        self._due = 0  # length of _buffer at which the message may be whole
         self._failure: str | None = None
-        # The whole messages before the bad one in the piece that raised.
+        # The whole messages before the bad message, in the piece for which `feed` raised.
         self.before_error: list[MessageT] = []
 
     @property
     def buffered(self) -> int:
-        """Bytes of an incomplete message that the decoder keeps. Above 0 when the stream ends: the stream was cut."""
+        """Bytes of an incomplete message that the decoder keeps. Above 0 at the end of a stream: the stream was cut."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[MessageT]:
         """Take the next piece of the stream; return the messages that are now whole, in order.
 
         Raises `RemoteProtocolError` at the first byte that shows a message to be illegal, and at every later call: the
-        stream cannot be resynchronised. The whole messages before the bad one are in `before_error`. So the caller
-        handles the same messages, however the network cuts the stream.
+        stream cannot be resynchronised. The whole messages before the bad message are in `before_error`. So the
+        caller gets the same messages, however the network cuts the stream.
         """
         if self._failure is not None:
             raise RemoteProtocolError(self._failure)

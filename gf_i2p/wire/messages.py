@@ -59,7 +59,7 @@ class MessageType(IntEnum):
     INSTALL_SNAPSHOT_RESPONSE = 17
 
 
-# Each request has exactly one type of response; JRaft exits on a wrong one.
+# Each request has exactly one type of response; JRaft exits on a response of another type.
 RESPONSE_TYPE: Final[dict[MessageType, MessageType]] = {
     MessageType.REQUEST_VOTE_REQUEST: MessageType.REQUEST_VOTE_RESPONSE,
     MessageType.APPEND_ENTRIES_REQUEST: MessageType.APPEND_ENTRIES_RESPONSE,
@@ -112,7 +112,7 @@ class Response:
 REQUEST_HEADER_BYTES: Final = 45
 RESPONSE_BYTES: Final = 26
 
-# Terms and indexes are read as signed numbers: one above MAX_INTEGER then shows as a negative number, and the sign of
+# Terms and indexes are read as signed numbers: a number above MAX_INTEGER then shows as negative, and the sign of
 # their bitwise "or" shows whether any is negative.
 _REQUEST: Final = struct.Struct(">BIIqqqqI")
 _RESPONSE: Final = struct.Struct(">BIIqqB")
@@ -120,7 +120,7 @@ _RESPONSE: Final = struct.Struct(">BIIqqB")
 _REQUEST_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE}
 _RESPONSE_TYPES: Final[dict[int, MessageType]] = {int(each): each for each in RESPONSE_TYPE.values()}
 
-# Naming a member of an Enum is a look-up that costs as much as decoding a field: so it is done once, for the busy path.
+# To look up a member of an Enum costs as much as to decode a field. So these two are looked up once, not per message.
 _CLIENT_REQUEST: Final = MessageType.CLIENT_REQUEST
 _APPLICATION: Final = ValueType.APPLICATION
 
@@ -214,9 +214,9 @@ def decode_response(data: bytes) -> Response:
 def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
     """Decode the request that begins at `start`, if `data` holds all of it.
 
-    Returns the request and the position of its end. Or returns None and a position: try again when `data` reaches it.
-    Raises `RemoteProtocolError` as soon as the data shows an illegal request: at the first byte, at the header, or
-    at the entries.
+    Returns the request and the position of its end. Otherwise returns None and a position: call again when `data`
+    reaches that position. Raises `RemoteProtocolError` as soon as the data shows an illegal request: at the first byte,
+    at the header, or at the entries.
     """
     body = start + REQUEST_HEADER_BYTES
     if body > len(data):

@@ -19,7 +19,7 @@ def check_name(what: str, name: str) -> str:
         name: 1 to 64 ASCII letters, digits, `.`, `_` and `-`; the first is not a dot.
 
     Raises:
-        ValueError: the name is not legal; the text says which names are.
+        ValueError: the name is not legal; the text lists the legal characters.
     """
     if _NAME.fullmatch(name) is None:
         raise ValueError(

@@ -8,9 +8,10 @@ The time is the monotonic clock, which on most systems is the machine's uptime. 
 times, anybody could find out that two I2P services run on one machine.
 
 After the first success, a nonce's counts are remembered as IPsec remembers sequence numbers (RFC 4303, 3.4.3): the
-highest count, and a bit for each of the 256 counts below. Each count is accepted once, in any order within that window.
-The server remembers at most 4,096 nonces. Beyond that, it forgets the oldest nonce. From then on, every nonce that is
-as old or older, and not remembered, is stale. So no count of a forgotten nonce can be used again.
+highest count, and a bit for each of the 256 counts up to and with the highest. Each count is accepted once, in any
+order within that window. The server remembers at most 4,096 nonces. Beyond that, it forgets the oldest nonce. From then
+on, every nonce that is as old or older, and not remembered, is stale. So no count of a forgotten nonce can be used
+again.
 """
 
 import base64
@@ -73,7 +74,7 @@ class Nonces:
         highest, window = self._used[nonce]
         ahead = count - highest
         if ahead > 0:
-            # The peer chooses the count: it must not become a shift of 4 billion bits.
+            # The peer chooses the count. A large step must not shift the window by 4 billion bits.
             window = ((window << ahead) | 1) & _WINDOW_MASK if ahead < NONCE_COUNT_WINDOW else 1
             self._used[nonce] = (count, window)
             return True

@@ -97,8 +97,8 @@ class ServerHandshake:
     """The server's side of one connection.
 
     Args:
-        clusters: by name, the farms that this process serves. Looked up only when the request is complete.
-        entropy: returns that many random bytes.
+        clusters: by name, the farms that this process serves. Read only when the request is complete.
+        entropy: `entropy(n)` returns n random bytes.
         configurations: by farm, a function that returns its Configuration, called only after authentication. For any
             other farm, a request for the Configuration gets a 404.
     """
@@ -124,7 +124,7 @@ class ServerHandshake:
             LocalProtocolError: the answer has been given already.
         """
         if self._answered:
-            raise LocalProtocolError("the handshake is over: these bytes belong to the session")
+            raise LocalProtocolError("`receive` was called after the answer: these bytes belong to the session")
         head = self._reader.feed(data)
         if head is None:
             return None

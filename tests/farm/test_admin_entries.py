@@ -58,7 +58,7 @@ def test_what_is_said_is_read_and_kept(given_: list[AdminEntry]) -> None:
         (text(action="set"), "set names at least one"),
         (text(action="set", parameters={}), "set names at least one"),
         (text(action="set", parameters={"margin": 1001}), "margin is a whole number from 0 to 1000"),
-        (text(action="set", parameters={"marginal": 1}), "is no parameter of a farm: there are aheadMs"),
+        (text(action="set", parameters={"marginal": 1}), "is no parameter of a farm; choose from aheadMs"),
         (text(action="set", parameters={"tree": "oak"}), "tree is one of best, tree"),
         (text(x="y" * 9000), "up to 8192 bytes"),
         (text(x=[[]] * 32), "up to 32 lists and objects"),

@@ -144,7 +144,7 @@ def test_what_we_cannot_sign_with_is_refused_and_named() -> None:
     data = KEYS.encode()
     with pytest.raises(StructureError, match="crypto type"):
         DestinationKeys.parse(data[:389] + b"\x00\x04" + data[391:])
-    with pytest.raises(StructureError, match="only Ed25519 destinations"):
+    with pytest.raises(StructureError, match="a destination's own key must be Ed25519"):
         DestinationKeys.parse(data[:387] + b"\x00\x0b" + data[389:])
     with pytest.raises(StructureError):
         DestinationKeys.parse(data + b"x")

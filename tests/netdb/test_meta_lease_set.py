@@ -102,7 +102,7 @@ def test_what_a_router_would_refuse_is_not_built() -> None:
         (many, "1 to 16 entries, not 17"),
         ([lease(1), lease(1)], "the same destination"),
         ([MetaLease(KEYS.destination.hash, NOW + 1)], "in circles"),
-        ([lease(1), lease(2, NOW)], "which is not before"),
+        ([lease(1), lease(2, NOW)], "must end after the set is published"),
         ([lease(1, NOW + MAX_EXPIRES_SECONDS + 1)], "65536 s after"),
         ([lease(1, cost=256)], "does not fit"),
         ([lease(1, cost=-1)], "does not fit"),
@@ -110,7 +110,7 @@ def test_what_a_router_would_refuse_is_not_built() -> None:
     ]:
         with pytest.raises(LimitError, match=expected):
             MetaLeaseSet.build(KEYS, published=NOW, entries=leases)
-    with pytest.raises(LimitError, match="4 and 2 bytes"):
+    with pytest.raises(LimitError, match="4 or 2 bytes"):
         build(lease(1, 5), published=-1)
 
 
@@ -143,7 +143,7 @@ def test_well_signed_sets_that_a_router_refuses_are_refused() -> None:
     for body, expected in [
         (body_of(), "1 to 16 entries, not 0"),
         (body_of(*[good] * 17), "1 to 16 entries, not 17"),
-        (body_of(good, header=LeaseSet2Header(KEYS.destination, NOW, 601)), "not with its last entry"),
+        (body_of(good, header=LeaseSet2Header(KEYS.destination, NOW, 601)), "Java expects the end of the last entry"),
         (body_of(good, revocations=b"\x01" + bytes(32)), "1 revocations"),
         (body_of(flagged), "flags 0x0001"),
         (body_of(unknown), "type 2"),

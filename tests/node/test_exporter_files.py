@@ -88,8 +88,8 @@ def _move(directory: Path) -> None:
     [
         (_unlink, "was removed or replaced while the node wrote to it"),
         (_copy, "was removed or replaced while the node wrote to it"),
-        (_move, "was removed or moved away while the node wrote to it. By itself it is made anew"),
-        (shutil.rmtree, "was removed or moved away while the node wrote to it. By itself it is made anew"),
+        (_move, "was removed or moved away while the node wrote to it. The node makes a new directory"),
+        (shutil.rmtree, "was removed or moved away while the node wrote to it. The node makes a new directory"),
     ],
 )
 async def test_what_is_taken_away_is_told_once_and_comes_from_the_log_again(

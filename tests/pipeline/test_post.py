@@ -214,7 +214,7 @@ def test_it_asks_on_a_terminal(
         (["--farm", "web", "--admin", "admin"], "there is nothing to post"),
         (
             ["--farm", "wub", "--admin", "admin", "--parameters", "set", "--yes"],
-            "is of the farm 'web', and not of 'wub'",
+            "is for the farm 'web', and not for 'wub'",
         ),
         (["--farm", "web", "--admin", "client", "--parameters", "set", "--yes"], "only an administrator may"),
         (["--farm", "web", "--admin", "admin", "--parameters", "set"], "add --yes, or --dry-run"),

@@ -217,7 +217,7 @@ def test_a_follower_that_lost_what_it_had_acknowledged_is_reported_once_and_is_n
         lab.step(1, inputs.Answered(2, message.tag, refusal))
     assert lab.core(1).match[2] == 2
     (violation,) = lab.violations
-    assert "server 2 has lost entries up to 2 that it had acknowledged" in violation
+    assert "server 2 has lost acknowledged entries up to 2" in violation
 
 
 def test_a_follower_that_proposes_too_early_a_place_has_not_lost_what_it_had_acknowledged() -> None:
@@ -351,7 +351,7 @@ def test_a_term_that_no_farm_reaches_is_not_taken_over() -> None:
         lab = Lab(3)
         lab.step(1, inputs.Incoming("bad", request))
         assert (lab.dropped, lab.core(1).term) == (["bad"], 0)
-        assert "claims term 4294967298, and we are in 0" in lab.violations[0]
+        assert "claims term 4294967298, but this server is in term 0" in lab.violations[0]
         assert lab.servers[1].issued == 0
     lab = Lab(3)
     lab.elect(1)

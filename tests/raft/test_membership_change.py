@@ -117,7 +117,7 @@ def test_a_newcomer_that_wants_what_nobody_offered_is_given_up(next_index: int) 
     reply(lab, 1)
     sent(lab, MessageType.SYNC_LOG_REQUEST)
     reply(lab, next_index)
-    assert "nobody has offered" in lab.notices[0]
+    assert "this leader has not offered" in lab.notices[0]
     assert lab.core(1).change_obstacle is None
 
 
@@ -125,7 +125,7 @@ def test_a_newcomer_that_refuses_is_given_up() -> None:
     lab = led()
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
     reply(lab, 1, accepted=False)
-    assert "it refuses" in lab.notices[0]
+    assert "the server refuses: its log" in lab.notices[0]
     assert members(lab) == [1]
 
 
@@ -175,7 +175,7 @@ def test_a_newcomer_that_takes_nothing_is_invited_again_and_given_up_in_the_end(
         assert not [m for m in lab.network if m.receiver == NEW], "not at once again"
         lab.now += LAN.heartbeat
         lab.step(1, inputs.Tick())
-    assert "takes nothing" in lab.notices[0]
+    assert "takes no entries" in lab.notices[0]
     assert lab.core(1).change_obstacle is None
     assert members(lab) == [1]
 
@@ -210,7 +210,7 @@ def test_a_silent_newcomer_is_given_up() -> None:
     lab.now += JOIN_PATIENCE * LAN.election_max
     assert lab.core(1).deadline <= lab.now
     lab.step(1, inputs.Tick())
-    assert "nothing was heard from it" in lab.notices[0]
+    assert "nothing was heard from the server" in lab.notices[0]
 
 
 def test_a_leader_that_loses_its_leadership_forgets_the_newcomer() -> None:
@@ -398,7 +398,7 @@ def test_a_newcomer_that_refuses_the_snapshot_is_given_up() -> None:
     reply(lab, 0, accepted=False)
     sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
     reply(lab, 0, accepted=False)
-    assert "it refuses the leader's snapshot" in lab.notices[0]
+    assert "the server refuses the leader's snapshot" in lab.notices[0]
 
 
 def test_heartbeats_go_on_beside_a_snapshot_that_is_on_its_way() -> None:

@@ -326,7 +326,7 @@ def test_the_history_of_another_is_refused(directory: Path, tmp_path: Path) -> N
     for cluster, server in (("other", 7), ("farm", 8)):
         with pytest.raises(HistoryError, match="has the history of server 7 of farm 'farm', where that of server"):
             open_history(directory, cluster=cluster, server_id=server)
-        with pytest.raises(HistoryError, match="move this one to where it belongs"):
+        with pytest.raises(HistoryError, match="move this history to its own directory"):
             check_owner(directory, cluster=cluster, server_id=server)
     check_owner(directory, cluster="farm", server_id=7)
     check_owner(tmp_path / "none", cluster="farm", server_id=7)
@@ -416,7 +416,7 @@ def test_a_directory_that_was_taken_away_is_noticed_and_made_anew(directory: Pat
             shutil.rmtree(directory)
         for notice in (history.check_place, lambda: history.gap(31)):
             with pytest.raises(
-                HistoryError, match=f"{directory} was removed or moved away .* stop the node, put it back"
+                HistoryError, match=f"{directory} was removed or moved away .* stop the node, put the old"
             ):
                 notice()
             assert history.durable_index == 0

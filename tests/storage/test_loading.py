@@ -46,8 +46,8 @@ def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:
         ("DELETE FROM term_run", "checksum"),
         ("DELETE FROM configuration WHERE log_index = 1", "checksum"),
         ("UPDATE term_run SET first_index = 2 WHERE term = 1", "do not cover"),
-        ("UPDATE term_run SET term = 9 WHERE first_index = 1", "terms fall"),
-        ("UPDATE term_run SET term = 'x' WHERE first_index = 1", "terms fall"),
+        ("UPDATE term_run SET term = 9 WHERE first_index = 1", "terms do not rise"),
+        ("UPDATE term_run SET term = 'x' WHERE first_index = 1", "terms do not rise"),
         ("UPDATE term_run SET term = 2 WHERE first_index = 1", "entries 1 to 3 should have the term 1|term 2"),
         ("UPDATE term_run SET term = 9 WHERE first_index = 4", "term 9, but the server is only in term 3"),
         ("UPDATE term_run SET first_index = 3 WHERE first_index = 4", "should have the term"),
@@ -166,7 +166,7 @@ def test_a_gap_in_the_middle_is_found_when_it_is_read(tmp_path: Path) -> None:
         assert len(storage.read(1, 14, 10_000)) == 14
         assert len(storage.read(16, 29, 10_000)) == 14
         for first in (1, 14, 15):
-            with pytest.raises(DamagedError, match="after the entry 14 comes 16"):
+            with pytest.raises(DamagedError, match="after entry 14 comes entry 16"):
                 storage.read(first, 29, 10_000)
 
 

@@ -24,8 +24,8 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path)
     [
         (b"", "only 0 bytes"),
         (b"SQLite format 3\0", "only 16 bytes"),
-        (b"server = 7\n" * 1000, "no SQLite database"),
-        (bytes(100_000), "no SQLite database"),
+        (b"server = 7\n" * 1000, "not an SQLite database"),
+        (bytes(100_000), "not an SQLite database"),
     ],
 )
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes, message: str) -> None:

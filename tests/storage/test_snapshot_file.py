@@ -155,7 +155,7 @@ def test_sizes_are_checked_before_anything_is_read_by_them(
 
 def test_another_format_is_named() -> None:
     data = MAGIC + (2).to_bytes(4, "big") + DATA[12:]
-    assert "format 2, and this program knows 1" in refused(data)
+    assert "format 2, and this program reads only 1" in refused(data)
 
 
 # --- Files --------------------------------------------------------------------------------------------------------
@@ -226,5 +226,5 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
 def test_pipes_and_directories_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
-        with pytest.raises(SnapshotFileError, match="it is no file"):
+        with pytest.raises(SnapshotFileError, match="it is not a regular file"):
             load(path)

@@ -174,7 +174,7 @@ async def test_who_is_named_later_counts_for_its_name_from_then_on() -> None:
     assert gate.counters.unauthenticated == 4
     gate.close()
     assert gate.counters.unauthenticated == 0
-    assert gate._strangers == {}
+    assert gate._unauthenticated == {}
 
 
 async def test_who_is_named_is_the_newest_of_its_name() -> None:
@@ -194,7 +194,7 @@ async def test_one_place_for_each_name_is_enough() -> None:
     for name in ("a1", "b1", "a2", "a3"):
         visitors.come("unnamed", name).named(name[0], name)
     assert visitors.ended == ["a1", "a2"]
-    assert {source: len(strangers) for source, strangers in gate._strangers.items()} == {"b": 1, "a": 1}
+    assert {source: len(strangers) for source, strangers in gate._unauthenticated.items()} == {"b": 1, "a": 1}
     gate.close()
 
 
@@ -227,7 +227,7 @@ async def test_a_name_does_not_stop_the_clock() -> None:
     visitors.come("unnamed", "slow").named("a", "slow")
     await until(lambda: visitors.ended)
     assert gate.counters.refused == {Refusal.DEADLINE: 1}
-    assert gate._strangers == {}
+    assert gate._unauthenticated == {}
 
 
 @pytest.mark.parametrize("end", [Admission.authenticated, Admission.closed, Admission.dismiss])
@@ -241,7 +241,7 @@ async def test_who_is_no_stranger_any_more_is_counted_for_no_name(end: Callable[
     assert visitor.remote == "visitor"
     assert "other" not in visitors.ended
     other.closed()
-    assert gate._strangers == {}
+    assert gate._unauthenticated == {}
     assert gate.counters.unauthenticated == 0
 
 

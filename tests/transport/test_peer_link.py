@@ -213,7 +213,7 @@ async def test_an_answer_that_nobody_asked_for_ends_the_connection(node: Identit
     async with foreign_farm(node, chatter) as farm:
         link = farm.link(backoff=backoff)
         link.start()
-        assert await until_down(link) == "the peer broke the protocol: it answered more than it was asked"
+        assert await until_down(link) == "the peer broke the protocol: it sent an answer without a request"
         await link.stop()
 
 
@@ -233,7 +233,7 @@ async def test_a_peer_that_does_not_read_is_given_up(node: Identity) -> None:
             await asyncio.sleep(0)
             assert len(answers) < 1000  # the kernel takes some MiB too
         assert await soon(asyncio.gather(*answers)) == [None] * len(answers)
-        assert await until_down(link) == "the peer takes no more bytes; its requests are given up"
+        assert await until_down(link) == "the peer takes no more bytes; all requests in flight are given up"
 
 
 async def test_a_peer_that_does_not_answer_is_given_up(node: Identity) -> None:
@@ -242,7 +242,7 @@ async def test_a_peer_that_does_not_answer_is_given_up(node: Identity) -> None:
         answers = [ask(link, request()) for _ in range(11)]
         assert not link.connected
         assert await soon(asyncio.gather(*answers)) == [None] * 11
-        assert await until_down(link) == "the peer owes 10 answers; its requests are given up"
+        assert await until_down(link) == "the peer owes 10 answers; all requests in flight are given up"
 
 
 async def test_a_slow_peer_delays_nobody_else(node: Identity) -> None:

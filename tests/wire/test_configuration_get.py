@@ -306,8 +306,8 @@ def outcome(*pieces: bytes, proxied: bool = False) -> object:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (HEAD.replace(b"%d" % len(VALUE), b"%d" % (MAX_CONFIGURATION_BYTES + 1)), "has 17489 bytes, and 17488 are"),
-        (HEAD.replace(b"%d" % len(VALUE), b"9" * 20), "bytes, and 17488 are the most"),
+        (HEAD.replace(b"%d" % len(VALUE), b"%d" % (MAX_CONFIGURATION_BYTES + 1)), "has 17489 bytes; the limit is"),
+        (HEAD.replace(b"%d" % len(VALUE), b"9" * 20), "bytes; the limit is 17488"),
         (HEAD.replace(b"%d" % len(VALUE), b"9" * 21), "is not the HTTP/1.1 of a farm node"),
         (HEAD.replace(b"%d" % len(VALUE), b"-1"), "is not the HTTP/1.1 of a farm node"),
         (HEAD.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\n"), "is not the HTTP/1.1 of a farm node"),
@@ -315,13 +315,13 @@ def outcome(*pieces: bytes, proxied: bool = False) -> object:
         (HEAD.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"), "comes in chunks"),
         (HEAD.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: gzip\r\n\r\n"), "is not the HTTP/1.1 of a farm node"),
         (HEAD.replace(b"\r\n\r\n", b"\r\nContent-Encoding: x-i2p-gzip\r\n\r\n"), "is compressed"),
-        (re.sub(rb"Content-Length: \d+\r\n", b"", HEAD), "does not say how long it is"),
+        (re.sub(rb"Content-Length: \d+\r\n", b"", HEAD), "has no Content-Length"),
         (HEAD.replace(b"application/octet-stream", b"text/html; charset=UTF-8"), "is of the type text/html"),
-        (HEAD.replace(b"%d" % len(VALUE), b"3") + b"abc", "is no Configuration (a Configuration that ends"),
-        (HEAD.replace(b"%d" % len(VALUE), b"0"), "is no Configuration (a Configuration that ends 16 bytes early)"),
-        (b"HTTP/1.1 206 Partial\r\nContent-Length: 3\r\n\r\nabc", "206 Partial, which no farm node gives"),
+        (HEAD.replace(b"%d" % len(VALUE), b"3") + b"abc", "is not a Configuration (a Configuration that ends"),
+        (HEAD.replace(b"%d" % len(VALUE), b"0"), "is not a Configuration (a Configuration that ends 16 bytes early)"),
+        (b"HTTP/1.1 206 Partial\r\nContent-Length: 3\r\n\r\nabc", "206 Partial, which no farm node sends"),
         (b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "is not the HTTP/1.1 of a farm node"),
-        (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", "302 Found, which no farm node gives"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", "302 Found, which no farm node sends"),
     ],
 )  # fmt: skip
 def test_other_answers_are_refused_at_their_head_and_clearly(answer: bytes, expected: str) -> None:
@@ -343,7 +343,7 @@ def test_a_peer_without_it_and_a_peer_that_is_not_reached_are_told_apart() -> No
         outcome(NOT_FOUND)
     with pytest.raises(NotFound):
         outcome(i2pd_answer(NOT_FOUND), proxied=True)
-    with pytest.raises(PeerNotReached, match="it comes from the HTTP proxy"):
+    with pytest.raises(PeerNotReached, match="the HTTP proxy could not reach"):
         outcome(b"HTTP/1.1 500 Internal Server Error\r\n\r\n<html>", proxied=True)
 
 

@@ -455,9 +455,9 @@ def test_weaker_or_broken_challenges_are_refused_and_change_nothing(headers: lis
 
 
 def test_what_was_offered_instead_is_named() -> None:
-    with pytest.raises(RemoteProtocolError, match="it offers basic, negotiate, but not Digest"):
+    with pytest.raises(RemoteProtocolError, match="the peer offers basic, negotiate, but not Digest"):
         challenged("Negotiate", "Basic realm=x")
-    with pytest.raises(RemoteProtocolError, match="it offers nothing readable, but"):
+    with pytest.raises(RemoteProtocolError, match="the peer offers nothing readable, but"):
         challenged("=")
 
 

@@ -85,7 +85,7 @@ def test_bad_endpoints_are_refused_and_the_error_says_what_was_expected(text: st
 
 
 def test_the_error_is_a_value_error_and_quotes_no_endless_text() -> None:
-    with pytest.raises(ValueError, match="no endpoint") as caught:
+    with pytest.raises(ValueError, match="not an endpoint") as caught:
         Endpoint.parse("x" * 100_000)
     assert len(str(caught.value)) < 300
 

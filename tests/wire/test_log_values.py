@@ -438,7 +438,7 @@ def test_a_wrong_check_sum_or_length_is_refused() -> None:
     for position in (-8, -1):
         bad = bytearray(good)
         bad[position] ^= 1
-        with pytest.raises(RemoteProtocolError, match="no sound gzip"):
+        with pytest.raises(RemoteProtocolError, match="not valid gzip"):
             LogPack.decode(bytes(bad))
 
 

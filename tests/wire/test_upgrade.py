@@ -477,7 +477,7 @@ def test_a_peer_that_calls_every_nonce_stale_is_not_dialled_for_ever() -> None:
     node.authenticator = authenticator(key=bytes(32))
     client = handshake(mine, 0.0)
     answer = node.answer(client.request(), 0.0)
-    with pytest.raises(HandshakeRefused, match="calls the nonce stale that it has just given: it restarted"):
+    with pytest.raises(HandshakeRefused, match="calls its own new nonce stale: the peer restarted"):
         client.receive(answer.data, 0.0)
     assert node.dial(mine, 0.0) == 1  # and the nonce of the answer is good for the next time
 
@@ -490,10 +490,10 @@ def test_downgrades_are_refused() -> None:
     only_md5 = re.sub(rb"WWW-Authenticate: [^\r]*SHA-256[^\r]*\r\n", b"", answer)
     assert "offered SHA-256 earlier and now only MD5" in refusal(only_md5, mine=mine)
     no_qop = answer.replace(b'qop="auth", ', b"")
-    assert "refuse: it offers digest, but not Digest with qop=auth" in refusal(no_qop)
+    assert "log in to the peer: the peer offers digest, but not Digest with qop=auth" in refusal(no_qop)
     basic = b"HTTP/1.1 401 X\r\nWWW-Authenticate: Basic realm=x\r\n\r\n"
-    assert "refuse: it offers basic, but not Digest" in refusal(basic)
-    assert "refuse: it offers nothing readable" in refusal(b"HTTP/1.1 401 X\r\n\r\n")
+    assert "log in to the peer: the peer offers basic, but not Digest" in refusal(basic)
+    assert "log in to the peer: the peer offers nothing readable" in refusal(b"HTTP/1.1 401 X\r\n\r\n")
 
 
 @pytest.mark.parametrize(
@@ -501,15 +501,15 @@ def test_downgrades_are_refused() -> None:
     [
         (NOT_FOUND, False, "404 Not Found: the peer has no farm named farm that speaks version 1: check the cluster"),
         (NOT_FOUND, True, "404 Not Found: the peer has no farm named farm"),
-        (b"HTTP/1.1 200 OK\r\n\r\n<html>", False, "200 OK, which no farm node gives: check that the endpoint"),
-        (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", False, "302 Found, which no farm node gives"),
-        (b"HTTP/1.1 500 Internal Server Error\r\n\r\n<html>", True, "500 Internal Server Error: it comes from the"),
-        (b"HTTP/1.0 504\r\n\r\n", True, "answer is 504: it comes from the HTTP proxy, which could not reach abcd"),
-        (b"HTTP/1.1 407 X\r\nProxy-Authenticate: Basic realm=i2p\r\n\r\n", True, "proxy wants a user and a password"),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>", False, "200 OK, which no farm node sends: check that the endpoint"),
+        (b"HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n", False, "302 Found, which no farm node sends"),
+        (b"HTTP/1.1 500 Internal Server Error\r\n\r\n<html>", True, "500 Internal Server Error: the HTTP proxy could"),
+        (b"HTTP/1.0 504\r\n\r\n", True, "answer is 504: the HTTP proxy could not reach abcd"),
+        (b"HTTP/1.1 407 X\r\nProxy-Authenticate: Basic realm=i2p\r\n\r\n", True, "proxy asks for a user and a pass"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", False, "not the HTTP/1.1 of a farm node (illegal status line"),
         (b"\x15\x03\x03", False, "not the HTTP/1.1 of a farm node (control characters"),
         (b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", False, "not the HTTP/1.1 of a farm"),
-        (b"HTTP/1.1 100 Continue\r\n\r\n" * 5, False, "(one 1xx answer after another)"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 5, False, "(more than 4 answers 1xx in a row)"),
     ],
 )  # fmt: skip
 def test_refusals_say_what_to_check(answer: bytes, proxied: bool, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""Which servers can publish, by their own records and by the other servers' reports."""
+"""The servers that can publish, by their own records and by the other servers' reports."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -12,27 +12,29 @@ from gf_i2p.farm.record.status_record import StatusRecord
 PUBLISHES: Final = frozenset({"on", "auto"})
 OFF: Final = "off"
 OLD_MODE: Final = "meta"
-"""Mode of servers whose records have no mode: their version knew no other."""
+"""Mode of a server whose record has no mode: the server's version has this mode only."""
 
 _T = TypeVar("_T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """A server reports that it hears nothing of another server, in the entry of this index."""
+    """A server's report that another server is not heard."""
 
     by: int
+    """Id of the reporting server."""
     index: int
+    """Index of the report's entry in the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The configured publishing of one server, or of most servers."""
+    """The mode and the master that one server, or most servers, are configured for."""
 
     mode: str = OFF
     """Mode of the server as publisher: "off", "dry-run", "meta" or "failover"."""
     master: bytes | None = None
-    """Hash of the master, 32 bytes; None when the record does not tell the master."""
+    """Hash of the master, 32 bytes; None when the record has no valid master."""
 
     @classmethod
     def of(cls, record: StatusRecord) -> Self:
@@ -49,22 +51,24 @@ class Setting:
 
     @classmethod
     def of_most(cls, settings: Mapping[int, "Setting"]) -> Self:
-        """Return the commonest mode other than off, and the commonest master.
+        """Return the most frequent mode, not counting "off", and the most frequent master. `settings`: by server id.
 
-        Among equals the lowest server id decides. Silent servers count, too: a server's death must not change the
-        setting of the others.
+        Mode and master are counted apart. Of equally frequent values, the value with the lowest server id wins. Silent
+        servers count as well: otherwise a server's death could change the setting for the others.
         """
         in_order = [each for _, each in sorted(settings.items())]
         return cls(
-            _most(each.mode for each in in_order if each.mode != OFF) or OFF,
-            _most(each.master for each in in_order if each.master is not None),
+            _most_frequent(each.mode for each in in_order if each.mode != OFF) or OFF,
+            _most_frequent(each.master for each in in_order if each.master is not None),
         )
 
 
 def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters, *, is_publisher: bool = False) -> bool:
-    """Whether a server whose setting is that of most, and whom nobody accuses, can publish. Quick.
+    """Whether a server can publish: a quick test before the full test in `objection`.
 
-    After False, `objection` decides, and gives the reason.
+    Call this only for a server that no server accuses, and whose setting is whole and equal to the setting of most
+    servers. True is final. After False, `objection` decides: it excuses some servers, and gives the reason.
+    `now_ms`: farm time; `passed_ms`: the farm's stopwatch; `is_publisher`: whether the server publishes now.
     """
     record = poster.record
     age_ms = now_ms - record.date_ms
@@ -88,11 +92,19 @@ def objection(
     is_publisher: bool = False,
     excused: bool = False,
 ) -> str | None:
-    """Say why a server cannot publish, or None.
+    """Say why a server cannot publish; None: the server can publish.
 
-    `setting`: its own; `most`: that of most servers. `now_ms`: farm time; `passed_ms`: the farm's stopwatch.
-    `is_publisher`: whether it publishes now.
-    `excused`: for being ahead. After a silence of the whole farm the publisher may be the first who posts.
+    Args:
+        poster: the server's newest record; None before the first record.
+        setting: the server's own setting.
+        most: the setting of most servers.
+        accusation: a report that the server is not heard; None without a report.
+        now_ms: farm time; None while too few servers have posted.
+        passed_ms: the farm's stopwatch.
+        parameters: the farm's parameters.
+        is_publisher: whether the server publishes now.
+        excused: whether the server's clock may be ahead. After a silence of the whole farm, the publisher may be the
+            first server to post, and is then ahead of farm time for a while.
     """
     if poster is None or now_ms is None:
         return "it has posted nothing yet"
@@ -100,12 +112,14 @@ def objection(
     if now_ms - record.date_ms > parameters.fresh_ms:
         return f"its newest record is {(now_ms - record.date_ms) / 1000:.0f} s old"
     ahead_ms = record.date_ms - now_ms
-    if not is_publisher:  # it has gone on since; after a silence of all farm time catches up with the publisher's
+    if not is_publisher:
+        # Farm time has risen since the record was committed, so the clock was further ahead. The publisher is exempt:
+        # after a silence of the whole farm, farm time rises only because it catches up with the publisher's record.
         ahead_ms += passed_ms - poster.heard_ms
     if ahead_ms > parameters.ahead_ms and not excused:
         return f"its clock is {ahead_ms / 1000:.0f} s ahead of the farm's"
-    # After a silence of the whole farm, the first server to post makes farm time catch up at once. That jump is no
-    # silence of the publisher: the date of the publisher's record says how old the record is, by farm time.
+    # After a silence of the whole farm, the first server to post makes farm time catch up at once. That jump must not
+    # count as a silence of the publisher. The date of the publisher's record shows well enough how old the record is.
     if not is_publisher and poster.is_silent(passed_ms, parameters):
         return f"nothing was heard of it for {(passed_ms - poster.heard_ms) / 1000:.0f} s"
     if accusation is not None:
@@ -123,6 +137,6 @@ def objection(
     return None
 
 
-def _most(values: Iterable[_T]) -> _T | None:
-    counted = Counter(values)  # in the order of the ids: among equal counts the lowest id comes first
+def _most_frequent(values: Iterable[_T]) -> _T | None:
+    counted = Counter(values)  # keeps the order of the ids, so `max` prefers the value with the lowest id
     return max(counted, key=lambda value: counted[value], default=None)

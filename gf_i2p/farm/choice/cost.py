@@ -1,10 +1,10 @@
-"""Cost of a set's entry: 1 for an idle leaf, 240 for a full one; clients prefer less (proposal 123).
+"""Cost of a set's entry: 1 for an idle leaf, 240 for a full leaf; clients prefer low costs (proposal 123).
 
     cost = 96 * connections + 96 * bandwidth + 16 * tunnels + 32 * unreached, in steps of 16, 1 at least
 
-`connections` and `bandwidth` are the used parts of the configured limits, 0 to 1. `bandwidth` is the leaf's own;
-without it, the used part of the router's busier direction. `tunnels` is the missing part of the configured tunnels.
-`unreached` is the part of the servers that tried to reach the leaf and failed. An unknown value costs nothing.
+`connections` and `bandwidth` are the used parts of the configured limits, 0 to 1. Where the leaf's own bandwidth is
+unknown, `bandwidth` is the used part of the router's busier direction. `tunnels` is the missing part of the configured
+tunnels. `unreached` is the failed part of the other servers' tries to reach the leaf. An unknown value costs nothing.
 """
 
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from gf_i2p.farm.strict_json import known
 
 STEP: Final = 16
 BEST: Final = 1
-"""Administrators may also set 0."""
+"""The least computed cost. Administrators may also set 0."""
 WORST: Final = 240
 WEIGHTS: Final = {"connections": 96, "bandwidth": 96, "tunnels": 16, "unreached": 32}
 _CONNECTIONS, _BANDWIDTH, _TUNNELS, _UNREACHED = WEIGHTS.values()
 STAYS_WITHIN: Final = 16
-"""A listed leaf keeps its cost within this distance of the reckoned cost: so noise makes no new set."""
+"""A listed leaf keeps its cost while the points differ from the cost by this at most: so noise makes no new set."""
 
 
-@dataclass(slots=True)  # not frozen: freezing would take as long as all the rest
+@dataclass(slots=True)  # not frozen: freezing would double the time of `load`
 class Load:
     """Load of a leaf, in parts of its limits, 0 to 1; None: unknown."""
 
@@ -36,7 +36,7 @@ class Load:
 
     @property
     def total(self) -> int:
-        """The sum of `points`. Written out, for this runs again and again for each leaf."""
+        """The sum of `points`. Written out for speed: this runs often for each leaf."""
         found = 0
         if self.connections is not None:
             found += round(_CONNECTIONS * self.connections)
@@ -50,7 +50,7 @@ class Load:
 
     @property
     def points(self) -> dict[str, int]:
-        """The points of each known part."""
+        """The points of each known part, by name."""
         parts = {name: getattr(self, name) for name in WEIGHTS}
         return {name: round(WEIGHTS[name] * part) for name, part in known(parts).items()}
 
@@ -73,7 +73,7 @@ def load(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
 
 
 def reckoned(of: Load, current: int | None) -> int:
-    """Return the cost, 1 to 240. `current`: the leaf's cost in the present set, None when the leaf is not listed."""
+    """Return the cost, 1 to 240. `current`: the leaf's cost in the present set, None for a new leaf."""
     points = of.total
     if current is not None and abs(points - current) <= STAYS_WITHIN:
         return current

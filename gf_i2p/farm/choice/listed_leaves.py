@@ -1,7 +1,8 @@
 """Which leaves the published set lists, and at what cost.
 
-Each poster gets one leaf first, then each a second leaf: so no poster's leaves crowd out those of others. A listed leaf
-stays while it is well (`damping`), so that the set changes seldom. Times are of the farm's stopwatch, in ms.
+First every poster gets one leaf, then every poster a second leaf, and so on. So no poster's leaves crowd out the leaves
+of other posters. A listed leaf stays while the leaf is well (`damping`), so the set changes seldom. Times are of the
+farm's stopwatch, in ms.
 """
 
 from collections import Counter
@@ -19,11 +20,11 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, whole
 from gf_i2p.netdb.encoding import to_base64
 
 BURST: Final = 4
-"""Changes in a row without `republish_min_ms` between them: so a starting farm lists its servers as they come."""
+"""Most changes in a row without `republish_min_ms` between them: so a starting farm soon lists its leaves."""
 _LOOK_MS: Final = 1000
-"""Least time between two looks for a listed leaf that must go: a look costs more with more leaves."""
+"""Least time between two searches for listed leaves that must be dropped: each search goes through all leaves."""
 CLEARLY: Final = 64
-"""How much less another leaf must cost to replace a listed one when there is no room for both."""
+"""How much less another leaf must cost to replace a listed leaf when the set has no room for both."""
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ class Field:
     """The farm's parameters."""
 
     def objection(self, leaf: Leaf) -> str | None:
-        """Say why a leaf must not be listed, even while it is well, or None."""
+        """Say why a leaf must not be listed, even while the leaf is up; None: the leaf may be listed."""
         made = self.administration.excluded.get(leaf.hash)
         if made is not None:
             return f"{made.by} has excluded it" + ("" if made.reason is None else f": {made.reason}")
@@ -59,7 +60,7 @@ class Field:
         return nested_farms.objection(leaf, self.master, known)
 
     def _below(self, master: bytes) -> Iterator[bytes]:
-        """Give the masters that servers report below a master. Members count for their own leaves only."""
+        """Give the masters that servers report below a master. Reports of leaf-only members do not count here."""
         for owner, poster in self.posters.holders(master):
             leaf = poster.leaves.get(master) if owner < FIRST_LEAF_MEMBER_ID else None
             if leaf is not None:
@@ -71,12 +72,12 @@ class Field:
         return cost.load(leaf, poster.record.bandwidth_used, seen)
 
     def cost(self, poster: Poster, owner: int, leaf: Leaf, current: int | None) -> int:
-        """Return the cost of a leaf's entry. `current`: its cost in the present set."""
+        """Return the cost of a leaf's entry. `current`: the cost in the present set; None for a new leaf."""
         said = self.administration.costs.get(leaf.hash)
         return cost.reckoned(self.load(poster, owner, leaf), current) if said is None else said
 
     def out_ms(self, hash_: bytes) -> int:
-        """Return when a listed leaf goes out if no more is heard; 0 for a leaf that no poster names."""
+        """Return when a listed leaf must be dropped, unless a record changes that; 0: no poster names the leaf."""
         return self.posters.out_ms(hash_, self.parameters)
 
 
@@ -84,7 +85,7 @@ class _Bid(NamedTuple):
     """A leaf that could be listed; lower bids win."""
 
     turn: int
-    """How many leaves of the same owner come before this one."""
+    """Number of the same owner's leaves that come before this leaf."""
     new: bool
     cost: int
     owner: int
@@ -99,15 +100,17 @@ class Listing:
     listed: dict[bytes, Listed] = field(default_factory=dict)
     branched: bool = False
     looked_ms: int = 0
+    """When the leaves were last chosen."""
     deadline_ms: int = 0
-    """When the next listed leaf goes out if no more is heard; late by `_LOOK_MS` at most."""
+    """When the next listed leaf must be dropped, unless a record changes that; late by `_LOOK_MS` at most."""
     spent_ms: int = 0
-    """The time up to which past changes have used up `republish_min_ms`."""
+    """Each change moves this time on by `republish_min_ms`, from the present at least. The set changes early, for a new
+    leaf, only while this time is no more than (`BURST` - 1) * `republish_min_ms` ahead."""
     exchanged_ms: int = 0
-    """When a leaf last replaced a costlier one."""
+    """When a leaf last replaced a more expensive leaf."""
 
     def is_due(self, seen: Field, owner: int) -> bool:
-        """Whether to look again after an entry of `owner`. Quick: only this poster's leaves are checked."""
+        """Whether to choose the leaves anew after a record of `owner`. Quick: checks the leaves of `owner` only."""
         now, parameters = seen.now_ms, seen.parameters
         poster = seen.posters.by_id[owner]
         silent = poster.silent_ms(parameters)
@@ -161,7 +164,7 @@ class Listing:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read the listing of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
+        """Read the listing of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
         return cls(
             {
                 a_hash(hash_, "a listed leaf"): Listed(int(owner), int(type_), int(cost_), int(place))
@@ -175,7 +178,7 @@ class Listing:
         """Give all leaves that could be listed, the best first."""
         kept = list(self._kept(seen, grace=False))
         fresh = list(self._fresh(seen, waiting=False))
-        if not kept and not fresh:  # a leaf that comes and goes is better than an empty set
+        if not kept and not fresh:  # a leaf that goes up and down is better than an empty set
             kept = list(self._kept(seen, grace=True))
             fresh = list(self._fresh(seen, waiting=True))
         turns: Counter[int] = Counter()
@@ -192,7 +195,7 @@ class Listing:
         return sorted(bids)
 
     def _kept(self, seen: Field, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give the listed leaves that stay. `grace`: also restless leaves, for as long as other leaves may be down."""
+        """Give the listed leaves that stay. `grace`: a restless leaf may be down for as long as any other leaf."""
         now, parameters = seen.now_ms, seen.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
@@ -213,7 +216,7 @@ class Listing:
                     yield owner, poster, leaf
 
     def _fresh(self, seen: Field, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give leaves that could be added. `waiting`: also leaves that have not been up for long enough."""
+        """Give the leaves that could be added. `waiting`: also leaves that must stay up for longer first."""
         for owner, poster in seen.posters:
             if poster.leaves.keys() <= self.listed.keys():
                 continue

@@ -1,12 +1,13 @@
 """Nested farms: a farm's master may be a leaf of another farm, as an entry of type 7, without loops.
 
 A loop would lead clients in a circle. Where one process has the configuration of all farms, `loop` finds a loop before
-anything starts. Across processes nobody sees all farms. So each record lists all masters below its leaf of type 7
-("below"), and the number of farms one below another there ("depth"). A farm lists no leaf that leads to its own master.
-Every loop passes through the logs of all its farms, and each of them refuses.
+anything starts. Across processes, no process sees all farms. So a record lists, for each leaf of type 7, all masters
+below that leaf ("below") and the length of the longest chain of farms there ("depth"). A farm lists no leaf that leads
+to the farm's own master. Every loop shows in the logs of all its farms, and each of these farms refuses.
 
-The masters below come from the servers' *reports*, whether listed or not, fresh or not. If only listed leaves counted,
-two farms that refuse each other would both find the way free, list each other, and refuse again.
+The masters below come from the servers' *reports*, also of leaves that are not listed, and from old records. If only
+listed leaves counted, two farms that refuse each other would both see no loop any more, list each other, and refuse
+again.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
@@ -17,7 +18,7 @@ from gf_i2p.farm.record.destinations import MAX_BELOW, META_TYPE, Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
 
 MAX_DEPTH: Final = 8
-"""Farms one below another, without the farm that lists the leaf: a client resolves one set after the other."""
+"""Most farms in a chain below the farm that lists the leaf: a client resolves one set after the other."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -29,11 +30,11 @@ class Beneath:
     masters: tuple[bytes, ...] = ()
     """Hashes of the masters, sorted."""
     depth: int = 0
-    """Farms one below another; at most `MAX_DEPTH` + 1, which is too deep already."""
+    """Length of the longest chain of farms below; at most `MAX_DEPTH` + 1, which is too deep already."""
 
     @property
     def objection(self) -> str | None:
-        """Say why no farm may list this master, or None."""
+        """Say why no farm may list this master; None: a farm may list the master."""
         if len(self.masters) > MAX_BELOW:
             return f"{len(self.masters)} masters lie below it, and {MAX_BELOW} is the most"
         if self.depth >= MAX_DEPTH:
@@ -42,7 +43,7 @@ class Beneath:
 
 
 def beneath(records: Iterable[StatusRecord]) -> Beneath:
-    """Return the masters below a farm. `records`: the newest record of each of its servers."""
+    """Return the masters below a farm. `records`: the newest records of the farm's servers."""
     masters: set[bytes] = set()
     depth = 0
     for leaf in _nested(records):
@@ -66,8 +67,8 @@ def as_leaf(master: bytes, found: Beneath, *, up: bool) -> Leaf:
 def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset[bytes]:
     """Return the masters to which a leaf leads, by its own record and by other reports.
 
-    `below`: gives the masters that any server reports below a master. A server may know more of a nested farm than
-    another server, when the same machine runs a server of that farm.
+    `below`: gives the masters that any server reports below a master. A server knows more of a nested farm than another
+    server does, when the same machine also runs a server of the nested farm.
     """
     if leaf.type != META_TYPE:
         return frozenset()
@@ -82,7 +83,7 @@ def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset
 
 
 def objection(leaf: Leaf, master: bytes | None, known: Collection[bytes] = ()) -> str | None:
-    """Say why a farm with this master must not list a leaf, even while the leaf is well, or None.
+    """Say why a farm with this master must not list a leaf, even while the leaf is up; None: the leaf may be listed.
 
     `known`: the result of `leads_to`; without it only the leaf's own record counts.
     """
@@ -98,13 +99,13 @@ def objection(leaf: Leaf, master: bytes | None, known: Collection[bytes] = ()) -
 
 
 def loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
-    """Find a loop, as the farms around it, with the first farm again at the end; None without a loop.
+    """Find a loop: the farms around the loop, with the first farm again at the end; None without a loop.
 
-    `farms`: the farms directly below each farm. A farm that is no key has no farm below.
+    `farms`: the farms directly below each farm. A farm that is no key has no farm below itself.
     """
     done: set[T] = set()
     for start in farms:
-        way: dict[T, Iterable[T]] = {}  # from the start to `here`, each with the farms still to be tried
+        way: dict[T, Iterable[T]] = {}  # the farms from the start to `here`, each with the farms below left to try
         here: T | None = start
         while here is not None:
             if here not in done and here not in way:
@@ -123,7 +124,7 @@ def loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
 
 
 def depth(farms: Mapping[T, Collection[T]]) -> int:
-    """Return the most farms one below another, without the topmost one. There must be no loop."""
+    """Return the length of the longest chain of farms, without the topmost farm. `farms` must have no loop."""
     found: dict[T, int] = {}
 
     def of(farm: T) -> int:
@@ -139,5 +140,5 @@ def _nested(records: Iterable[StatusRecord]) -> Iterable[Leaf]:
 
 
 def _depth(leaf: Leaf) -> int:
-    """Return the least depth that the leaf must have: its record may tell no depth, or too little."""
+    """Return the least depth that the leaf must have: the record may tell no depth, or too small a depth."""
     return max(leaf.depth or 0, 2 if leaf.below else 1)

@@ -1,9 +1,9 @@
 """Choice of the publisher: the same answer on every server that has applied the same log.
 
-The module `candidates` names the servers that can publish. Among these servers, the first difference decides: the
-server that an administrator has moved publishing to, then publishConfig "on", then the better score, then the lower id.
-The publisher stays until another server is clearly better for a while. A publisher that can no longer publish is
-replaced at once. `docs/publisher-choice.md` has the whole rule.
+The module `candidates` finds the servers that can publish. Among these servers, the first difference decides: not
+drained, then moved to by an administrator, then publishConfig "on", then the better score, then the lower id. The
+publisher stays until another server is clearly better for a while. A publisher that can no longer publish is replaced
+at once. `docs/publisher-choice.md` has the whole rule.
 """
 
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ class SetEntry:
     type: int
     """3 for a leaf, 7 for the master of another farm."""
     cost: int
-    """0 to 255; clients prefer less."""
+    """0 to 255; clients prefer a lower cost."""
     owner: int
-    """Id of the server or member whose leaf it is."""
+    """Id of the server or member that reports the leaf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Choice:
 
     publisher: int | None
     why_not: Mapping[int, str]
-    """The reason, for people, why each other server does not publish; by server id."""
+    """By server id, why each other server does not publish: a clause for the operator."""
     mode: str = "off"
     """The publisher's mode: "dry-run", "meta" or "failover"; "off" without a publisher."""
     entries: tuple[SetEntry, ...] = ()
     """Entries of the first set, by owner and hash. With branches the first set also has an entry for each branch."""
     branches: tuple[Branch, ...] = ()
     left_out: Mapping[bytes, str] = field(default_factory=dict)
-    """The reason, for people, why each other named leaf is not listed; by hash."""
+    """By hash, why each other named leaf is not listed: a clause for the operator."""
     scores: Mapping[int, Score] = field(default_factory=dict)
     """Scores of the servers that have posted, by server id."""
 
@@ -74,7 +74,7 @@ class Choice:
 
 
 class Standing(NamedTuple):
-    """Rank of a server that can publish. The fields compare in their order: less is better."""
+    """Standing of a server that can publish: the rank, of which False is better in each field, and then the score."""
 
     drained: bool
     not_moved: bool
@@ -82,38 +82,49 @@ class Standing(NamedTuple):
     not_on: bool
     """Whether the server's publishConfig is "auto"."""
     score: int
+    """0 to 1000; more is better."""
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
-        """The criteria that come before the score."""
+        """The criteria that come before the score. The smaller tuple is better."""
         return self.drained, self.not_moved, self.not_on
 
 
 @dataclass(slots=True)
 class Election:
-    """Who publishes. Times are of the farm's stopwatch (`farm_time.FarmClock.passed_ms`), in ms."""
+    """The elected publisher. Times are of the farm's stopwatch (`farm_time.FarmClock.passed_ms`), in ms."""
 
     publisher: int | None = None
     since_ms: int = 0
     """When the publisher was chosen."""
     beaten_ms: int | None = None
-    """Since when another server has been better by more than the margin, without a break; None: no server is."""
+    """Since when some server of equal rank has been better by more than `margin`, without a break; None: no server."""
     able: dict[int, int] = field(default_factory=dict)
-    """The servers that can publish, each with the start of its present time of being able."""
+    """The servers that can publish, each with the time since which the server can publish without a break."""
 
     def hold(
         self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters, *, told: bool = False
     ) -> None:
-        """Choose anew. `standings`: of all servers that can publish. `told`: an administrator has just changed a rank.
+        """Elect the publisher anew, or keep the present publisher.
 
-        Then a better rank counts at once. Otherwise a better rank counts after some time: a server that comes and goes
-        does not become the publisher each time.
+        - A publisher that cannot publish any more is replaced at once.
+        - A server of a better rank takes over when it has been able to publish for `fresh_ms` without a break. So a
+          server that goes up and down does not become the publisher each time. With `told` the server takes over at
+          once.
+        - A server of the same rank takes over when some such server has been better by more than `margin` points for
+          `fresh_ms` without a break, and the publisher has published for `hold_ms`.
+
+        Args:
+            standings: the standing of each server that can publish, by id.
+            now_ms: the farm's stopwatch.
+            parameters: the farm's parameters.
+            told: whether an administrator's entry may just have changed a rank.
         """
         if self.able.keys() != standings.keys():
             self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
         if self.publisher is None or self.publisher not in standings:
             best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
-            self._give(best, now_ms)
+            self._appoint(best, now_ms)
             return
         present, most = standings[self.publisher], standings[self.publisher].score
         rank, first = present.rank, self.publisher
@@ -128,7 +139,7 @@ class Election:
             elif other == rank and (each.score > most or (each.score == most and server < first)):
                 first, most = server, each.score
         if rivals:
-            self._give(min(rivals, key=lambda server: _order(server, standings[server])), now_ms)
+            self._appoint(min(rivals, key=lambda server: _order(server, standings[server])), now_ms)
             return
         if most - present.score <= parameters.margin:
             self.beaten_ms = None
@@ -136,7 +147,7 @@ class Election:
         if self.beaten_ms is None:
             self.beaten_ms = now_ms
         if now_ms - self.since_ms >= parameters.hold_ms and now_ms - self.beaten_ms >= parameters.fresh_ms:
-            self._give(first, now_ms)
+            self._appoint(first, now_ms)
 
     def encode(self) -> dict[str, Any]:
         """Give the election for a snapshot."""
@@ -149,7 +160,7 @@ class Election:
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read the election of a snapshot. Raises `RecordError`, or whatever error a wrong shape leads to."""
+        """Read the election of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
         return cls(
             whole_or_none(found, "publisher", MAX_SERVER_ID),
             whole(found, "since", MAX_DATE_MS),
@@ -157,7 +168,7 @@ class Election:
             {int(server): int(since) for server, since in found["able"]},
         )
 
-    def _give(self, server: int | None, now_ms: int) -> None:
+    def _appoint(self, server: int | None, now_ms: int) -> None:
         self.publisher, self.since_ms, self.beaten_ms = server, now_ms, None
 
 
@@ -166,7 +177,7 @@ def _order(server: int, standing: Standing) -> tuple[bool, bool, bool, int, int]
 
 
 def why_not(server: int, standing: Standing, publisher: int, present: Standing) -> str:
-    """Say why a server that can publish does not, while another server does."""
+    """Say why a server that can publish does not publish. `standing`: its own; `present`: the publisher's."""
     if standing.drained and not present.drained:
         return "it is drained: it publishes only when no other server can"
     if not present.not_moved and standing.not_moved:
@@ -174,7 +185,7 @@ def why_not(server: int, standing: Standing, publisher: int, present: Standing) 
     if standing.not_on and not present.not_on:
         return f"server {publisher} is to publish (on), and this server only may (auto)"
     if standing.rank < present.rank:
-        return f"it can publish only for a short time yet; server {publisher} stays the publisher until that has shown"
+        return f"it has been able to publish only for a short time; server {publisher} stays the publisher for now"
     if standing.score > present.score:
         return f"its score is {standing.score}; server {publisher} with {present.score} publishes already"
     if standing.score < present.score:

@@ -1,7 +1,7 @@
 """Score of a server as publisher: 0 to 1000 points, by its own record and by the other servers' records.
 
-Each part has coarse steps, so that noise does not move the score. An unknown value gets half the points: a router that
-tells less is not worse. `docs/publisher-choice.md` has the table.
+Each part has coarse steps, so that noise does not move the score. An unknown value gets half the points, so a
+router that reports fewer values is not worse. `docs/publisher-choice.md` has the table.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Score:
     reachability: int
     """Reachability of the router: ok 200, testing 150, unknown or firewalled 100, warning or hidden 50, error 0."""
     tunnels: int
-    """Exploratory tunnels, by which the router reaches floodfills: 150 from four on, 100 from one, else 0."""
+    """Exploratory tunnels, through which the router reaches floodfills: 150 from four on, 100 from one, else 0."""
     job_lag: int
     """Job lag of the router: 150 up to 100 ms, 100 up to 1 s, 50 up to 5 s."""
     bandwidth: int
@@ -50,7 +50,7 @@ class Score:
     leaves: int = MOST["leaves"] // 2
     """Whether other servers reach the leaves: 100 when two thirds of the tries succeed, 50 when one third, else 0."""
     meta: int = MOST["meta"] // 2
-    """Whether other servers find the published set: as for `leaves`. 50 for a server that publishes nothing."""
+    """Whether other servers find the published set: steps as for `leaves`. 50 for a server that publishes nothing."""
 
     @property
     def total(self) -> int:
@@ -77,7 +77,7 @@ def own_score(router: Mapping[str, Any]) -> Score:
 
 
 def share(yes: int, no: int) -> int:
-    """Return the points of a part that other servers judge, for this many good and bad reports."""
+    """Return the points of a part that other servers judge, for this many good and bad reports: 0, 50 or 100."""
     tries = yes + no
     if not tries:
         return 50

@@ -1,4 +1,4 @@
-"""The publisher of one server as a pure machine: lease, cadence, version, announcement, giving, stop and drain.
+"""The publishing of one server as a state machine: lease, cadence, version, announcement, giving, stop and drain.
 
 The machine does no I/O and reads no clock. The node drives the machine with the real log, router and clock; the
 simulator drives the same machine with its own.

@@ -1,7 +1,7 @@
 """A set on its way through the log: its version, and whether the router may still get the set.
 
-A set is announced in the log first. So `published` rises strictly from one publisher to the next, and a server that has
-lost the farm publishes nothing (DESIGN 4).
+A set is announced in the log first. So `published` rises strictly from one publisher to the next, and a server that is
+cut off from the farm publishes nothing (DESIGN 4).
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Announcement:
     """One set before the router has it."""
 
     published: int
-    """Its version, in seconds since the epoch."""
+    """The set's version, in seconds since the epoch."""
     posted_at: float
     """When the announcement was posted, by the clock of `Situation.now`."""
     wanted: WantedSet = WantedSet()
@@ -76,7 +76,7 @@ class Objection:
 
     reason: str
     is_fault: bool = False
-    """Whether the operator can mend the cause; otherwise the farm has simply moved on."""
+    """Whether the operator can mend the cause; otherwise the farm's log has gone on, and the machine tries again."""
 
 
 def version_for(situation: Situation) -> int:
@@ -85,32 +85,32 @@ def version_for(situation: Situation) -> int:
 
 
 def untimely(published: int, situation: Situation) -> str | None:
-    """Return, in words for the operator, why routers would refuse a set of this version now.
+    """Say why routers would refuse a set of this version now; None: routers would accept the set.
 
-    None: routers would accept the set. `published`: the set's version, seconds since the epoch.
+    `published`: the set's version, seconds since the epoch.
     """
     ahead_ms = published * 1000 - situation.wall_ms
     if ahead_ms <= MAX_TAKEN_AHEAD_MS:
         return None
     return (
-        f"no router would take the set: its date would be {ahead_ms / 1000:.0f} s in the future, after another "
-        "server's: check the clocks"
+        f"routers would refuse the set: its date would be {ahead_ms / 1000:.0f} s in the future, later than another "
+        "server's set: check the clocks"
     )
 
 
 def covers(lease: PublisherLease, announcement: Announcement, situation: Situation) -> bool:
-    """Whether the lease still covers what was posted then. An older announcement is made anew."""
+    """Whether the lease still covers the announcement; otherwise the machine gives the announcement up."""
     return lease.covers(announcement.posted_at, situation.now, lease_seconds(situation.state.parameters))
 
 
 def objection(announcement: Announcement, situation: Situation) -> Objection | None:
-    """Say why an announcement that is committed and applied must not be given to the router; None when it may."""
+    """Say why the set of a committed and applied announcement must not be given to the router; None: give the set."""
     announced_ms, last_ms = announcement.published * 1000, situation.state.last_published_ms
     if last_ms > announced_ms:
         return Objection("a newer set was announced after this one")
     if last_ms < announced_ms:
-        # The next publisher would not know this set's version, and could choose one that routers take for older.
-        return Objection("the farm takes our set for one of the future: is this machine's clock ahead?", is_fault=True)
+        # The next publisher would not know this set's version, and could choose a version that is not greater.
+        return Objection("the farm takes our set for a set of the future: check this machine's clock", is_fault=True)
     if announcement.wanted.hashes - WantedSet.of(situation.choice).hashes:
         return Objection("a leaf of the set was taken out after the announcement")
     return None

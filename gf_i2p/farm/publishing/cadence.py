@@ -1,7 +1,7 @@
 """When the next set is due, by the sets that were given to the router so far.
 
-A set with the same entries still needs a new version. Java takes no set that is ten minutes old. i2pd may silently drop
-the first sets of a session. A set that others looked for and did not find is worth another try.
+A set with the same entries is published again, with a new version, for three reasons. Java takes no set that is ten
+minutes old. i2pd may silently drop the first sets of a session. Another server may have missed the last set.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Cadence:
     most: float
     """Most time between any two sets (republishMaxMs)."""
     hurried: int = HURRIED_SETS
-    """How many first sets of a session come quickly; 0 where no router could drop a set."""
+    """Number of sets that follow each other quickly at the start of a session; 0 in a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Given:
     changed_at: float
     """When the first set with these entries was given."""
     sent: int
-    """Sets given in the present session, or in the newest branch's session if that is newer."""
+    """Number of sets given in the present session, or in the newest branch's session if that session is newer."""
     missed: bool = False
     """Whether another server looked for the last set, could have found it, and did not."""
     retries: int = 0
-    """Sets in a row that were given because the set before was missed."""
+    """Number of sets in a row that were given after a missed set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Due:
 
 
 def next_due(given: Given | None, *, differs: bool, pace: Cadence, now: float) -> Due:
-    """Say when the next set is due. `differs`: whether its entries would differ from the last set's."""
+    """Say when the next set is due. `differs`: whether the next set's entries would differ from the last set's."""
     if given is None:
         return Due(now, "no set was given yet")
     found = [Due(given.at + pace.most, "a set must not grow old")]

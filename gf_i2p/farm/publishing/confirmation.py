@@ -1,8 +1,8 @@
 """Confirmation: whether a set that our router has taken was found in the netDb by other servers.
 
 The publisher's own router answers from its own copy, which proves nothing. Other servers report their finds in their
-records ("metaSensing"), if they look and if their routers can. An i2pd finds no set of type 7 at all, and few ways of
-looking tell the version of the found set.
+records ("metaSensing"), when a server looks for the set and its router is able to find the set. i2pd finds no set of
+type 7, and few ways of looking tell the version of the found set.
 """
 
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ GRACE_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The result of the other servers' looks."""
+    """The result of the other servers' searches in the netDb."""
 
     confirmed_by: int | None = None
     confirmed_ms: int = 0
     """When the set was found, in ms since the epoch, by that server's clock."""
     missed: bool = False
-    """Whether a server that could have found the set has looked, and no server has found it."""
+    """Whether a server that could have found the set has looked, and no server has found the set."""
     why: str | None = None
     """Why the set is not confirmed, as a clause."""
 

@@ -14,7 +14,7 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Rehearse:
-    """Build and sign this set, and give it to nobody (mode `dry-run`); then call `taken` or `failed`."""
+    """Build and sign this set without giving the set away (mode `dry-run`); then call `taken` or `failed`."""
 
     announcement: Announcement
 

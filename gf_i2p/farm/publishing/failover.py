@@ -1,4 +1,4 @@
-"""Mode `failover`: serves the master destination itself while the farm's log says that this server is to.
+"""Mode `failover`: serves the master destination itself while the farm's log chooses this server.
 
 ::
 
@@ -6,9 +6,10 @@
      ▲                 │                     │  ▲                   │ │
      └── not due, refused: wait longer ──────┘  └── due again ──────┘ └── time over: close ──► idle
 
-The session asks for lease sets: the router wants them often, and the session knows its router. Each lease set is
-announced in the log before the router gets the set, as in mode `meta`. A server that is no longer chosen, or whose
-lease is over, announces nothing. Such a server still serves the clients that know only its last lease set.
+The session, and not this machine, decides when a lease set is due, because the router asks the session for lease sets.
+Each lease set is announced in the log before the router gets the set, as in mode `meta`. A server that is no longer
+chosen, or whose lease is over, announces nothing. Such a server still serves the clients that know only the server's
+last lease set.
 """
 
 from enum import StrEnum
@@ -21,9 +22,10 @@ from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
 DRAIN_SECONDS: Final = 120.0
-"""Seconds for clients to go. Lease sets end after 60 s, and most requests do not last another minute."""
+"""Seconds for which a draining server goes on serving. Lease sets end after 60 s, and most requests do not last another
+minute."""
 RETRY_SECONDS: Final = 2.0
-"""Pause after the router has refused or was lost; twice as long each further time."""
+"""Seconds before the next try after the router refused or was lost; doubled with each further failure."""
 MAX_RETRY_SECONDS: Final = 60.0
 ANOTHERS_TURN: Final = "it is another server's turn to serve"
 
@@ -32,14 +34,14 @@ class FailoverState(StrEnum):
     """State of the service."""
 
     IDLE = "idle"
-    """Another server's turn, or the router opens no session now: see `trouble`."""
+    """Another server has its turn, or the router opens no session now: see `trouble`."""
     OPENING = "opening"
     SERVING = "serving"
     DRAINING = "draining"
 
 
 class NotDueError(Exception):
-    """The router gets no lease set: this server is not to publish, or no longer."""
+    """The router must not get this lease set: this server must not publish, or the log has gone on."""
 
 
 class FailoverMachine:
@@ -48,7 +50,7 @@ class FailoverMachine:
     mode: Final = "failover"
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress) -> None:
-        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
+        """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
         self.state = FailoverState.IDLE
         self.sessions = 0
         """Number of sessions that were opened."""
@@ -72,12 +74,12 @@ class FailoverMachine:
 
     @property
     def trouble(self) -> str | None:
-        """Why the service is not served, for people; None when all is well or another server has its turn."""
+        """Why this server does not serve: a clause for the operator. None: all is well, or another server serves."""
         return self._reason or self._failure
 
     @property
     def serving(self) -> bool:
-        """Whether clients are served."""
+        """Whether this server serves clients, also while draining."""
         return self.state in {FailoverState.SERVING, FailoverState.DRAINING}
 
     def step(self, situation: Situation) -> Effects:
@@ -109,7 +111,7 @@ class FailoverMachine:
     def check(self, announcement: Announcement, situation: Situation) -> None:
         """Check that the router may get the lease set of an applied announcement. Raises `NotDueError`.
 
-        Call this at the very moment of giving: the process may have stood still.
+        Call this right before the router gets the set: the process may have stood still.
         """
         publishes = self._lease.judge(self._server, self.mode, situation).right is Right.PUBLISH
         if not publishes or not covers(self._lease, announcement, situation):

@@ -15,19 +15,19 @@ from gf_i2p.farm.publishing.situation import Situation
 LEASE_SECONDS: Final = 90.0
 """Longest time that a publisher may act after posting a record.
 
-A server posts every 30 s and waits up to 30 s for the log to take a record. So 90 s forgive one lost post. 60 s would
-not: a publisher behind slow tunnels would stop for nothing. The other servers hold a publisher for dead after
-`Parameters.fresh_ms`, 105 s by default. 90 s leave 15 s until a record is committed."""
+A server posts every 30 s, and waits up to 30 s until the log takes a record. So a lease of 90 s survives one lost post.
+With 60 s, a publisher behind slow tunnels would stop for nothing. The other servers consider a publisher dead after
+`Parameters.fresh_ms`, 105 s by default. The difference of 15 s is for the commit of a record."""
 STALL_SECONDS: Final = 12.0
-"""A process without a look for this long stood still. Its earlier lease does not count: the farm may have chosen
-another server at once, because the leader no longer heard this process."""
+"""A process that made no step for this long stood still. The process' earlier lease does not count: the farm may have
+chosen another server at once, because the leader no longer heard the process."""
 LOOK_SECONDS: Final = 5.0
-"""Most time between two looks. So `STALL_SECONDS` tells a process that stood still from an idle one."""
+"""Most seconds between two steps of an idle process, so that `STALL_SECONDS` shows a process that stood still."""
 _MOST_POSTS: Final = 64
 
 
 def lease_seconds(parameters: Parameters) -> float:
-    """Return the length of a lease: `LEASE_SECONDS`, and less where the farm holds servers for dead sooner."""
+    """Return the seconds of a lease: `LEASE_SECONDS`, or 6/7 of `fresh_ms` if that is less."""
     return min(LEASE_SECONDS, parameters.fresh_ms / 1000 * 6 / 7)
 
 
@@ -38,19 +38,19 @@ class Right(Enum):
     WAIT = "wait"
     """Give nothing, and leave the router its sets: the lease is in doubt."""
     STOP = "stop"
-    """Have the router forget its sets: another server publishes, or no server may."""
+    """Have the router forget its sets: another server publishes, or this server must not publish."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A right, and its reason for people; the reason is None where there is nothing to mend."""
+    """A right, and the reason, a clause for the operator; None where the operator has nothing to mend."""
 
     right: Right
     reason: str | None = None
 
 
 class PublisherLease:
-    """The lease of one process. It begins without one: records of an earlier process do not count."""
+    """The lease of one process. A new process has no lease: an earlier process' records do not count."""
 
     def __init__(self) -> None:
         self._posts: deque[tuple[int, float]] = deque(maxlen=_MOST_POSTS)
@@ -62,14 +62,14 @@ class PublisherLease:
         self._posts.append((index, posted_at))
 
     def seen_at(self, applied: int) -> float:
-        """Return when our newest record up to this index was posted; minus infinity without one.
+        """Return when our newest record up to this index was posted; minus infinity without a record.
 
         The time of the commit does not count: an answer may have waited while this process stood still.
         """
         return max((at for index, at in self._posts if index <= applied), default=float("-inf"))
 
     def look(self, now: float) -> None:
-        """Notice whether this process stood still. Called at each step, `LOOK_SECONDS` apart at most."""
+        """Notice whether this process stood still. Call this at each step, every `LOOK_SECONDS` at least."""
         if self._stalled(now):
             self._awake_since = now
         self._looked_at = now
@@ -79,7 +79,7 @@ class PublisherLease:
         return posted_at >= self._awake_since and now - posted_at <= seconds
 
     def judge(self, server: int, mode: str, situation: Situation) -> Verdict:
-        """Say what right this server, configured for this mode, has now."""
+        """Return the present right of this server, which is configured for this mode."""
         choice, now = situation.choice, situation.now
         if situation.lacking is not None or choice.publisher != server:
             return Verdict(Right.STOP, situation.lacking)

@@ -1,4 +1,4 @@
-"""Modes `meta` and `dry-run`: publishes sets of leaves while the farm's log says that this server is to.
+"""Modes `meta` and `dry-run`: publishes sets of leaves while the farm's log chooses this server.
 
 ::
 
@@ -21,10 +21,10 @@ from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
 RETRY_SECONDS: Final = 5.0
-"""Pause after a refusal by the router or the log; twice as long each further time."""
+"""Seconds before the next try after the router or the log refused; doubled with each further failure."""
 MAX_RETRY_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 1.0
-"""Pause after an announcement that the farm has overtaken."""
+"""Seconds before the next try after an announcement that a later entry has made void."""
 NO_LEAF: Final = "no leaf is up: a set without entries would make the service unreachable"
 
 
@@ -32,7 +32,7 @@ class MetaMachine:
     """The publisher of one server. Call `step` after any change, and then do the work of the returned effects."""
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress, *, dry_run: bool = False) -> None:
-        """`lease`: told by the driver what was committed. `progress`: told by the driver what is announced."""
+        """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
         self.given: Given | None = None
         """Times of the last set; None while this server publishes nothing."""
         self.wanted = WantedSet()
@@ -51,7 +51,7 @@ class MetaMachine:
         self._keys: object = None
         """The keys of the router's session."""
         self._router_knows = False
-        """Whether the router may have sets that it must forget after a stop."""
+        """Whether the router may have sets, which the router must forget after a stop."""
         self._stopping = False
         self._stop_again = float("-inf")
         """Earliest time of the next stop order to the router."""
@@ -67,7 +67,7 @@ class MetaMachine:
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing is published although it should be, for people; None when all is well."""
+        """Why this server publishes nothing although it should, a clause for the operator; None when all is well."""
         return self._reason or self._failure
 
     def step(self, situation: Situation) -> Effects:
@@ -126,14 +126,14 @@ class MetaMachine:
         self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
 
     def failed(self, reason: str, now: float) -> None:
-        """Note that the attempt has failed, or could not begin. The next attempt waits, each time twice as long."""
+        """Note that the attempt has failed, or could not begin. The pause before the next attempt doubles each time."""
         self._end_attempt()
         self._failure = reason
         self._not_before = now + self._retry
         self._retry = min(2 * self._retry, MAX_RETRY_SECONDS)
 
     def stopped(self, now: float, *, failed: bool = False) -> None:
-        """The router has forgotten all sets, or could not be told."""
+        """The router has forgotten all sets; `failed`: the router was not reached."""
         self._stopping = False
         self._router_knows = failed
         self._stop_again = now + RETRY_SECONDS
@@ -244,7 +244,7 @@ class MetaMachine:
             effects.look_at = min(effects.look_at, self._stop_again)
 
     def _give_up(self) -> bool:
-        """Forget the set on its way; return whether there was one."""
+        """Forget the set on its way to the router; return whether a set was on its way."""
         was = self._attempt is not None
         self._end_attempt()
         return was

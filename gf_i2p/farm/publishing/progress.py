@@ -1,7 +1,8 @@
-"""Progress of a set: attempted, sent, confirmed, each with the time at which the word became true.
+"""Progress of a set: attempted, sent, confirmed, each with its time.
 
 *Attempted*: the set's announcement is committed in the farm's log, and the router is about to get the set. *Sent*: our
-router has taken the set. *Confirmed*: another server has found the set in the netDb, as far as its router shows that.
+router has taken the set. *Confirmed*: another server has found the set in the netDb. Not every router shows
+which version was found.
 """
 
 from collections.abc import Callable
@@ -22,11 +23,11 @@ class SetProgress:
     confirmed_by: int | None = None
     """The server whose router has found the set."""
     unconfirmed: str | None = None
-    """Why a sent set is not confirmed, as a clause for people."""
+    """Why a sent set is not confirmed: a clause for the operator."""
 
     @property
     def word(self) -> str:
-        """The last word that is true of the set."""
+        """The last stage that the set has reached."""
         if self.confirmed_ms:
             return "confirmed"
         if self.sent_ms:
@@ -35,7 +36,7 @@ class SetProgress:
 
 
 class PublishProgress:
-    """The progress of the newest set. `on_change` is called when another word has become true."""
+    """The progress of the newest set. `on_change` is called when the set has reached another stage."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.current: SetProgress | None = None
@@ -60,7 +61,7 @@ class PublishProgress:
             self._turn(confirmed_ms=now_ms, confirmed_by=by, unconfirmed=None)
 
     def unconfirmed(self, why: str) -> None:
-        """The set is not confirmed, for this reason. This is no word of its own, so `on_change` is not called."""
+        """Note why the set is not confirmed. This is no stage, so `on_change` is not called."""
         if self.current is not None and not self.current.confirmed_ms:
             self.current = replace(self.current, unconfirmed=why)
 

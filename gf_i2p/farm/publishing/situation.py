@@ -8,7 +8,7 @@ from gf_i2p.farm.state import FarmState
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The state of the world at one step, as this server sees it."""
+    """Log, clocks and keys at one step, as this server sees them."""
 
     now: float
     """Seconds, by a clock that never goes back and that goes on while the machine sleeps."""
@@ -23,6 +23,6 @@ class Situation:
     keys: object = None
     """The publishing keys. The machine only compares them by identity."""
     lacking: str | None = None
-    """Why this server cannot sign, for people; None while the server can."""
+    """Why this server cannot sign, a clause for the operator; None while the server can sign."""
     lost: str | None = None
-    """Why the router has lost the last set, for people; None while the router has the set."""
+    """Why the router has lost the last set, a clause for the operator; None while the router has the set."""

@@ -42,19 +42,19 @@ _KNOWN: Final = frozenset({"hash", "up", "destination", "type", "below", *_NUMBE
 
 @dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class Leaf:
-    """One destination that serves. None: its router does not tell."""
+    """One destination that serves. None: the router does not report the value."""
 
     hash: bytes
     """32 bytes."""
     up: bool
     destination: str | None = None
-    """The destination in base64, where the router tells it."""
+    """The destination in base64, where the router reports the destination."""
     type: int = LEAF_TYPE
     """Type of the entry in a Meta lease set: 3, or 7 for the master of another farm."""
     below: tuple[bytes, ...] = ()
-    """For type 7, hashes of the known masters below: no farm lists a leaf that leads back to itself."""
+    """For type 7, hashes of the known masters below: no farm lists a leaf that leads back to the farm."""
     depth: int | None = None
-    """For type 7, the known number of farms one below another, with the leaf's own farm."""
+    """For type 7, the length of the longest known chain of farms, from the leaf's own farm down."""
     uptime_ms: int | None = None
     configured_tunnels: int | None = None
     current_tunnels: int | None = None
@@ -87,7 +87,7 @@ class Leaf:
         kind = found.get("type", LEAF_TYPE)
         if type(kind) is not int or kind not in _TYPES:
             raise RecordError(f"the type of a destination is one of {_TYPES}")
-        # One pass through the present fields, for every record of every server has some of these.
+        # One pass through the present fields: this runs for every leaf of every record.
         numbers: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for name, value in found.items():

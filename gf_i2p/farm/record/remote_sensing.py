@@ -13,7 +13,7 @@ MAX_SERVER_ID: Final = 2**32 - 2
 
 @dataclass(frozen=True, slots=True)
 class RemoteRouter:
-    """Whether another server is heard. The leader reports a silence at once, before that server's record is old."""
+    """Whether another server is heard. The leader reports a silence at once, before that server's record is too old."""
 
     id: int
     reachable: bool
@@ -64,13 +64,13 @@ class RemoteDestination:
 
 @dataclass(frozen=True, slots=True)
 class MetaSensing:
-    """Result of a look for the farm's own set in the netDb. Times in ms; None: not found."""
+    """Result of a search for the farm's own set in the netDb. Times in ms; None: not found, or not told."""
 
     last_version_ms: int | None
     """`published` of the found set, since the epoch."""
     fetch_ms: int | None
     date_ms: int
-    """Date of the look, since the epoch."""
+    """Date of the search, since the epoch."""
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""

@@ -1,6 +1,6 @@
-"""Facts about a server's own router and leaves, and about those of others, for the status record.
+"""Facts about a server's own router and leaves, and about other servers' leaves, for the status record.
 
-Proposal 150, "Application Data Contents". None always means: the router's interface does not tell.
+Proposal 150, "Application Data Contents". None always means: the router's interface does not report the value.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Reachability(StrEnum):
-    """A router's opinion of its own place in the network. The two routers use other numbers; these words are ours."""
+    """A router's own opinion of its reachability. Java I2P and i2pd use different numbers; this program uses words."""
 
     OK = "ok"
     TESTING = "testing"
@@ -44,7 +44,7 @@ class LeafStatus:
     up: bool
     """Whether its lease set was found. Only a measurement shows whether the destination answers: `MeasuredStatus`."""
     name: str | None = None
-    """Name of its tunnel in the router's configuration."""
+    """Name of the destination's tunnel in the router's configuration."""
     connections: int | None = None
 
 
@@ -57,4 +57,4 @@ class MeasuredStatus:
     connect_seconds: float | None
     """Seconds until the first answer; None: no answer, or no lease set."""
     error: str | None = None
-    """The reason of a failure, for people."""
+    """Why the try failed: a clause for the operator."""

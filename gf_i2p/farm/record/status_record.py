@@ -1,7 +1,8 @@
-"""The status record: each server's report to the others about itself, as JSON in the farm's log.
+"""The status record: each server's or member's report about itself to the farm, as JSON in the farm's log.
 
-Proposal 150, "Application Data Contents". Where the proposal leaves a name open, our name is camelCase in its style.
-`schema/status.json` lists all names with their units. Fields that this version does not know are kept and passed on.
+Proposal 150, "Application Data Contents". Where the proposal gives no name, the name here follows the proposal's style,
+camelCase. `schema/status.json` lists all names with their units. Fields that this version does not know are kept and
+passed on.
 """
 
 import hashlib
@@ -40,9 +41,9 @@ MAX_DESTINATIONS: Final = 256
 MAX_REMOTE_ROUTERS: Final = 32
 MAX_REMOTE_DESTINATIONS: Final = 32
 MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINATIONS + 64
-"""Of lists and objects."""
+"""Most lists and objects in one record."""
 FIRST_LEAF_MEMBER_ID: Final = 2**31
-"""Ids from here on are those of members that are no servers: they post, and have no vote."""
+"""Ids from this number on belong to leaf-only members, which post records and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
 _NOT_ASKED: Final = -1.0
 
@@ -132,11 +133,11 @@ class Meta:
     last_published_set: str | None = None
     """The newest set, in base64."""
     attempted_ms: int = 0
-    """When the router was first to get the newest set."""
+    """When the announcement of the newest set was committed, and the router was about to get the set."""
     sent_ms: int = 0
-    """When the router had taken the newest set."""
+    """When the router took the newest set."""
     confirmed_ms: int = 0
-    """When the newest set was found in the netDb, as far as the router shows that."""
+    """When another server found the newest set in the netDb, by that server's clock."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
 
@@ -197,11 +198,11 @@ class StatusRecord:
     """Fields that this version does not know."""
     _used: float | None = field(default=_NOT_ASKED, init=False, repr=False, compare=False)
     judged: object = field(default=None, init=False, repr=False, compare=False)
-    """Cache of `state` for results of this record alone: the same for all states that take in the record."""
+    """A cache for `state`: results that follow from this record alone, and so are the same for every `FarmState`."""
 
     @property
     def bandwidth_used(self) -> float | None:
-        """Used part of the router's bandwidth. Cached, for this is asked for each leaf again and again."""
+        """Used part of the router's bandwidth, 0 to 1. Cached, because the choice needs this often for each leaf."""
         if self._used == _NOT_ASKED:
             self._used = bandwidth_used(self.router)
         return self._used
@@ -260,7 +261,7 @@ def _remote_destinations(record: Mapping[str, Any]) -> tuple[RemoteDestination, 
 
 @lru_cache(maxsize=256)  # all servers of a farm name the same destination, in each of their records
 def _hash_of(destination: str) -> bytes:
-    """Hash the destination. Raises `NetDbError`, and then keeps nothing."""
+    """Hash the destination. Raises `NetDbError`, which is not cached."""
     return hashlib.sha256(from_base64(destination, _MAX_DESTINATION_BYTES)).digest()
 
 
@@ -275,7 +276,7 @@ def router_numbers(status: RouterStatus) -> dict[str, Any]:
 
 
 def speaker(value: bytes, cluster: str) -> int | None:
-    """Return the server or member that an entry reports about; None when it is no status record of this farm."""
+    """Return the id of the server or member that posted the entry; None: the entry is no status record of this farm."""
     try:
         record = StatusRecord.parse(value)
     except RecordError:

@@ -206,7 +206,7 @@ def _answers_at_once(leader: Leader, proposals: Any, now: float) -> None:
 def _refuses_what_it_lost(leader: Leader) -> None:
     for waiting in leader._waiting:
         leader._state.answer_client(waiting.token, accepted=False)
-    leader._state.effects.reads_refused += leader._asked + leader._reads
+    leader._state.effects.reads_refused += leader._round_reads + leader._reads
 
 
 def _reads_without_asking(leader: Leader, token: Token, now: float) -> None:
@@ -217,8 +217,8 @@ def _reads_as_soon_as_elected(leader: Leader, now: float) -> None:
     if not leader._reads:
         return
     leader._round += 1
-    leader._asked, leader._reads = leader._reads, []
-    leader._asked_index = leader._state.commit
+    leader._round_reads, leader._reads = leader._reads, []
+    leader._round_index = leader._state.commit
     for peer in leader.progress:
         leader._heartbeat(peer, now)
 

@@ -1,4 +1,4 @@
-"""A client of the farm: finds the leader, starting from any server that lives, and posts values there."""
+"""A client of the farm: finds the leader, starting from any server that runs, and posts values there."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +23,10 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
-# Between two tries without news: an election takes about a second, a full queue milliseconds.
+# Seconds between two tries: an election takes about a second, a full queue milliseconds.
 _PAUSE_FLOOR: Final = 0.02
 _PAUSE_CEILING: Final = 0.5
-# For a first connection to the server of first choice; then the other servers are tried.
+# Seconds for a first connection to the server of first choice; then the other servers are tried, too.
 _PATIENCE_SECONDS: Final = 0.5
 _I2P_PATIENCE_SECONDS: Final = 5.0
 # Least time between two questions to one server for the Configuration: each question is a connection.
@@ -42,7 +42,7 @@ class FoundPlace:
     server: int
     endpoint: str
     given: bool
-    """Whether the client was given this endpoint at its beginning."""
+    """Whether the caller gave this endpoint to the client."""
     current: bool | None
     """Whether the newest known Configuration has the endpoint; None when no server has told a Configuration."""
     connected: bool
@@ -76,9 +76,9 @@ def _trust_the_user(_: Request) -> str | None:
 class FarmClient:
     """Knows the servers of one farm and keeps connections to the servers that are needed.
 
-    One server that lives is enough to begin. The client asks a server for the Configuration when a connection has come
-    up, and again when the server names a leader that is unknown here or does not answer. Servers that do not tell the
-    Configuration (404) are used nevertheless.
+    One server that runs is enough to begin. The client asks a server for the Configuration when a connection has come
+    up, and again when that server names no leader, or a leader that the client cannot reach. Servers that do not tell
+    the Configuration (404) are used nevertheless.
 
     Use the client as an asynchronous context manager, or call `close`. Any number of posts may run side by side.
     """
@@ -104,11 +104,12 @@ class FarmClient:
             endpoints: the servers by id, at least one; tried in this order while no server names a leader.
             cluster: the farm's name.
             user: "client-NAME" as a rule.
-            password: the user's.
-            prepare: called with the servers that the farm tells of; by default `transport` dials these without more.
-            objection: says why this user may not send a change of servers, None for no objection: an objection means
-                that the change is not sent.
-            request_seconds: for one answer, inside I2P `I2P_REQUEST_SECONDS` at least; then the connection is given up.
+            password: the user's password.
+            prepare: see `Prepare`; by default the transport dials told servers without preparation.
+            objection: returns why this user may not change the servers, or None. After an objection the client does not
+                send the change.
+            request_seconds: for one answer, inside I2P `I2P_REQUEST_SECONDS` at least. An overdue answer ends the
+                connection.
             handshake_seconds: for one attempt to connect, inside I2P `I2P_HANDSHAKE_SECONDS` at least.
             backoff: makes the delays between attempts to connect, one for each server.
         """
@@ -126,10 +127,10 @@ class FarmClient:
         self._credentials = {endpoint: Credentials(user, password) for endpoint in endpoints.values()}
         self._links: dict[Endpoint, Link] = {}
         self._leader: int | None = None
-        self._refusal: str | None = None  # the last one, until a request gets through
+        self._refusal: str | None = None  # the latest refusal; None after a final answer
         self._preferred = self._directory.given[0]
         self._waiters: set[asyncio.Future[None]] = set()
-        self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest question to each for the Configuration
+        self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest question for the Configuration
         self._asked_at: dict[Endpoint, float] = {}
         self._log = structlog.get_logger(__name__).bind(cluster=cluster)
 
@@ -153,19 +154,20 @@ class FarmClient:
     async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
         """Append Application values to the farm's log, together and in order.
 
-        The client follows the leader, waits while there is none or its queue is full, and tries other servers.
+        The client follows the leader, tries other servers, and waits while no server leads or the leader's queue is
+        full.
 
         Args:
             values: at least one, at most `MAX_ENTRIES` with `MAX_ENTRIES_BYTES` in all.
-            timeout: seconds for everything; inside I2P the first connection alone may take one or two minutes.
+            timeout: seconds for everything. Inside I2P the first connection alone may take one or two minutes.
 
         Returns:
-            The log index of the last value. All of them are committed.
+            The log index of the last value. All values are committed.
 
         Raises:
-            NotCommittedError: no server took the values within the time; surely none is or will be committed.
-            OutcomeUnknownError: the values were sent and no answer came: they may be committed now or later.
-            LocalProtocolError: the values are beyond a limit of the wire.
+            NotCommittedError: no server took the values within the time. No value is or will be committed.
+            OutcomeUnknownError: the values were sent and no answer came: the values may be committed now or later.
+            LocalProtocolError: the values exceed a limit of the wire format.
         """
         if not values:
             raise ValueError("there is nothing to post: give one value at least")
@@ -177,9 +179,9 @@ class FarmClient:
     async def change_servers(self, request: Request, *, timeout: float = 30.0) -> Response:  # noqa: ASYNC109
         """Send an AddServerRequest or a RemoveServerRequest to the leader, and return its answer.
 
-        Accepted means that the change has begun; a refusal says that the change cannot begin now, or makes no sense.
-        Only an administrator may change servers; the server ends the connection of any other user. Raises as `post`;
-        `NotCommittedError` also when this user is known to lack the right: then nothing is sent.
+        Accepted means that the change has begun; a refusal by the leader means that the change cannot begin now, or
+        makes no sense. Only an administrator may change servers; the server ends the connection of any other user.
+        Raises the errors of `post`, and `NotCommittedError` also when `objection` objects: then nothing is sent.
         """
         why_not = self._objection(request)
         if why_not is not None:
@@ -195,7 +197,7 @@ class FarmClient:
     def waits_for(self) -> str:
         """The obstacle of the present request, as a clause: a server's refusal, or no connection."""
         if any(link.connected for link in self._links.values()):
-            return self._refusal or "a server has it, and has not answered yet"
+            return self._refusal or "a server has the request, and has not answered yet"
         return f"no server is reached ({self._troubles()})"
 
     async def survey(self, *, timeout: float = 10.0) -> Survey:  # noqa: ASYNC109
@@ -210,7 +212,10 @@ class FarmClient:
         final: Callable[[Response], bool],
         unknown: Callable[[int, str], str],
     ) -> Response:
-        """Bring a request to the leader, and return the first answer that is final. `unknown`: words for no answer."""
+        """Bring a request to the leader, and return the first answer that is final.
+
+        `unknown`: makes the text of `OutcomeUnknownError` from the server's id and the reason.
+        """
         try:
             (place, _), response = await deliver(
                 self._reach, partial(_send, request), self._learn, final=final, pause=_pause(), seconds=seconds
@@ -230,8 +235,8 @@ class FarmClient:
     async def find(self, *, timeout: float = 30.0) -> FoundFarm:  # noqa: ASYNC109
         """Find the servers and the leader: ask until the leader itself has answered, or the time is over.
 
-        The search ends early when only a way to dial the leader is missing. Nothing is written into the farm's log.
-        `timeout`: as in `post`.
+        The search ends early when the leader is known, but this client has no way to dial the leader. Nothing is
+        written into the farm's log. `timeout`: as in `post`.
         """
         end = asyncio.get_running_loop().time() + timeout
         leader: int | None = None
@@ -294,7 +299,11 @@ class FarmClient:
     # --- The server to ask --------------------------------------------------------------------------------
 
     async def _reach(self) -> _Way:
-        """Return a connected server: the leader if the leader is known and can be reached, else the next in order."""
+        """Return a connected server: the known leader if the leader is reached, else the first reached server in order.
+
+        A server that is dialled for the first time gets some time alone (`_patience`). After that time all servers are
+        dialled side by side, and the first connection counts.
+        """
         patient = True
         while True:
             seconds = _PATIENCE_SECONDS
@@ -304,7 +313,7 @@ class FarmClient:
                     return place, link
                 if patient and link.last_error is None:
                     seconds = _patience(place)
-                    break  # the dial takes milliseconds, unless the server is down
+                    break  # wait for this server first: most dials succeed soon, unless the server is down
             patient = await self._changed(seconds if patient else None)
 
     def _order(self) -> Iterator[ServerEndpoint]:
@@ -315,7 +324,7 @@ class FarmClient:
         yield from places[start:] + places[:start]
 
     def _prefer_after(self, place: ServerEndpoint) -> None:
-        """Ask the next server, while no server names a leader."""
+        """Begin with the server after this place from now on, while no leader is known."""
         places = self._directory.places
         position = places.index(place) if place in places else -1
         self._preferred = places[(position + 1) % len(places)]
@@ -346,7 +355,10 @@ class FarmClient:
         return max(self._handshake_seconds, I2P_HANDSHAKE_SECONDS if endpoint.is_i2p else 0.0)
 
     async def _changed(self, seconds: float | None) -> bool:
-        """Wait until a connection comes up or ends, or an attempt fails; return whether that happened in time."""
+        """Wait until a connection comes up or ends, or an attempt fails; return whether that happened within `seconds`.
+
+        `seconds` None: wait without a limit, and return False.
+        """
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:
@@ -368,11 +380,11 @@ class FarmClient:
                 waiter.set_result(None)
 
     async def _learn(self, way: _Way, response: Response | None) -> NotTaken:
-        """Take in a refusal, and ask that server for the Configuration when the refusal leads nowhere."""
+        """Note a refusal. If the refusal names no leader to ask, first ask that server for the Configuration."""
         assert response is not None
         place, _ = way
         refused = self._refused(place, response)
-        if not refused.at_once and await self._has_news(place, response):
+        if not refused.at_once and await self._servers_changed(place, response):
             refused = self._refused(place, response)
         self._refusal = refused.why
         return refused
@@ -410,10 +422,10 @@ class FarmClient:
 
     # --- The farm's servers -------------------------------------------------------------------------------
 
-    async def _has_news(self, place: ServerEndpoint, refusal: Response) -> bool:
-        """Ask the server that refused for the Configuration; return whether more is known of the servers now.
+    async def _servers_changed(self, place: ServerEndpoint, refusal: Response) -> bool:
+        """Ask the server that refused for the Configuration; return whether the known servers have changed since.
 
-        A leader is not asked: then no other server is of use.
+        A leader that refuses is not asked: no other server could take the request.
         """
         if refusal.destination == refusal.source:
             return False
@@ -425,7 +437,10 @@ class FarmClient:
         return before != (directory.places, directory.troubles)
 
     def _ask(self, place: ServerEndpoint) -> asyncio.Task[None] | None:
-        """Ask a server for the Configuration, unless the last question was a moment ago; return the latest question."""
+        """Ask a server for the Configuration, and return the question's task.
+
+        A question that is open, or younger than `_REFRESH_SECONDS`, is returned instead of a new question.
+        """
         latest = self._questions.get(place.endpoint)
         now = asyncio.get_running_loop().time()
         if latest is not None and (not latest.done() or now - self._asked_at[place.endpoint] < _REFRESH_SECONDS):
@@ -453,9 +468,9 @@ class FarmClient:
             await self._forget()
 
     async def _forget(self) -> None:
-        """Drop the places that left the farm and were not given; a connection that is up may end first.
+        """Drop the links to endpoints that the farm no longer has, except given endpoints and links that are connected.
 
-        So a client that runs for months does not go on dialling every place where a server has been.
+        So a client that runs for months does not go on dialling every endpoint where a server has been.
         """
         kept = {place.endpoint for place in self._directory.places}
         for endpoint in [endpoint for endpoint in self._links if endpoint not in kept]:
@@ -468,7 +483,7 @@ class FarmClient:
 
 
 def _request(entries: tuple[Entry, ...]) -> Request:
-    """Make a request to append these entries; without entries the request asks for the leader."""
+    """Make a request to append these entries. A request without entries only asks which server is the leader."""
     return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, entries)
 
 
@@ -484,7 +499,7 @@ def _send(request: Request, way: _Way) -> asyncio.Future[Response | None]:
 
 
 def _settle(answer: asyncio.Future[Response | None], response: Response | None) -> None:
-    if not answer.done():  # the answer is done when the time for the post is over
+    if not answer.done():  # a post whose time is over has cancelled the future
         answer.set_result(response)
 
 
@@ -495,7 +510,7 @@ def _patience(place: ServerEndpoint) -> float:
 def _unknown(server: int, why: str) -> str:
     return (
         f"Server {server} got the values, but {why.rstrip('.')}: they may be committed or not. "
-        "Look into the farm's log before posting them again, or do it if twice does no harm."
+        "Look into the farm's log before you post the values again, unless a second copy does no harm."
     )
 
 

@@ -1,4 +1,4 @@
-"""The servers of a farm as a client knows them: the given servers, and those that the farm has told since."""
+"""The servers of a farm as a client knows them: the given servers, and the servers that the farm has told since."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -9,24 +9,24 @@ from gf_i2p.wire.log_values import Configuration
 
 
 class ServerEndpoint(NamedTuple):
-    """A server, and one endpoint of the server."""
+    """A place: a server, and one endpoint of the server."""
 
     server: int
     endpoint: Endpoint
 
 
 Prepare = Callable[[Sequence[ServerEndpoint]], Mapping[ServerEndpoint, str]]
-"""Called with all places that were not given, at each change: prepares dialling, and returns the places that cannot be
-dialled, each with a sentence that names the missing setting."""
+"""Called at each change with all told places that were not given. The callback prepares dialling, and returns the
+places that cannot be dialled, each with a sentence that names the missing setting."""
 
 
 class KnownServers:
-    """The places that the client was given, and those that servers told it of.
+    """The places that were given to the client, and the places that servers have told in a Configuration.
 
     Given places stay. A newer Configuration replaces all told places.
 
-    So a server may have two places: the place that was given to the client, and the place that the servers use. Both
-    count, for neither need be right: a server may have moved, and a client may have a way of its own to the server.
+    So a server may have two places: the given place, and the place that the other servers use. The client tries both,
+    because either may be wrong: a server may have moved, and a client may have a way of its own to the server.
     """
 
     def __init__(self, given: Mapping[int, Endpoint], prepare: Prepare) -> None:
@@ -35,7 +35,7 @@ class KnownServers:
         self.told: tuple[ServerEndpoint, ...] = ()
         """Told places that can be dialled."""
         self.troubles: dict[int, str] = {}
-        """Told servers with a place that cannot be dialled: a sentence each."""
+        """By server id, why a told place cannot be dialled: a sentence."""
         self.newest: Configuration | None = None
         """The Configuration with the greatest `log_index` so far; at most `MAX_SERVERS` servers."""
         self._prepare = prepare
@@ -50,7 +50,7 @@ class KnownServers:
         return [place for place in self.places if place.server == server]
 
     def learn(self, configuration: Configuration) -> None:
-        """Take in a Configuration from a server; one that is older than the newest changes nothing."""
+        """Take in a Configuration from a server. A Configuration older than `newest` has no effect."""
         if self.newest is not None and configuration.log_index < self.newest.log_index:
             return
         self.newest = configuration

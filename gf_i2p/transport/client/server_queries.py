@@ -1,4 +1,4 @@
-"""Questions to servers for the farm's Configuration: each is one request on a connection of its own."""
+"""Questions to servers for the farm's Configuration. Each question has a connection of its own."""
 
 import asyncio
 import math
@@ -30,21 +30,22 @@ async def fetch_configuration(
 ) -> Configuration | None:
     """Ask one server for the Configuration, by each way of the transport until one works.
 
-    The answer may be old, and the newest entry of the server's log need not be committed.
+    The answer is the newest Configuration in that server's log: it may be old, or not committed.
 
     Args:
         transport: the way to the endpoint.
         endpoint: the server.
         cluster: the farm's name.
-        credentials: ours for this server; those of a link to the server spare the challenge.
+        credentials: our credentials for this server. The object of a link to the server saves the challenge.
         seconds: for everything.
-        entropy: returns that many random bytes.
+        entropy: returns the given number of random bytes.
 
     Returns:
-        None when the server answers 404: the server tells no Configuration, or has no farm of this name.
+        The Configuration; None when the server answers 404: the server tells this user no Configuration, or has no farm
+        of this name.
 
     Raises:
-        TransportError: there is no answer, or none of a farm node; the text says what to check.
+        TransportError: no answer came, or the answer is not a farm node's; the text says what to check.
     """
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
@@ -137,10 +138,11 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
         self._loop = asyncio.get_running_loop()
         self.asked = self.answered = 0.0
         """Times of the request and of the whole answer, by the loop's clock."""
-        # Errors are results, and None is the connection's end: no task awaits the future when dialling has failed.
+        # An error is a result and no exception of the future: no task awaits the future when dialling has failed. None:
+        # the connection has ended.
         self.outcome: asyncio.Future[OutcomeT | Retry | RemoteProtocolError | None] = self._loop.create_future()
         self.broken_by: Exception | None = None
-        """The reason why the connection ended; None also when the peer closed the connection."""
+        """The error that broke the connection; None while the connection is open, and when the peer closed it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the request."""
@@ -172,9 +174,10 @@ class Answers:
     """The answers of several servers."""
 
     newest: Configuration | None
-    """The Configuration with the greatest `log_index`; None when no server has told one."""
+    """The Configuration with the greatest `log_index`; None when no server has told a Configuration."""
     troubles: dict[Endpoint, str] = field(default_factory=dict)
-    """Why other servers have not told one, as far as they were waited for: sentences for the operator."""
+    """Why a server has told no Configuration: a sentence for the operator. Servers that were still asked at the end are
+    missing."""
 
 
 async def ask_around(
@@ -187,19 +190,20 @@ async def ask_around(
 ) -> Answers:
     """Ask these servers side by side, until one tells a Configuration whose `log_index` is above `newer_than`.
 
-    With the `log_index` of its own log, a server that was away learns the farm's present state, and whether it still
-    belongs to the farm; other servers that were away as long do not end the search. The caller has to judge whether the
-    answer is committed: a server tells the newest entry of its log.
+    A server that was away asks with the `log_index` of its own newest Configuration. So an answer of another server
+    that was away as long does not end the search, and a newer answer shows whether the asking server still belongs to
+    the farm. A server tells the newest Configuration in its log: the caller must judge whether the answer is committed.
 
     Args:
         transport: the way to the servers.
         servers: the servers, and our credentials for each.
         cluster: the farm's name.
-        newer_than: -1 takes the first answer.
+        newer_than: a `log_index`; -1 accepts the first answer.
         seconds: for everything.
 
     Returns:
-        The newest Configuration that was told by then; no newer than `newer_than` when all servers were asked in vain.
+        The newest Configuration that was told, and why other servers told none. When all servers were asked in vain,
+        the Configuration is not newer than `newer_than`, or None.
     """
     newest: Configuration | None = None
     troubles: dict[Endpoint, str] = {}
@@ -238,9 +242,9 @@ class Survey:
     troubles: Mapping[int, str]
     """Why the other servers have told nothing: a sentence each."""
     strange: Mapping[int, str]
-    """Servers of these without a known way to dial, or without a known identity."""
+    """Servers with an endpoint that cannot be dialled, for want of a way or of a known identity: a sentence each."""
     refused: frozenset[int] = frozenset()
-    """Servers of these that have answered and refused us, or have no such farm: to ask again is of no use."""
+    """The servers in `troubles` that answered and refused us, or have no such farm: asking again is of no use."""
 
 
 async def survey(
@@ -251,7 +255,7 @@ async def survey(
     *,
     seconds: float,
 ) -> Survey:
-    """Ask all servers of the directory, and the servers that these tell of, side by side. `seconds`: for each."""
+    """Ask all servers of the directory side by side, then the servers that the answers name. `seconds`: for each."""
     told: dict[int, Configuration] = {}
     troubles: dict[int, str] = {}
     refused: set[int] = set()
@@ -267,7 +271,7 @@ async def survey(
                 refused.add(place.server)
             return
         if found is None:
-            troubles[place.server] = f"{place.endpoint} tells nobody who belongs to {cluster} (404)."
+            troubles[place.server] = f"{place.endpoint} does not tell who belongs to {cluster} (404)."
             refused.add(place.server)
             return
         directory.learn(found)

@@ -13,15 +13,15 @@ _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: ([^\r]*))?\r\n")
 
 
 class TunnelRefused(Exception):  # noqa: N818 -- reads as what happened, as `HandshakeRefused` does
-    """The proxy opens no tunnel; `str()` is its status line, for people."""
+    """The proxy opens no tunnel; `str()` has the status code and the reason of the proxy's answer."""
 
 
 class HttpTunnel(asyncio.Protocol):
     """Asks for a tunnel, and hands the open tunnel to the protocol that `factory` makes.
 
     The proxy gets the endpoint's name, and no fact about this node. `opened`: the error, or None; with None, the
-    protocol's `connection_made` has been called. The error is a result and no exception of the future, since no task
-    may be left that awaits the future.
+    protocol's `connection_made` has been called. The error is a result and no exception of the future, because at
+    times no task is left that awaits the future.
     """
 
     def __init__(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:

@@ -1,10 +1,10 @@
-"""Listening through I2P: a loopback port, and an `Inbound` that has the router bring our destination's streams there.
+"""Listening through I2P: a loopback port, and an `Inbound` that makes the router bring this node's streams there.
 
 Where a SAM session forwards, the router names the peer in a first line. A peer cannot forge its destination, so each
 destination is a source of its own at the gate. A session that ends is made again, and so is a session whose address the
-router does not publish. i2pd forgets to publish when the inbound tunnels are there before the outbound ones, and
-remembers with the next inbound tunnel. i2pd builds two (2.45) or three (2.58) at a time, so a session with more tunnels
-seldom stays unknown.
+router does not publish. i2pd fails to publish when the inbound tunnels are ready before the outbound tunnels, until the
+next inbound tunnel is ready. i2pd builds two (2.45) or three (2.58) tunnels at a time, so a session with more tunnels
+is published in most cases.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.tls.tcp_sockets import bind, check_address, host_port
 
 MAX_PEER_LINE_BYTES: Final = 1024
-"""A peer's destination in base64, 524 characters as a rule, and two port numbers."""
+"""Most bytes of the line: the peer's destination in base64, 524 characters as a rule, and two port numbers."""
 _UNNAMED: Final = "not named yet"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPauses:
-    """Delays between sessions, and between looks at a session, in seconds."""
+    """Delays between sessions, and between checks of a session, in seconds."""
 
     again_floor: float = 8.0
-    """Least delay: i2pd keeps a destination for 5 s after its session, then ends it, even if a new session has it."""
+    """Least delay: i2pd ends a destination 5 s after its session has ended, even if a new session uses it."""
     again_ceiling: float = 30.0
     look: float = 3.0
-    """Between two looks whether the address is published, until it is."""
+    """Between two checks of the netDb, until the address is published."""
     look_again: float = 60.0
-    """Between two looks after that, until a stream comes."""
+    """Between two checks of the netDb after that, until a stream comes."""
     patience: float = 30.0
-    """Time for the address to be published; doubled each time in vain."""
+    """Time in which the address must be published; doubled after each failure, up to `max_patience`."""
     max_patience: float = 600.0
 
 
@@ -47,7 +47,7 @@ _PACE: Final = SessionPauses()
 
 
 class Inbound(Protocol):
-    """Has the router bring the streams for this node's destination to a port of this machine."""
+    """Makes the router bring the streams for this node's destination to a port of this machine."""
 
     @property
     def names_peers(self) -> bool:
@@ -60,7 +60,7 @@ class Inbound(Protocol):
         ...
 
     async def open(self, host: str, port: int) -> str:
-        """Begin; return this node's address, for the log, when streams can come. May take minutes."""
+        """Begin, and return this node's address, for the log, when streams can come. This may take minutes."""
         ...
 
     async def published(self) -> bool:
@@ -68,7 +68,7 @@ class Inbound(Protocol):
         ...
 
     async def ended(self) -> None:
-        """Return when no more streams will come: the session is gone, or the router."""
+        """Return when no more streams will come, because the session or the router is gone."""
         ...
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class I2pListener:
         self._log = structlog.get_logger(__name__)
         self._complaint: str | None = None
         self.reached_at: str | None = None
-        """The node's address inside I2P while others can find it, or have come through it; otherwise None."""
+        """The node's address inside I2P, while the netDb has the address or a stream has come; otherwise None."""
         self._arrived = asyncio.Event()
         host, port = server.sockets[0].getsockname()[:2]
         self.addresses: Sequence[str] = [host_port((host, port))]
@@ -127,7 +127,7 @@ class I2pListener:
         *,
         pace: SessionPauses = _PACE,
     ) -> Self:
-        """Listen at once on an IP address; the session follows. Raises `TransportError` when the port is taken."""
+        """Listen on an IP address at once, and open the session in a task. Raises `TransportError` for a taken port."""
         check_address(host, "listening for the router")
         (sock,) = await bind(host, port)
         listener: I2pListener | None = None
@@ -148,7 +148,7 @@ class I2pListener:
         self._inbound.close()
 
     def arrived(self) -> None:
-        """Note that a stream has come: so the session is published, whatever the router says."""
+        """Note that a stream has come: the session is published, whatever the router reports."""
         self._arrived.set()
 
     # --- The session --------------------------------------------------------------------------------------
@@ -195,10 +195,10 @@ class I2pListener:
             await asyncio.gather(*tasks, return_exceptions=True)  # the result of one task was used already
 
     async def _unseen(self, address: str) -> None:
-        """Return when others have not found the address for longer than the patience.
+        """Return when the address was not found in the netDb for longer than the patience.
 
-        One look may take the router a minute; the last look is the first that began after the patience. A found address
-        may be left from an earlier session, for ten minutes: so the looks go on until a stream has come.
+        One check may take the router a minute; the last check is the first that began after the patience. A found
+        address may be left from an earlier session, for ten minutes. So the checks go on until a stream has come.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()
@@ -262,7 +262,9 @@ class _Stream(asyncio.Protocol):
         except (NetDbError, UnicodeDecodeError):
             peer = None
         if peer is None:
-            self._admission.refuse(Refusal.NOT_HTTP, "the router did not say whom the stream comes from: is it SAM?")
+            self._admission.refuse(
+                Refusal.NOT_HTTP, "the router did not name the stream's sender: check that SAM forwards to this port"
+            )
             self._transport.abort()
             return
         self._admission.named(peer, peer)

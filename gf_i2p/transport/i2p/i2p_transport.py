@@ -1,4 +1,4 @@
-"""Connections through I2P: out through the router's proxy, in through streams that come to a loopback port.
+"""Connections through I2P: dialled through the router's proxy, accepted as streams that come to a loopback port.
 
 I2P encrypts from end to end and a destination's name is its key, so there is no TLS here. Only the way between this
 node and its own router is plain. A name in .i2p goes to the proxy unchanged: it is never looked up in DNS.
@@ -34,11 +34,11 @@ class ProxyMethod(StrEnum):
 
 
 I2P_HANDSHAKE_SECONDS: Final = 120.0
-"""For a handshake: streams through tunnels are slow, and the first stream may have to build tunnels."""
+"""Seconds for a handshake: streams through tunnels are slow, and the first stream may wait for new tunnels."""
 I2P_REQUEST_SECONDS: Final = 20.0
-"""The least for an answer through tunnels: when tunnels stall, a new stream would stall as well."""
+"""Least seconds for an answer through tunnels: when tunnels stall, a new stream would stall as well."""
 SOCKS_GREETING_SECONDS: Final = 5.0
-"""For the answer to a SOCKS greeting, which the proxy gives by itself, before it knows any peer."""
+"""Seconds for the answer to a SOCKS greeting: the proxy answers without asking any peer."""
 _SOCKS_GREETING: Final = b"\x05\x01\x00"
 """RFC 1928, 3: version 5, one method, no authentication."""
 _SETTINGS: Final = {
@@ -188,7 +188,7 @@ class I2pTransport:
                 f"is on ({_SETTINGS[ProxyMethod.SOCKS5]})."
             ) from None
         except OSError:
-            pass  # python-socks meets the same error, or better luck, and its error is told
+            pass  # python-socks dials next, and reports an error that lasts
 
     def _no_proxy(self, error: OSError) -> DialError:
         return DialError(
@@ -216,6 +216,6 @@ class I2pTransport:
         """See `Transport.listen`. This returns at once: the router may come, go and come back meanwhile."""
         if self._inbound is None:
             raise TransportError(
-                "Nothing brings I2P streams to this node: configure a SAM session or a server tunnel of the router's."
+                "Nothing brings I2P streams to this node: configure a SAM session or a server tunnel in the router."
             )
         return await I2pListener.open(self._inbound, self._host, self._port, factory, gate)

@@ -1,9 +1,9 @@
 """Dialling from the session by which others reach this node: the second way to a peer inside I2P.
 
-A router keeps a found lease set until the lease set expires, for each of its destinations apart. When a peer has come
-back with new tunnels, its old lease set leads nowhere, and through the proxy the peer stays unreachable for up to ten
-minutes (seen on i2pd 2.45.1). A stream brings the lease set of its sender to the destination that it reaches. So a node
-with a new session opens a stream to every peer once, and dials from that session each peer that the proxy cannot reach.
+A router keeps a found lease set until the lease set expires, for each of the router's destinations apart. When a peer
+has come back with new tunnels, the peer's old lease set leads nowhere, and through the proxy the peer stays unreachable
+for up to ten minutes (seen on i2pd 2.45.1). A stream brings the sender's lease set to the peer's router. So a node with
+a new session opens a stream to every peer once. Peers that the proxy cannot reach are dialled from that session.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.upgrade import ClientHandshake
 
 PATIENCE_SECONDS: Final = 20.0
-"""For one way before the other is tried. A stream opens in 5 s as a rule; a Java proxy's first try takes up to 20 s."""
+"""Seconds for one way before the other way. A stream opens in 5 s as a rule; a Java proxy's first takes up to 20 s."""
 GREETINGS: Final = 5
-"""Greetings to a peer about a new session until the peer answers: i2pd rejects a new encryption for two minutes."""
+"""Most tries to greet a peer from a new session: i2pd rejects a new encryption for two minutes."""
 
 
 class Streams(Protocol):
     """Opens streams from this node's own destination."""
 
     on_open: Callable[[], None] | None
-    """Called when there is a new session; the listener sets this."""
+    """Called when a new session is open; `TwoWayTransport` sets this."""
 
     on_close: Callable[[], None] | None
-    """Called when the session is over, or none could be made; the listener sets this."""
+    """Called when the session has ended, or could not be opened; `TwoWayTransport` sets this."""
 
     @property
     def failure(self) -> type[Exception]:
@@ -47,7 +47,7 @@ class Streams(Protocol):
 
 
 class TwoWayTransport:
-    """Uses the proxy first, and this node's own session after a failure: in turn, until one way works."""
+    """Dials through the proxy first, then from this node's own session, and so on in turn until one way works."""
 
     def __init__(self, proxy: Transport, streams: Streams, cluster: str, *, patience: float = PATIENCE_SECONDS) -> None:
         """`cluster`: the farm's name. `patience`: seconds for one way, and between two greetings."""
@@ -105,7 +105,7 @@ class TwoWayTransport:
             task.add_done_callback(self._introductions.discard)
 
     def _hush(self) -> None:
-        """Stop the introductions: the session with that lease set is over."""
+        """Stop the introductions: the session has ended, and with it the lease set."""
         for task in self._introductions:
             task.cancel()
 
@@ -118,7 +118,7 @@ class TwoWayTransport:
             await asyncio.sleep(self._patience)
 
     async def _is_answered(self, host: str) -> bool:
-        """Open a stream and begin a handshake. An answer shows that the peer's router can reach this one now."""
+        """Open a stream and begin a handshake. An answer shows that the peer's router can now reach this node."""
         loop = asyncio.get_running_loop()
         handshake = ClientHandshake(
             host=host,

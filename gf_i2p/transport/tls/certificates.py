@@ -1,4 +1,4 @@
-"""Certificates that servers make themselves, and know each other's by the fingerprint."""
+"""Self-signed certificates of servers, and the fingerprints by which servers know these certificates."""
 
 import re
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from cryptography.x509.oid import NameOID
 
 from gf_i2p.transport.errors import TransportError
 
-# X.520 allows no longer common name (upper bound ub-common-name of RFC 5280, A.1).
+# The longest common name in X.520 (the upper bound ub-common-name of RFC 5280, A.1).
 _MAX_COMMON_NAME: Final = 64
 _PREFIX: Final = "sha256:"
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
-# Clocks of farm members may differ: so a new certificate is valid for a member with a slow clock.
+# A new certificate is valid at once, also for a farm member with a slow clock.
 _BACKDATED: Final = timedelta(days=1)
 
 
@@ -28,10 +28,18 @@ def make_certificate(
 ) -> tuple[bytes, bytes]:
     """Make a key (ECDSA, P-256) and a self-signed certificate.
 
-    `common_name`: 1 to 64 characters, for people. `hosts`: names and addresses of this server for peers that use a CA
-    file (this certificate may be the CA file); a peer that pins the fingerprint needs none. `days`: validity from `now`
-    (UTC, the present by default); a pin ignores the validity. Returns certificate and key, both PEM, the key
-    unencrypted: store the key with mode 0600. Raises `TransportError` for a name that no certificate can have.
+    Args:
+        common_name: 1 to 64 characters, a label for the operator.
+        hosts: names and addresses of this server, for peers that use a CA file (this certificate may be the CA file). A
+            peer that pins the fingerprint needs none.
+        now: UTC; the present by default.
+        days: validity from `now`. A peer that pins the fingerprint ignores the validity.
+
+    Returns:
+        Certificate and key, both PEM, the key unencrypted: store the key with mode 0600.
+
+    Raises:
+        TransportError: no certificate can have a name like one of these.
     """
     if not 1 <= len(common_name) <= _MAX_COMMON_NAME:
         raise TransportError(
@@ -98,7 +106,7 @@ def fingerprint_of_file(path: Path) -> str:
 
 
 def parse_fingerprint(text: str) -> str:
-    """Bring a fingerprint that a person wrote into the form of `fingerprint`.
+    """Bring a fingerprint from a configuration file into the form of `fingerprint`.
 
     "sha256:" may be missing; digits may be upper case and separated by colons, as OpenSSL prints them. Raises
     `TransportError` for any other text.

@@ -1,4 +1,4 @@
-"""TCP sockets: names to addresses, options, listening and accepting."""
+"""TCP sockets: name resolution, options, listening and accepting."""
 
 import asyncio
 import errno
@@ -25,13 +25,13 @@ _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.
 _EXHAUSTED_SECONDS: Final = 0.2
 _EXHAUSTED_LOG_SECONDS: Final = 10.0
 
-# Half a minute after a peer has lost power its absence is noticed, both while this side waits (keepalive) and while
+# A peer that has lost power is noticed after half a minute, both while this side waits (keepalive, in s) and while
 # acknowledgements are due (user timeout, in ms).
 _TCP_OPTIONS: Final = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 
 
 def tune(sock: socket.socket) -> None:
-    """Set the options of a connection: no delay for small messages, and vanished peers are noticed."""
+    """Set the options of a connection: send small messages without delay, and notice vanished peers."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _TCP_OPTIONS:
@@ -49,7 +49,7 @@ def check_address(host: str, what: str) -> None:
 
 
 async def resolve(endpoint: Endpoint) -> list[tuple[int, Address]]:
-    """Return families and addresses; asks a resolver only for names. Raises `DialError`."""
+    """Return the endpoint's addresses with their families. Only a name is looked up. Raises `DialError`."""
     try:
         known = ip_address(endpoint.host)
     except ValueError:
@@ -60,7 +60,9 @@ async def resolve(endpoint: Endpoint) -> list[tuple[int, Address]]:
     try:
         found = await asyncio.get_running_loop().getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise DialError(f"The name of {endpoint} cannot be resolved ({error.strerror or error}): check it.") from error
+        raise DialError(
+            f"The name of {endpoint} cannot be resolved ({error.strerror or error}): check the name."
+        ) from error
     return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
 
 
@@ -104,7 +106,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
 
 
 def why(error: OSError) -> str:
-    """Return the system's words for an error; event loops put other words into `strerror`."""
+    """Return the system's text for an error, because event loops put other texts into `strerror`."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
@@ -168,7 +170,7 @@ class TcpListener:
             self._accept(sock, address)
 
     def _rest(self, error: OSError) -> None:
-        """Stop accepting for a moment: the waiting connection would wake the loop again at once, and in vain."""
+        """Stop accepting for a moment: otherwise the waiting connection would wake the loop again and again in vain."""
         if self._pause is None:
             self._unwatch()
             self._pause = self._loop.call_later(_EXHAUSTED_SECONDS, self._watch)

@@ -1,9 +1,9 @@
 """TLS 1.3 over TCP: identity, trust, dialling and listening.
 
-A peer is known by the fingerprint of its certificate, per endpoint, or by a CA file and its host name. The check comes
-before any byte but the TLS hello is sent. Only the fingerprint is compared: a fingerprint names one key exactly, so
-dates and names in that certificate add nothing, and a node with a wrong clock still finds its farm. Peers show no
-certificates when they dial: the Digest that follows authenticates them.
+A dialled peer shows a certificate. The certificate must have the endpoint's configured fingerprint, or must be vouched
+for by the CA file and have the peer's host name. The check comes before any byte but the TLS hello is sent. With a
+fingerprint, dates and names in the certificate do not count: a fingerprint names one key exactly, and a node with a
+wrong clock still finds its farm. A dialling peer shows no certificate: the Digest that follows authenticates the peer.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
 from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune, why
 from gf_i2p.wire.endpoint import Endpoint
 
-# After close(), for sending the rest and for the peer's end of TLS.
+# Seconds after close(), for sending the rest and for the peer's end of TLS.
 _LINGER_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """The node's own identity, and the peers that are trusted.
+    """The node's own certificate and key, and the certificates of trusted peers.
 
     `certificate`, `key`: the node's PEM files, the key unencrypted; needed to listen. `fingerprints`: the allowed
     fingerprints of each endpoint's certificate (several while a certificate is being replaced), in any form that
@@ -162,14 +162,14 @@ class TlsTransport:
                 lambda: start,
                 sock=sock,
                 ssl=context,
-                # A pinned peer needs no name of its own, and an observer should not learn the name.
+                # A peer with a fingerprint needs no name, and an observer should not learn the name.
                 server_hostname="" if pins else endpoint.host,
                 ssl_shutdown_timeout=_LINGER_SECONDS,
             )
         except OSError as error:
             raise _dial_error(endpoint, error) from error
         except BaseException:
-            # asyncio closes the transport, and TLS then waits for the peer's goodbye: nobody is left who would wait.
+            # asyncio closes the transport, and TLS then waits for the peer's end: no caller is left that would wait.
             if start.transport is not None:
                 start.transport.abort()
             raise
@@ -217,7 +217,7 @@ class TlsTransport:
         def ended(task: asyncio.Task[None]) -> None:
             self._accepting.discard(task)
             if not start.over:
-                sock.close()  # the task has not done it if it was cancelled before its first step
+                sock.close()  # the task has not closed the socket if it was cancelled before its first step
                 admission.closed()
 
         accepting = asyncio.get_running_loop().create_task(_shake_hands(sock, context, start, admission))
@@ -242,7 +242,7 @@ class _Start(asyncio.Protocol):
     """The protocol of a connection during the TLS handshake.
 
     When the handshake is complete, `make` judges the peer and returns the protocol that takes over. If `make` raises,
-    the connection ends, and nothing of ours but the TLS hello has been sent.
+    the connection ends, and this node has sent nothing but the TLS hello.
     """
 
     def __init__(self, make: Callable[[asyncio.Transport], asyncio.Protocol]) -> None:
@@ -257,7 +257,7 @@ class _Start(asyncio.Protocol):
         self.transport = channel = cast("asyncio.Transport", transport)
         try:
             protocol = self._make(channel)
-        except Exception as error:  # noqa: BLE001 - the caller who waits for the connection raises it
+        except Exception as error:  # noqa: BLE001 - the waiting caller raises this error
             self.error = error
             channel.abort()
             return
@@ -279,7 +279,7 @@ def _server_context(settings: TlsSettings) -> ssl.SSLContext | None:
     certificate, key = settings.certificate, settings.key
     if certificate is None or key is None:
         if certificate is not key:
-            raise TransportError("A certificate needs its key and a key its certificate: set both or neither.")
+            raise TransportError("A certificate needs a key, and a key needs a certificate: set both or neither.")
         return None
 
     def encrypted() -> str:

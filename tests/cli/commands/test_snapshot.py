@@ -115,7 +115,7 @@ def test_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str],
     assert main(["snapshot", "inspect", str(path)]) == (2 if content == b"hello" else 1), "damaged, or none at all"
     assert f"{path} cannot be used: it " in capsys.readouterr().err
     assert main(["snapshot", "inspect", str(tmp_path)]) == 2
-    assert "it is no file" in capsys.readouterr().err
+    assert "it is not a regular file" in capsys.readouterr().err
     assert main(["snapshot", "inspect", str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
 
@@ -179,10 +179,10 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
     node, path = tmp_path / "server-1", tmp_path / "s"
     capsys.readouterr()
     for words, says in (
-        ([tmp_path, path], "is no node's directory"),
+        ([tmp_path, path], "is not a node's directory"),
         ([node, path], "is empty: there is nothing to save yet"),
-        ([node, tmp_path / "none" / "s"], "none is no directory"),
-        ([node, tmp_path, "--force"], f"{tmp_path} is a directory: name the file in it"),
+        ([node, tmp_path / "none" / "s"], "none is not a directory"),
+        ([node, tmp_path, "--force"], f"{tmp_path} is a directory: name a file"),
     ):
         assert main(["snapshot", "save", *map(str, words)]) == 1
         assert says in capsys.readouterr().err

@@ -72,7 +72,7 @@ def test_a_farm_with_an_endpoint_inside_i2p_takes_its_time(tmp_path: Path) -> No
         (("id = 1\nlisten", "id = 4294967295\nlisten"), "node.id: 4294967295 means nobody"),
         (("id = 1\nlisten", "id = 3\nlisten"), "this node's id, 3, is not among them"),
         (("listen =", "lissten ="), "node.lissten: no such key; check the spelling"),
-        (('listen = "tcp://127.0.0.1:9001"', 'listen = "http://x"'), "node.listen: 'http://x' is no endpoint"),
+        (('listen = "tcp://127.0.0.1:9001"', 'listen = "http://x"'), "node.listen: 'http://x' is not an endpoint"),
         (("[node]", '[node]\ncluster = "a/b"'), "node.cluster: 'a/b' cannot be a cluster name"),
         (("id = 2", "id = 1"), "two of them have the same id"),
         (("example.org:9002", "127.0.0.1:9001"), "two of them have the same endpoint"),

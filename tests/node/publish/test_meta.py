@@ -329,7 +329,7 @@ async def test_a_set_that_the_farm_takes_for_one_of_the_future_is_not_sent(
         monkeypatch.setattr(MetaLeaseSet, "objection", lambda self, now: None)
         await made.tries()
         assert made.bridge.calls.count("publish") == 0
-        assert "is this machine's clock ahead?" in (made.publisher.trouble or "")
+        assert "check this machine's clock" in (made.publisher.trouble or "")
 
 
 async def test_who_is_not_chosen_any_more_has_the_router_forget_and_shows_no_trouble(

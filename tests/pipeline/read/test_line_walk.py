@@ -76,7 +76,7 @@ def test_gaps_without_servers_are_nothing_and_behind_the_last_entry_they_are_as_
         (b'{"index":3,"record":1e400,"received":1,"term":1}\n', "a number that is too large"),
         (b'{"index":3,"record":"\\ud800","received":1,"term":1}\n', "no Unicode"),
         (b'{"index":3,"received":1,"rec\n', "not JSON"),
-        (b'{"index":3,"received":1,"term":1}\n', "of no kind"),
+        (b'{"index":3,"received":1,"term":1}\n', "kind is unknown"),
         (b'{"index":3,"received":"1","record":1,"term":1}\n', "received is a whole number"),
         (b"\n", "not JSON"),
         (bytes(20) + b"\n", "not JSON"),

@@ -176,8 +176,8 @@ async def test_peers_that_do_not_keep_to_it_are_given_up(node: Identity) -> None
     for data, expected in (
         (b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nabc", "the connection ended before it had answered"),
         (b"", "the connection ended before it had answered"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n", "has 999999 bytes, and 17488 are the most"),
-        (challenge, "calls the nonce stale that it has just given"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n", "has 999999 bytes; the limit is 17488"),
+        (challenge, "calls its own new nonce stale"),
     ):
         async with behaving(node, data) as farm:
             with pytest.raises(DialError, match=expected):

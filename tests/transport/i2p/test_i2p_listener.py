@@ -252,7 +252,7 @@ async def test_a_stream_without_a_peer_is_closed_and_counted(data: bytes) -> Non
             await until(lambda: there.gate.counters.refused)
         assert there.gate.counters.refused == {Refusal.NOT_HTTP: 1}
         assert there.visitors == []
-        assert "the router did not say whom the stream comes from: is it SAM?" in str(lines)
+        assert "the router did not name the stream's sender: check that SAM forwards to this port" in str(lines)
         await until(lambda: not there.gate.counters.unauthenticated)
 
 
@@ -288,7 +288,7 @@ async def test_a_stream_that_says_no_more_is_shown_out_at_the_deadline(data: byt
 async def test_the_clock_runs_from_the_connection_and_not_from_the_line() -> None:
     gate = Gate(handshake_seconds=1000.0)
     transport, visitors, _ = begin(gate)
-    (admission,) = gate._strangers["not named yet"]
+    (admission,) = gate._unauthenticated["not named yet"]
     deadline = admission._deadline
     assert deadline is not None
     transport.feed(LINE)
