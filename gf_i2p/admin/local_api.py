@@ -1,8 +1,8 @@
 """The local interface: HTTP on a Unix socket in the node's directory, which only the node's user can open.
 
     GET  /v1/status                     the node's status, on any server
-    GET  /v1/explain                    the choice of the publisher, with reasons (node/status/publishing_status.py)
-    GET  /v1/administration             the administrators' settings, and their effect (admin_status.py)
+    GET  /v1/explain                    the choice of the publisher, with reasons (node/status/node_status.py)
+    GET  /v1/administration             the administrators' settings, and their effect (node/status/admin_status.py)
     POST /v1/entries?timeout=SECONDS    {"values": [TEXT, ...]} -> {"index": INDEX OF THE LAST}, when committed
     GET  /v1/entries?first=N&limit=N    committed entries, from the log's beginning without `first`;
                                         `stale=1` reads a server that does not lead
@@ -61,8 +61,8 @@ class LocalInterface:
 
     `status` describes the node. `snapshot` makes a snapshot of all committed entries, None when there are none.
     `lacking` says why the node's files do not let the node speak with a joining server, None when they do. `farm`
-    returns the members when this server was removed from the farm, None otherwise. `objection` says why this server's
-    operator may not post these values, None when the operator may. `administration` returns the administrators'
+    returns the members when this server was removed from the farm, None otherwise. `objection` says why the operator of
+    this server may not post these values, None when the operator may. `administration` returns the administrators'
     settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload` takes over changed
     files.
     """
@@ -109,7 +109,7 @@ class LocalInterface:
         self._open_directory = contextlib.ExitStack()
 
     async def start(self) -> None:
-        """Listen. A socket that a killed node left behind is replaced; the database's lock says which node runs."""
+        """Listen. Replaces a socket that a killed node left behind: the database's lock admits only one node anyway."""
         await self._runner.setup()
         self._path.unlink(missing_ok=True)
         name = self._open_directory.enter_context(socket_address(self._path))
@@ -141,7 +141,7 @@ class LocalInterface:
         if (why_not := self._objection_to(values)) is not None:
             return _error(403, f"nothing was posted: {why_not}", outcome="no")
         if (farm := self._farm()) is not None:
-            # This server could still pass the values to the leader, but its operator takes it for a member.
+            # The leader might still accept the values, but the operator must learn of the removal.
             servers = ", ".join(f"{server.id} ({server.endpoint})" for server in farm)
             return _error(
                 409,
@@ -187,7 +187,9 @@ class LocalInterface:
             async with asyncio.timeout(SNAPSHOT_SECONDS):
                 saved = await self._snapshot()
         except TimeoutError:
-            return _error(503, "the node is far behind in taking in its log: try again in a moment", outcome="no")
+            return _error(
+                503, "the node has not applied all committed entries yet: try again in a moment", outcome="no"
+            )
         if saved is None:
             return _error(
                 503,
@@ -205,14 +207,16 @@ class LocalInterface:
         if core.leader == NOBODY:
             return _error(503, NO_LEADER, outcome="no")
         if not core.is_leader and concerned(asked) != core.id:
-            return _error(409, f"only the leader takes this, and {self._leads()}: run it there", outcome="no")
+            return _error(
+                409, f"only the leader takes this request, and {self._leads()}: run the command there", outcome="no"
+            )
         if core.is_leader and (why_not := self._objection(asked)) is not None:
             return _error(409, why_not, outcome="no")
         response = await self._driver.change_servers(asked, seconds=CHANGE_SECONDS)
         if response is None:
             return _error(
                 504,
-                "no leader has answered: whether the change has begun, `gf-i2p members list` shows in a moment",
+                "no leader has answered: `gf-i2p members list` shows in a moment whether the change has begun",
                 outcome="unknown",
             )
         if not response.accepted:
@@ -220,7 +224,10 @@ class LocalInterface:
         return web.json_response({"begun": True, "leader": response.source, "term": response.term})
 
     def _objection(self, asked: Request) -> str | None:
-        """Why the leader refuses this, as far as our log tells and, on the leader, its term; None when it does not."""
+        """Return why a leader with this server's Configuration refuses the change; None when no reason is known.
+
+        On the leader, the reason may also be in its files, or in a change that is under way.
+        """
         core, about = self._driver.core, concerned(asked)
         assert about is not None  # `_change` made it
         members = {server.id: server.endpoint for server in core.configuration.servers}
@@ -228,7 +235,7 @@ class LocalInterface:
             server = ClusterServer.decode(asked.entries[0].value)
             endpoint = server.endpoint
             if members.get(about) == endpoint:
-                return None  # the server is a member already
+                return None  # the server is a member already: nothing needs to change
             if about in members:
                 return (
                     f"the farm has a server {about} already, at {members[about]}: give another id. A server that moves "
@@ -254,8 +261,8 @@ class LocalInterface:
             sentence = f"server {response.destination} leads now: try again there, or here in a moment"
             return _error(409, sentence, outcome="no")
         busy = (
-            f"server {response.source}, the leader, refuses: another change is under way there, or the one before is "
-            "not committed yet. Try again in a moment; its own `gf-i2p members list` knows more"
+            f"server {response.source}, the leader, refuses: another change is under way there, or is not "
+            "committed yet. Try again in a moment; `gf-i2p members list` on that server shows more"
         )
         return _error(409, self._objection(asked) or busy, outcome="no")
 
@@ -325,7 +332,7 @@ def _values(body: Any) -> list[bytes]:
         raise _bad_request('expected {"values": [TEXT, ...]}')
     if not values or len(values) > MAX_ENTRIES or not all(isinstance(value, str) for value in values):
         raise _bad_request(
-            f"{len(values)} values were given; one post takes 1 to {MAX_ENTRIES}, all of them texts: post in pieces"
+            f"{len(values)} values were given; one post takes 1 to {MAX_ENTRIES}, each a text: post in pieces"
         )
     encoded = [_encoded(number, value) for number, value in enumerate(values, 1)]
     if max(map(len, encoded)) > MAX_VALUE_BYTES or sum(map(len, encoded)) > MAX_ENTRIES_BYTES // 2:
@@ -340,7 +347,7 @@ def _encoded(number: int, text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise _bad_request(f"value {number} is no text that UTF-8 can write ({error.reason})") from error
+        raise _bad_request(f"value {number} cannot be encoded as UTF-8 ({error.reason})") from error
 
 
 def _shown(index: int, entry: Entry) -> dict[str, Any]:
@@ -371,4 +378,4 @@ async def _errors_as_json(
         return _error(500, str(error), outcome="no")
     except Exception:
         logger.exception("a local request failed", method=request.method, path=request.path)
-        return _error(500, "a defect of this program; see the node's log for where it is", outcome="unknown")
+        return _error(500, "a defect of this program; the node's log shows the place", outcome="unknown")

@@ -1,4 +1,4 @@
-"""The common part of the administration API's server and clients: the socket's address, limits, and sentences."""
+"""Shared by the administration API's server and clients: the socket's address, limits, and error messages."""
 
 import contextlib
 import os
@@ -13,18 +13,18 @@ _OPEN_FILES: Final = Path("/proc/self/fd")
 
 @contextlib.contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """Give a name for `path`, of any length, to bind or connect a socket while the context is open.
+    """Give an address by which a socket at `path`, of any length, can be bound or connected in this context.
 
-    A long path is named through its open directory, as /proc/self/fd/N/FILE. Raises `OSError` when there is no such
-    directory, or no /proc.
+    A long path gets the address /proc/self/fd/N/FILE, through its open directory. Raises `OSError` when the directory
+    does not exist, or when /proc is not mounted.
     """
     if len(os.fsencode(path)) <= ADDRESS_BYTES:
         yield str(path)
         return
     if not _OPEN_FILES.is_dir():
         raise OSError(
-            f"{path} is longer than {ADDRESS_BYTES} bytes, too long for a socket where /proc is not mounted: mount it, "
-            "or use a shorter directory"
+            f"{path} is longer than {ADDRESS_BYTES} bytes, too long for a socket without /proc: mount /proc, or "
+            "use a directory with a shorter path"
         )
     directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -34,12 +34,12 @@ def socket_address(path: Path) -> Iterator[str]:
 
 
 DEFAULT_TIMEOUT: Final = 30.0
-"""Seconds that a post may take."""
+"""Seconds that a post may take, unless the client asks for another time."""
 MAX_TIMEOUT: Final = 3600.0
 MAX_PAGE: Final = 1000
-"""Entries in one answer."""
+"""Most entries in one answer."""
 MAX_PAGE_BYTES: Final = 4 << 20
-"""Bytes of entries in one answer, as on the wire; one larger entry comes alone."""
+"""Most bytes of entries in one answer, as on the wire; a larger entry comes alone."""
 
 
 NO_LEADER: Final = (
@@ -48,5 +48,5 @@ NO_LEADER: Final = (
     "good, make a farm of one server that is left: `gf-i2p recover DIR`"
 )
 LAST_SERVER: Final = (
-    "the last server cannot leave its farm: stop it, and the farm has ended. Its directory keeps the log"
+    "the last server cannot leave its farm: stop the node to end the farm. The node's directory keeps the log"
 )

@@ -33,36 +33,47 @@ COMMANDS: Final = {
         "run the node of a directory, or of several, in the foreground", f"{_COMMANDS}.run", stays=True
     ),
     "status": CommandEntry("show what a running node knows", f"{_COMMANDS}.status"),
-    "explain": CommandEntry("say who publishes what, and why, as a running node has it", f"{_COMMANDS}.explain"),
+    "explain": CommandEntry(
+        "explain the farm's choice of publisher and leaves, as a running node sees it", f"{_COMMANDS}.explain"
+    ),
     "doctor": CommandEntry(
-        "look at a node, its router and its peers, and say what mends them", "gf_i2p.cli.doctor.command"
+        "check a node, its router and its peers, and say how to mend each fault", "gf_i2p.cli.doctor.command"
     ),
-    "keys": CommandEntry(
-        "the master's key, kept off the nodes, and the keys that each publishes by", f"{_COMMANDS}.keys"
-    ),
+    "keys": CommandEntry("make and show the master's keys, and delegated keys for each node", f"{_COMMANDS}.keys"),
     "members": CommandEntry(
-        "who belongs to a farm, and how that changes while it runs", "gf_i2p.cli.membership.members"
+        "show, add and remove the servers and leaf-only members of a running farm", "gf_i2p.cli.membership.members"
     ),
-    "pipeline": CommandEntry("learn from the histories of farms, by Spark", "gf_i2p.cli.pipeline.jobs"),
+    "pipeline": CommandEntry("analyse the histories of farms with Spark", "gf_i2p.cli.pipeline.jobs"),
     "leaf": CommandEntry(
-        "a leaf-only member: a router that serves, beside which no server runs", f"{_COMMANDS}.leaf", stays=True
+        "run a leaf-only member, which reports a router's leaf to the farm and has no vote",
+        f"{_COMMANDS}.leaf",
+        stays=True,
     ),
-    "leaves": CommandEntry("which leaves the farm publishes, and at what cost", f"{_ADMINISTRATION}.leaves"),
+    "leaves": CommandEntry(
+        "show and set which leaves the farm publishes, and at what cost", f"{_ADMINISTRATION}.leaves"
+    ),
     "publisher": CommandEntry(
-        "who publishes, or serves; drain a server before it is stopped for a while", f"{_ADMINISTRATION}.publisher"
+        "show or choose the publisher; drain a server before you stop the server for a while",
+        f"{_ADMINISTRATION}.publisher",
     ),
-    "farm": CommandEntry("what is set for the whole farm, and who has changed it", f"{_ADMINISTRATION}.farm"),
-    "post": CommandEntry("append an entry; returns when it is committed", f"{_COMMANDS}.post"),
+    "farm": CommandEntry(
+        "show and set the parameters of the whole farm; show the administrators' changes", f"{_ADMINISTRATION}.farm"
+    ),
+    "post": CommandEntry(
+        "append entries to the farm's log; returns when the entries are committed", f"{_COMMANDS}.post"
+    ),
     "entries": CommandEntry("show committed entries", f"{_COMMANDS}.entries"),
     "find": CommandEntry(
         "find a farm's servers and its leader with a client's file, from any machine", f"{_COMMANDS}.find"
     ),
-    "snapshot": CommandEntry("keep the farm's state in a file, and begin anew with it", f"{_COMMANDS}.snapshot"),
-    "recover": CommandEntry("make a farm of one when the majority is lost for good", f"{_COMMANDS}.recover"),
-    "history": CommandEntry("the exported entries of a node", f"{_COMMANDS}.history"),
-    "bridge": CommandEntry("the router beside a node, for other programs", f"{_COMMANDS}.bridge", stays=True),
+    "snapshot": CommandEntry(
+        "save the farm's state in a file, and begin a farm anew from such a file", f"{_COMMANDS}.snapshot"
+    ),
+    "recover": CommandEntry("make a farm of one server when the majority is lost for good", f"{_COMMANDS}.recover"),
+    "history": CommandEntry("check the exported entries of a node", f"{_COMMANDS}.history"),
+    "bridge": CommandEntry("serve the router beside a node to other programs", f"{_COMMANDS}.bridge", stays=True),
     "simulate": CommandEntry(
-        "run whole farms with made-up faults, and check that nothing breaks", f"{_COMMANDS}.simulate"
+        "simulate whole farms with faults, and check that no invariant is violated", f"{_COMMANDS}.simulate"
     ),
 }
 
@@ -91,7 +102,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return the exit code (`Exit`)."""
     words = sys.argv[1:] if arguments is None else arguments
-    _open_what_is_closed()
+    _open_closed_streams()
     try:
         try:
             return _run_one(words)
@@ -123,15 +134,18 @@ def _run(options: argparse.Namespace) -> int:
     return int(print_answer(answer, as_json=options.json) if isinstance(answer, Answer) else answer)
 
 
-def _open_what_is_closed() -> None:
-    """Open /dev/null for each standard stream that the caller has closed (`>&-`), or a file would get its number."""
+def _open_closed_streams() -> None:
+    """Open /dev/null for each standard stream that the caller has closed (`>&-`).
+
+    Otherwise the next file that is opened would get the stream's descriptor.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- until we end
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 -- open until the process ends
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    """Parse the words. argparse itself takes no optional argument behind an option, as in `post DIR --json TEXT`."""
+    """Parse the words. argparse alone rejects an optional argument behind an option, as in `post DIR --json TEXT`."""
     parser = _parser(words)
     options, rest = parser.parse_known_args(words)
     if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "value", "") is None:
@@ -163,8 +177,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gf-i2p",
         description="A Garlic Farm node: the routers of one I2P service agree on live servers and on the publisher.",
-        epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 the farm has no leader or quorum, this server is out, or its "
-        "keys end.",
+        epilog="Exit codes: 0 ok, 1 failed, 2 usage, 3 a fault of the farm: no leader, no quorum, a removed server, "
+        "late records, or keys that end soon.",
     )
     parser.add_argument("--version", action="version", version=f"gf-i2p {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

@@ -1,4 +1,4 @@
-"""The clocks: the time of day, and one that measures how long a node has been without its farm."""
+"""The clocks: the time of day, and a clock for time spans that goes on while the machine sleeps."""
 
 import time
 from typing import Final

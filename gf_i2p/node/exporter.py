@@ -2,14 +2,14 @@
 
 The exporter follows the log as `FarmView` does, at a place of its own, which the history's files remember. A thread
 writes the files, because an fsync takes from tenths of a millisecond to seconds; another thread packs them (`Packing`).
-Encoding takes Python's lock there, but a thread gives the lock away within the switch interval. The event loop only
-cuts pages off the log.
+Encoding holds Python's lock (the GIL) there, but a thread gives the lock up within the switch interval. The event loop
+only takes pages of entries out of the log.
 
-The exporter gathers single entries for a moment. So the history costs the log's disk a few fsyncs a second, and not
-one for each commit. "received" in the files is at most that much later than the commit.
+The exporter waits for a moment (`_GATHER_SECONDS`) and writes the entries of that time together. So the history costs
+the disk a few fsyncs a second, and not one for each commit. The time "received" in the files may be that much too late.
 
 The farm never stops for the history. When the disk is full, or the files are damaged or gone, the node goes on without
-the history, says so once, and tries again.
+the history, tells the operator once, and tries again.
 """
 
 import asyncio
@@ -40,9 +40,9 @@ _PAGE_ENTRIES: Final = 1024
 _PAGE_BYTES: Final = 1 << 20
 _GATHER_SECONDS: Final = 0.25
 _LOOK_SECONDS: Final = 60.0
-"""Seconds between looks at an idle history, and between attempts to rotate.
+"""Seconds between two checks of an idle history, and between attempts to rotate.
 
-Each look asks whether the file is old enough to be ended, and whether the file is still there.
+A check looks whether the file is still there, and whether the file is so old that it must be rotated.
 """
 _AGAIN_SECONDS: Final = 1.0
 _MAX_AGAIN_SECONDS: Final = 60.0
@@ -97,9 +97,9 @@ class Exporter:
     def releasable(self) -> int:
         """Index up to which the history lets the log be compacted.
 
-        While the history can be written, this is the last durable index. While it cannot, the log is held back for
-        `HELD_ENTRIES` entries at most. Entries compacted beyond that are a gap in this node's history. The other
-        servers' histories still have those entries, unless those disks are full, too.
+        While the history can be written, this is the last durable index. Otherwise the log keeps at most `HELD_ENTRIES`
+        entries for the history. Entries that are compacted before they are exported become a gap in this node's
+        history. Other servers' histories still have those entries, unless those disks are full, too.
         """
         if not self._paused:
             return self.durable_index
@@ -165,9 +165,9 @@ class Exporter:
             await self._write(history, history.gap, last, self._servers_after(last))
         elif first <= self._core.applicable:
             page = self._core.log.slice(first, self._core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
-            await self._write(history, history.append, page, self._led)
+            await self._write(history, history.append, page, self._term_and_leader)
         else:
-            self._works()
+            self._note_success()
             self._more.clear()
             try:
                 async with asyncio.timeout(_LOOK_SECONDS):
@@ -180,22 +180,22 @@ class Exporter:
     def _log_base(self) -> int:
         """Index of the last entry dropped from the log.
 
-        The log may have been shortened without notice: when it could not be held back any longer, or when the exported
-        files were taken away.
+        The log may be shortened before its entries are exported: when the log could not be held back any longer, or
+        when the exported files were removed.
         """
         return max(self._begins_after, self._core.log.base)
 
     @property
-    def _led(self) -> tuple[int, int] | None:
-        """The present term and its leader; None when the leader is not known. Leaders of earlier terms are not kept."""
+    def _term_and_leader(self) -> tuple[int, int] | None:
+        """The present term and its leader; None when the leader is not known. The core forgets earlier leaders."""
         core = self._core
         return None if core.leader == NOBODY else (core.term, core.leader)
 
     def _servers_after(self, index: int) -> list[int] | None:
         """Ids of the servers after the entries up to `index`, which the log no longer has; None when not known.
 
-        A damaged snapshot may have lost the Configuration. The initial Configuration of a new farm, at index 0, then
-        stands in, and answers nothing.
+        After a damaged snapshot, perhaps only the initial Configuration of a new farm is left. It has index 0, and says
+        nothing about the servers at `index`.
         """
         found = self._core.configuration_at(index)
         return [server.id for server in found.servers] if found.log_index else None
@@ -206,12 +206,12 @@ class Exporter:
         if history.cut_bytes:
             logger.info("an unsynced end of the history's newest file was cut off", cut_bytes=history.cut_bytes)
         self._compare(history)
-        await self._moves(history)
+        await self._note_progress(history)
         return history
 
     def _opened(self) -> History:
         cluster, server_id = self._owner
-        # Kept here, too: otherwise a history that is opened during a stop would stay open.
+        # Set in this thread: when a stop cancels `_open`, `close` still finds the history and closes it.
         self._history = History.open(
             self._directory,
             cluster=cluster,
@@ -235,14 +235,14 @@ class Exporter:
         if what is not None:
             raise HistoryError(
                 f"{history.directory} {what}: it was exported from another log. If this server's log was replaced by "
-                "an older copy, stop the node at once: it has forgotten votes and acknowledged entries. If the farm "
-                "was made anew, move the directory away, and a new history begins."
+                "an older copy, stop the node at once: the copy lacks votes and acknowledged entries. If this is a "
+                "new farm, move the directory away, and a new history begins."
             )
 
     async def _rotate(self, history: History) -> bool:
         """Rotate when due, but not again and again after a failure; return whether the history was rotated.
 
-        A backlog does not delay the rotation: a backlog may last for hours, and the file would grow as long.
+        A backlog of entries does not delay the rotation: a backlog may last for hours, and the file would grow on.
         """
         if not history.due() or (self._rotation_failed and time.monotonic() < self._rotate_at):
             return False
@@ -251,7 +251,7 @@ class Exporter:
         try:
             await self._write(history, history.rotate)
         except HistoryError:
-            self._rotation_failed = False  # the file was taken away: the next one may be rotated
+            self._rotation_failed = False  # the file is gone: the next file may be rotated at once
             raise
         self._rotation_failed = False
         return True
@@ -272,10 +272,11 @@ class Exporter:
         try:
             await self._in_thread(function, *args, **kwargs)
         finally:
-            await self._moves(history)
-        self._works()
+            await self._note_progress(history)
+        self._note_success()
 
-    async def _moves(self, history: History) -> None:
+    async def _note_progress(self, history: History) -> None:
+        """Take over the index up to which the history is durable, and wake the waiting callers of `reaches`."""
         async with self._moved:
             self.durable_index = history.durable_index
             self._moved.notify_all()
@@ -298,7 +299,7 @@ class Exporter:
             self._trouble = text
             logger.error("the history is paused, the node goes on", reason=text)
 
-    def _works(self) -> None:
+    def _note_success(self) -> None:
         self._backoff.reset()
         self._paused = False
         if self._trouble is not None and not self._rotation_failed:
@@ -312,7 +313,7 @@ def _advice(directory: Path, error: StorageError | OSError) -> str:
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return (
             f"the disk under {directory} is full: free some space, or set history.keep_days. Nothing is lost while the "
-            "log can wait; the history then goes on by itself"
+            "log can hold the entries; the history then goes on by itself"
         )
     return (
         f"{error.filename or directory}: {error.strerror}. The history needs a disk that works, and files that belong "

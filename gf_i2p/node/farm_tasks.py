@@ -1,4 +1,4 @@
-"""The tasks of a node for its farm, as the configuration says: follow the log, export it, report, and publish."""
+"""The tasks of a node for its farm: follow the log, export the log, report, and publish."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,16 +29,19 @@ from gf_i2p.node.view import FarmView
 logger = structlog.get_logger()
 
 CLOSE_SECONDS: Final = 15.0
-"""For the router to end its work for this node; a stopping node cannot wait for ever."""
+"""Seconds for the router to end its work for this node; a stopping node cannot wait for ever."""
 RESIGN_SECONDS: Final = 3.0
-"""For the farm to commit that this node publishes no more; without it, the farm notices the silence."""
+"""Seconds for the farm to commit that this node publishes no more. Otherwise the farm has to notice the silence."""
 FINISH_SECONDS: Final = 4.0
-"""For clients to end their requests; clients learn the next server's place after a minute at the earliest."""
+"""Seconds for clients to end their requests. Clients find the next server after a minute at the earliest."""
 _AGAIN_SECONDS: Final = 5.0
 
 
 class FarmTasks:
-    """The tasks of one node. `publisher`, `keys`: None if this server never publishes; `exporter`: None, no history."""
+    """The tasks of one node.
+
+    `publisher` and `keys` are None on a server that never publishes. `exporter` is None without a history.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,10 @@ class FarmTasks:
         self._tasks = [asyncio.get_running_loop().create_task(_for_ever(part)) for part in parts]
 
     async def resign(self) -> None:
-        """If the farm has chosen this node, let it choose another publisher first. Takes some seconds at most."""
+        """If the farm has chosen this node as publisher, let the farm choose another server before this node stops.
+
+        Takes at most `RESIGN_SECONDS` plus `FINISH_SECONDS`.
+        """
         reporter, publisher = self.reporter, self.publisher
         if reporter is None or publisher is None or not self._tasks or self.view.choice.publisher != reporter.server_id:
             return
@@ -90,7 +96,7 @@ class FarmTasks:
         await publisher.finish(FINISH_SECONDS)
 
     async def stop(self) -> None:
-        """Stop publishing and end the tasks, whatever the router does, because the log is closed after this."""
+        """Stop publishing and end the tasks, even when the router fails: the caller closes the log next."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -107,7 +113,7 @@ class FarmTasks:
 
 
 async def _for_ever(part: Callable[[], Awaitable[None]]) -> None:
-    """Run a task again after a defect has ended it: the defect costs the farm a moment, not a member."""
+    """Run a task, and run the task again after it has failed: a defect must not cost the farm a member."""
     while True:
         try:
             await part()
@@ -128,7 +134,7 @@ def farm_tasks_of(
     leaf_farm: LeafFarm | None = None,
     hosting: ServiceHosting | None = None,
 ) -> FarmTasks:
-    """Make all tasks that the configuration asks for, as far as the node has a router to report on."""
+    """Make the tasks that the configuration asks for: without a router only the view and the exporter."""
     if bridge is None:
         return FarmTasks(view, None, None, None, exporter)
     publish, server_id = config.publish, config.node.id
@@ -171,7 +177,7 @@ def _publisher(
     hosting: ServiceHosting | None,
     keys: KeysWatch,
 ) -> Publisher | None:
-    """Make the publisher that `[publish] mode` names; None for "off"."""
+    """Make the publisher that `[publish] mode` names; None when this mode is "off" or lacks its settings."""
     match config.publish.mode:
         case "meta" | "dry-run" as mode:
             below = branch_keys(keys.keys.keys, directory / config.publish.keys)

@@ -1,10 +1,11 @@
 """The listener of a process: one listening socket and one gate, for one farm or for several.
 
-Farms whose directories have the same `node.listen` share a listener: the CLUSTER in the path selects (DESIGN, 3). A
-stranger meets the listener's certificate, limit and deadline, not a farm's. There is one certificate, one limit for
-all connections that have not authenticated, and one deadline. So farms that share a listener must show the same
-certificate, or be one destination inside I2P. The certificate identifies a server before the peer has named a farm,
-and the farm's TLS has no names to choose by (no SNI, because an observer would read the name).
+Farms whose directories have the same `node.listen` share a listener. The path of the HTTP request names the farm
+(docs/design/access.md). Until a connection has authenticated, the connection belongs to no farm. So the listener has
+one certificate, one limit for all such connections, and one deadline.
+
+Farms that share a listener must have the same certificate, or the same destination inside I2P. The server sends its
+certificate before the peer names a farm. TLS could name the farm earlier, by SNI, but an observer could read that name.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,14 +23,17 @@ from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 
 MAX_FARMS: Final = 64
-"""Farms in one process: each has a log, threads for its disk, and connections to all its servers."""
+"""Most farms in one process: each farm has a log, threads for the disk, and connections to all its servers."""
 
 
 class SharedListener:
-    """Serves the farms of the given names. The listener opens with the first farm and closes after the last."""
+    """One listening socket for the farms of the given names.
+
+    The first `open` or `enter` opens the socket. The socket closes when each of the farms has left.
+    """
 
     def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:
-        """`tls` is the listening transport when it belongs to this listener, and not to its only farm."""
+        """`tls`: `transport`, when it is TLS and shared; None inside I2P, and when the only farm made `transport`."""
         self.gate = Gate()
         self.server = Server(transport, gate=self.gate)
         self._expected = set(farms)
@@ -41,12 +45,15 @@ class SharedListener:
         return self.server.listener or await self.server.start()
 
     def wait_for(self, cluster: str, seconds: float) -> None:
-        """Set the seconds that a farm's peers need to authenticate: the slowest farm sets the limit for strangers."""
+        """Set the seconds within which the peers of a farm must authenticate.
+
+        The gate uses the longest time of all farms, because before authentication a connection belongs to no farm.
+        """
         self._patience[cluster] = seconds
         self.gate.handshake_seconds = max(self._patience.values())
 
     async def enter(self, cluster: str, served: Served) -> Listener:
-        """Serve a farm from now on. Raises as `open` does."""
+        """Serve a farm from now on. Raises `TransportError` when listening is not possible."""
         listener = await self.open()
         self.server.serve(cluster, served)
         return listener
@@ -62,9 +69,9 @@ class SharedListener:
             await self.server.close(grace)
 
     def reload(self, settings: TlsSettings) -> None:
-        """Show this certificate from now on. Raises `TransportError` when it cannot be used; the old one then stays.
+        """Use another certificate from now on. Raises `TransportError` when it cannot be used; the old one then stays.
 
-        Does nothing where the transport of the only farm listens.
+        Does nothing without `tls`: a farm that listens alone reloads its own transport.
         """
         if self._tls is not None and settings.certificate is not None:
             self._tls.reload(TlsSettings(settings.certificate, settings.key))
@@ -84,7 +91,7 @@ class Tenant:
 
     @property
     def place(self) -> Endpoint:
-        """The place where the node listens."""
+        """The endpoint at which the node listens, with its host in lower case."""
         listen = Endpoint.parse(self.config.node.listen)
         return Endpoint(listen.host.lower(), listen.port)
 
@@ -151,7 +158,8 @@ def _check_names(listener: Iterable[Tenant]) -> None:
         if other is not tenant:
             raise ConfigError(
                 f"{other.directory} and {tenant.directory} are both of a farm {cluster!r} and listen at "
-                f"{tenant.place}: a path could not say which is meant. Give one another node.listen."
+                f"{tenant.place}: a request names only the farm, and could mean either. Give one of them another "
+                "node.listen."
             )
 
 
@@ -164,7 +172,7 @@ def _check_together(one: Tenant, other: Tenant) -> None:
         mine, theirs = (_certificate(tenant) for tenant in (one, other))
         if mine != theirs:
             raise ConfigError(
-                f"{here}, and have different certificates: whoever dials is shown one before the farm is named. Give "
+                f"{here}, and have different certificates, but a peer gets one before the peer names a farm. Give "
                 "both the same tls.certificate and tls.key (its fingerprint stands in the files of both farms' "
                 "servers and clients), or one of them another node.listen."
             )
@@ -176,8 +184,8 @@ def _check_together(one: Tenant, other: Tenant) -> None:
         )
     if one.session is not None and _router(one) != _router(other):
         raise ConfigError(
-            f"{here} with the same destination, which has one session: give both the same [router] table (all but "
-            "i2cp, i2pcontrol and the file's path), or one of them another node.listen and destination."
+            f"{here} with the same destination, which can have only one session: give both the same [router] table "
+            "(all but i2cp, i2pcontrol and the file's path), or one of them another node.listen and destination."
         )
 
 

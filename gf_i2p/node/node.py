@@ -1,4 +1,4 @@
-"""One node: its files, its connections, and the driver of its farm."""
+"""One server of a farm: its files, its connections, and the driver of its consensus core."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -71,11 +71,11 @@ class Reload:
 class Node:
     """A server of a farm in this process.
 
-    `i2p` is the transport to peers inside I2P, and for peers to this node when its own endpoint is inside I2P. `bridge`
-    is the router's, and `keys` are the master's when this node may publish for the master. `listener` is shared with
-    other farms of this process; without `listener`, the node makes its own. `leaf_farm` is the farm whose master is a
-    leaf of this server, if there is one. The node calls `on_halt` with the error when it cannot go on; the caller then
-    stops the node.
+    `i2p` dials peers inside I2P; when this node's own endpoint is inside I2P, `i2p` also listens. `bridge` leads to the
+    router. `keys` are the master's, when this node may publish for the master. `listener` is shared with other farms of
+    this process; without `listener`, the node makes its own. `leaf_farm` is the farm whose master is a leaf of this
+    server, if there is one. `hosting` serves the master in mode `failover`. When the node cannot go on, the node calls
+    `on_halt` with the error, and the caller then stops the node.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Node:
         self.last_reload: Reload | None = None
         """Result of the last reload; the caller of `reload` sets it."""
         self._tasks: list[asyncio.Task[None]] = []
-        # A listener that farms share handles its input in no farm's context.
+        # A shared listener calls this node outside the node's logging context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
         timeouts = Timeouts(config.plan, servers=len(config.servers))
         storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
@@ -136,7 +136,7 @@ class Node:
         self.server, self.gate = self.listener.server, self.listener.gate
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
-        """By server. Each server issues nonces of its own; kept credentials save a request."""
+        """By server id. Each server issues nonces of its own; kept credentials save a request."""
         self.links: dict[int, Link] = {}
         """Links to the servers to reach: all of the Configuration, and servers that are joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
@@ -162,7 +162,7 @@ class Node:
         leaf_farm: LeafFarm | None,
         hosting: ServiceHosting | None,
     ) -> FarmTasks:
-        """Build this node's part in the farm's decisions, as far as the node has a router to report on."""
+        """Make the tasks of this node for its farm, with the history if the configuration asks for one."""
         exporter = self._exporter()
         droppable = None if exporter is None else lambda: exporter.releasable
         view = FarmView(self._config.node.cluster, self.driver, droppable=droppable)
@@ -224,7 +224,7 @@ class Node:
         """Make and end links. An endpoint in this node's file wins over the one in the log."""
         ours = {server.id: server.endpoint for server in self._config.servers}
         if self._config.node.join and not self.driver.core.was_voter:
-            # No server knows this node yet: it asks all servers of its file.
+            # No server knows this node yet: this node asks all servers in its own file.
             contacts = {server: endpoint for server, endpoint in ours.items() if server != self._config.node.id}
         wanted = {server: Endpoint.parse(ours.get(server, endpoint)) for server, endpoint in contacts.items()}
         for server, link in tuple(self.links.items()):
@@ -254,7 +254,7 @@ class Node:
         return tls_settings(self._directory, config)
 
     def _warn_of_own_fingerprint(self) -> None:
-        """Warn here of a certificate that other servers do not expect; otherwise only their logs would show it."""
+        """Warn when this node's certificate is not the listed one: otherwise only other servers would log that."""
         own = next(server for server in self._config.servers if server.id == self._config.node.id)
         if own.fingerprint is None:
             return
@@ -313,7 +313,7 @@ class Node:
         Raises `TransportError` when the new certificate or key cannot be used; then the node keeps the old settings.
         """
         old = self._config
-        # Links keep their endpoints until a restart, so the pins of servers that left the file stay, too.
+        # Links keep their endpoints until a restart, so the fingerprints of servers that left the file stay, too.
         now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
         before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
         self._tls.reload(replace(now, fingerprints={**before, **now.fingerprints}))
@@ -359,17 +359,20 @@ class Node:
             self.driver.reachable(peer, link.round_trip)
 
     def _down(self, peer: int) -> None:
-        """Report a lost peer. If no peer is connected, the fault may be this node's network or router: report none."""
+        """Report a lost peer to the driver, but only while another peer is connected.
+
+        Otherwise the fault may be in this node's own network or router.
+        """
         lost = self.links.get(peer)
         if lost is not None and lost.unreachable and any(link.connected for link in self.links.values()):
             self.driver.unreachable(peer)
 
     def lacking(self, server: ClusterServer) -> str | None:
-        """Why the files, as last taken over, do not let this node speak with a joining server; None if they do."""
+        """Why the files, as last loaded, do not let this node speak with a joining server; None if they do."""
         return lacking(self._reloaded, self._verifiers, server)
 
     def _why_silent(self) -> str | None:
-        """Give the errors of links to servers that are no members, such as the one that was just given up."""
+        """Return the errors of links to servers that are no members, such as a joining server just given up."""
         members = {server.id for server in self.driver.core.configuration.servers}
         errors = (
             link.last_error for server, link in self.links.items() if server not in members and not link.connected
@@ -377,7 +380,7 @@ class Node:
         return "; ".join(error for error in errors if error is not None) or None
 
     def _session(self, session: AuthenticatedConnection) -> None:
-        """Dial a peer at once when it has just dialled this node: the peer is up."""
+        """Dial a peer at once when the peer has just dialled this node: the peer is up."""
         link = self._link_of(session)
         if link is not None:
             link.nudge()
@@ -393,9 +396,9 @@ class Node:
         return None if user is None or user.server_id is None else self.links.get(user.server_id)
 
     def _configuration(self, name: str) -> bytes | None:
-        """Give a user with a role the Configuration: the newest in the log, committed or not.
+        """Return the newest Configuration in the log, committed or not, for a user who has a role.
 
-        Returns None when the driver has halted after a defect, because the state in memory may be wrong.
+        Return None for other users. Return None, too, when the driver has halted: the state in memory may be wrong.
         """
         if self.driver.halted or self._user(name) is None:
             return None
@@ -419,9 +422,9 @@ class Node:
         if objection is not None:
             self._log.warning("refused", reason=objection)
             reply(None)
-        elif (stranger := self._stranger(user, request)) is not None:
-            self._log.warning("servers", what=stranger)
-            self.driver.notice = stranger
+        elif (lacking := self._objection_to_newcomer(user, request)) is not None:
+            self._log.warning("servers", what=lacking)
+            self.driver.notice = lacking
             self._refuse(request, reply)
         elif self.driver.core.is_leader and self.rights.too_many(user, request):
             self._refuse(request, reply)
@@ -438,11 +441,11 @@ class Node:
         """Why this server's operator may not post these values; None when the operator may."""
         return self.rights.objection_to(User(f"server-{self._config.node.id}"), values)
 
-    def _stranger(self, user: User, request: Request) -> str | None:
-        """Say why this node, as leader, cannot speak with a server that an administrator wants to add; None if it can.
+    def _objection_to_newcomer(self, user: User, request: Request) -> str | None:
+        """Return why this node, as leader, cannot speak with a server that an administrator adds; None if it can.
 
-        The farm would wait for that server in vain, and no other server could join or leave. A server that asks for
-        itself gets no such refusal: the server would take the refusal for a change under way and go on asking.
+        The farm would wait for that server in vain, and meanwhile no other server could join or leave. A server that
+        asks for itself is not refused here: the server would take the refusal for another change, and go on asking.
         """
         core = self.driver.core
         if request.type is not MessageType.ADD_SERVER_REQUEST or user.server_id is not None or not core.is_leader:
@@ -455,12 +458,12 @@ class Node:
 
 
 def _request_seconds(timing: Timing, *, inside: bool) -> float:
-    """Seconds that a peer may take for an answer: a later answer comes after an election has begun."""
+    """Return the seconds that a peer may take for an answer. A later answer would come after an election has begun."""
     return max(timing.election_max, 2 * timing.election_min, I2P_REQUEST_SECONDS if inside else 0.0)
 
 
 def _redial_seconds(timing: Timing) -> float:
-    """Seconds between dials. A peer that comes back must be found before the peer calls an election."""
+    """Return the most seconds between two dials. A peer that comes back must be found before it calls an election."""
     return min(max(timing.election_max, FLOOR_SECONDS), MAX_REDIAL_SECONDS)
 
 

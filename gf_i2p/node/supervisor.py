@@ -1,8 +1,8 @@
-"""The life of several nodes in one process: the end of one node does not end the others.
+"""Runs several nodes in one process: the end of one node does not end the others.
 
 One event loop runs all nodes. Each node has its own directory, log, socket and farm; the nodes share the listener
-(`listener`). A node that halts, because of its disk or of a defect, is stopped alone. The process reports that node
-when the process ends.
+(`listener`). When a node halts, because of its disk or a defect, only that node is stopped. The process reports the
+node when the process ends.
 """
 
 import asyncio
@@ -23,27 +23,27 @@ _MENDABLE: Final = (ConfigError, StorageError, TransportError, OSError)
 
 
 class SupervisedNode(Protocol):
-    """One node and its parts, from start to end."""
+    """One node with all that belongs to it."""
 
     async def start(self) -> None:
-        """Begin. Raises when the node cannot start; then nothing of the node is left."""
+        """Start the node. Raises when the node cannot start; then nothing of the node is left."""
         ...
 
     async def stop(self) -> None:
-        """End in order. Called once, after `start` has returned."""
+        """Stop the node in an orderly way. Called once, after `start` has returned."""
         ...
 
 
 class Supervisor:
-    """Runs lives side by side, each under its name; use an instance once."""
+    """Runs nodes side by side, each under its name; use an instance once."""
 
     def __init__(self) -> None:
         self.troubles: dict[str, BaseException] = {}
-        """By name: why a life has ended early, or never began."""
+        """By name: why a node has ended early, or could not start."""
         self._halted = asyncio.Event()
 
     def halts(self, name: str) -> Callable[[BaseException], None]:
-        """Return the callback by which a node says that it cannot go on."""
+        """Return the callback by which the node of this name reports that it cannot go on."""
 
         def halt(error: BaseException) -> None:
             self.troubles.setdefault(name, error)
@@ -53,44 +53,44 @@ class Supervisor:
 
     async def run(
         self,
-        lives: Mapping[str, SupervisedNode],
+        nodes: Mapping[str, SupervisedNode],
         stopped: "asyncio.Future[BaseException | None]",
         *,
         on_start: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start all lives; return when `stopped` is set or no life is left, and all lives have ended.
+        """Start all nodes, and wait until `stopped` is set or no node is left; then stop all nodes, and return.
 
-        `on_start` is called after every life has been tried. The log lines of each life carry its name ("node").
-        Afterwards `troubles` names the lives that have not ended in order.
+        `on_start` is called after the attempts to start every node. The log lines of each node carry its name ("node").
+        Afterwards `troubles` names the nodes that did not run and stop as they should.
         """
         running: dict[str, SupervisedNode] = {}
         endings: dict[str, asyncio.Task[None]] = {}
-        contexts = {name: _context(name) for name in lives}
+        contexts = {name: _context(name) for name in nodes}
         loop = asyncio.get_running_loop()
 
-        async def end(name: str, life: SupervisedNode) -> None:
+        async def end(name: str, node: SupervisedNode) -> None:
             try:
-                await life.stop()
+                await node.stop()
             except Exception as error:
                 logger.exception("a defect in stopping", node=name)
                 self.troubles.setdefault(name, error)
 
         def begin_to_end(name: str) -> None:
-            # In a copy: only one task at a time enters the context itself.
+            # In a copy of the context: two tasks cannot be in one context at the same time.
             endings[name] = loop.create_task(end(name, running.pop(name)), context=contexts[name].copy())
 
         halting = loop.create_task(self._halted.wait())
         try:
-            for name, life in lives.items():
+            for name, node in nodes.items():
                 if stopped.done():
                     break
                 try:
-                    await loop.create_task(life.start(), context=contexts[name])
-                except Exception as error:  # noqa: BLE001 -- whatever the error, the other lives shall run
+                    await loop.create_task(node.start(), context=contexts[name])
+                except Exception as error:  # noqa: BLE001 -- the other nodes must run, whatever the error
                     self.troubles.setdefault(name, error)
-                    self._tell("not served", name, len(lives) - 1)
+                    self._tell("not served", name, len(nodes) - 1)
                 else:
-                    running[name] = life
+                    running[name] = node
             on_start()
             while running and not stopped.done():
                 for name in [name for name in running if name in self.troubles]:

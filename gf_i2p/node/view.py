@@ -22,27 +22,27 @@ _PAGE_ENTRIES: Final = 256
 _PAGE_BYTES: Final = 1 << 20
 
 SNAPSHOT_ENTRIES: Final = 10_000
-"""After so many entries, or `SNAPSHOT_BYTES` of them, a snapshot keeps the state and the log before it is dropped."""
+"""Entries after which the node makes a snapshot, so that the log can drop old entries; or after `SNAPSHOT_BYTES`."""
 SNAPSHOT_BYTES: Final = 64 << 20
 KEPT_ENTRIES: Final = 50_000
-"""Entries kept behind a snapshot: a follower that was away catches up from the log, with no gap in its history."""
+"""Most entries kept before a snapshot: a follower that was away gets them, and has no gap in its history."""
 KEPT_BYTES: Final = 64 << 20
-"""Most bytes of entries kept behind a snapshot; up to twice as much where earlier snapshots are far apart."""
+"""Most bytes of entries kept before a snapshot; up to twice as many where earlier snapshots are far apart."""
 
 
 class FarmView:
     """The farm's state on one node. `run` keeps the state up to date.
 
-    `droppable` returns the index up to which no other part of the node needs the log.
+    `droppable` returns the index up to which no other part of the node needs the log. None: no other part needs it.
     """
 
     def __init__(self, cluster: str, driver: Driver, *, droppable: Callable[[], int] | None = None) -> None:
-        """Raises `ConfigError` when the stored snapshot is of a newer version."""
+        """Raises `ConfigError` when the stored snapshot cannot be read, as one of another version."""
         self.state = FarmState(cluster)
         self.applied = 0
-        """Index of the last entry that the state has taken in."""
+        """Index of the last entry that was applied to the state."""
         self.on_change: list[Callable[[], None]] = []
-        """Callbacks, each called after the state has taken in more of the log."""
+        """Callbacks, each called after more entries were applied."""
         self._cluster = cluster
         self._driver = driver
         self._droppable = droppable
@@ -51,8 +51,8 @@ class FarmView:
         self._moved = asyncio.Condition()
         self._received = driver.core.snapshot
         self._wanted = False
-        self._bytes = 0  # bytes of entries since the last snapshot
-        self._total = 0  # bytes of entries since the start
+        self._bytes = 0  # of entries since the last snapshot
+        self._total = 0  # of entries since the start
         driver.on_applicable.append(self._more.set)
         driver.on_restore.append(self._restore)
         driver.on_snapshot_wanted = self._want_snapshot
@@ -114,20 +114,23 @@ class FarmView:
         self._bytes = 0
 
     def _keep_snapshot(self) -> None:
-        """Make a snapshot when one is due, and drop the log before it."""
+        """Make a snapshot when one is due, and tell the core how much of the log can go."""
         core = self._driver.core
         last = 0 if core.snapshot is None else core.snapshot.index
         new = self.applied - last
         if new <= 0 or not (self._wanted or new >= SNAPSHOT_ENTRIES or self._bytes >= SNAPSHOT_BYTES):
             return
         needed = self.applied if self._droppable is None else self._droppable()
-        drop = min(max(self.applied - KEPT_ENTRIES, self._crowded_out()), needed)
+        drop = min(max(self.applied - KEPT_ENTRIES, self._droppable_for_room()), needed)
         self._wanted = False
         self._bytes = 0
         self._driver.snapshotted(self.applied, self.state.encode(), max(drop, core.log.base))
 
-    def _crowded_out(self) -> int:
-        """Return the index of an earlier snapshot up to which `KEPT_BYTES` has no room for the log; 0 for none."""
+    def _droppable_for_room(self) -> int:
+        """Return the index of the latest snapshot with at least `KEPT_BYTES` of entries after it; 0 when there is none.
+
+        The log may drop the entries up to that index.
+        """
         kept = self._kept
         while len(kept) > 1 and (self._total - kept[1][1] >= KEPT_BYTES or self.applied - kept[1][0] >= KEPT_ENTRIES):
             kept.popleft()
@@ -145,7 +148,7 @@ class FarmView:
             self._tell_servers(before)
 
     def _tell_servers(self, before: Collection[int]) -> None:
-        """Log the servers that have joined and left, once committed; changes before the node's start are no news."""
+        """Log the servers that have joined and left by a committed Configuration since this node's start."""
         now, ours = self.state.servers, self._driver.core.id
         logger.info(
             "servers",
@@ -158,7 +161,7 @@ class FarmView:
             logger.warning("this server was removed from the farm", server=ours, index=self.applied)
 
     async def reaches(self, index: int) -> None:
-        """Return when the state has taken in the entry at this index."""
+        """Return when the entry at this index has been applied."""
         async with self._moved:
             await self._moved.wait_for(lambda: self.applied >= index)
 

@@ -114,9 +114,9 @@ async def test_pages(ask: Asker) -> None:
         ("[]", "expected {"),
         ('{"values": "x"}', "expected {"),
         ('{"values": []}', f"0 values were given; one post takes 1 to {MAX_ENTRIES}"),
-        ('{"values": [1]}', "all of them texts"),
+        ('{"values": [1]}', "each a text"),
         ('{"values": [%s]}' % ("9" * 5000), "the body is not JSON"),
-        ('{"values": ["\\ud800"]}', "value 1 is no text that UTF-8 can write"),
+        ('{"values": ["\\ud800"]}', "value 1 cannot be encoded as UTF-8"),
         ('{"values": ["%s"]}' % ("x" * (MAX_VALUE_BYTES + 1)), f"may have {MAX_VALUE_BYTES} bytes"),
         ("[" * 100_000, "the body is not JSON"),
     ],
@@ -167,7 +167,7 @@ async def test_only_the_leader_reads_what_is_newest(tmp_path: Path) -> None:
         await farm.equal()
         status, answer = await ask("GET", "/v1/entries")
         assert (status, answer["outcome"]) == (409, "no")
-        assert f"that is server {ask.node.driver.core.leader}" in answer["error"]
+        assert f"the leader, server {ask.node.driver.core.leader}, can promise" in answer["error"]
         assert "--stale" in answer["error"]
         status, page = await ask("GET", "/v1/entries?stale=1")
         assert [entry["index"] for entry in page["entries"]][-1] == index
@@ -181,10 +181,10 @@ async def test_without_a_leader_a_post_is_refused(tmp_path: Path) -> None:
         async with served(farm.nodes[3], tmp_path / "s") as ask:
             status, answer = await ask.post("x", query="?timeout=0.1")
             assert (status, answer["outcome"]) == (503, "no")
-            assert "no server has led" in answer["error"]
+            assert "no leader could be reached" in answer["error"]
             status, answer = await ask("GET", "/v1/entries")
             assert (status, answer["outcome"]) == (503, "no")
-            assert "no server leads" in answer["error"]
+            assert "no leader has a majority" in answer["error"]
 
 
 async def test_without_a_leader_servers_stay_and_what_to_do_is_said(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ async def test_who_does_not_lead_says_who_does(tmp_path: Path) -> None:
     ("body", "says"),
     [
         ({"remove": 9}, "the farm has no server 9: its servers are [1]"),
-        ({"remove": 1}, "the last server cannot leave its farm: stop it"),
+        ({"remove": 1}, "the last server cannot leave its farm: stop the node"),
         ({"add": {"id": 1, "endpoint": "tcp://127.0.0.1:1"}}, "the farm has a server 1 already, at "),
         ({"add": {"id": 2, "endpoint": "OWN"}}, "is the endpoint of server 1"),
         ({"add": {"id": 2, "endpoint": "tcp://127.0.0.1:1"}}, "members accept DIR FILE"),
@@ -304,7 +304,7 @@ async def test_a_defect_is_logged_and_gives_a_sentence(ask: Asker, monkeypatch: 
     monkeypatch.setattr(ask.node.driver, "post", bad)
     status, answer = await ask.post("x")
     assert (status, answer["outcome"]) == (500, "unknown")
-    assert "see the node's log" in answer["error"]
+    assert "the node's log shows the place" in answer["error"]
 
 
 async def test_an_entry_of_unknown_outcome(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_find_without_a_file_and_with_nobody_there(tmp_path: Path, capsys: pytes
     assert main(["find", str(tmp_path / "client-web.toml")]) == 1
     said = capsys.readouterr().err
     assert "There is no file" in said
-    assert "client-web.toml: gf-i2p init makes one" in said
+    assert "client-web.toml: gf-i2p init makes such a file" in said
     ports = free_ports(2)
     servers = [
         word for number, port in enumerate(ports, 1) for word in ("--server", f"{number}=tcp://127.0.0.1:{port}")

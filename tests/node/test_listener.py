@@ -100,12 +100,10 @@ def test_inside_i2p_each_farm_has_its_own_place_or_they_are_one_destination(tmp_
 
 def test_what_cannot_work_together_is_refused(tmp_path: Path) -> None:
     one = tenant(tmp_path, "one", master=KEYS.destination)
-    with pytest.raises(
-        ConfigError, match=r"different certificates: whoever dials is shown one before the farm is named"
-    ):
+    with pytest.raises(ConfigError, match=r"different certificates, but a peer gets one before the peer names a farm"):
         sharing([one, tenant(tmp_path, "two")])
     with pytest.raises(
-        ConfigError, match=r"both of a farm 'one' and listen at tcp://127.0.0.1:20001: a path could not"
+        ConfigError, match=r"both of a farm 'one' and listen at tcp://127.0.0.1:20001: a request names only the farm"
     ):
         sharing([one, tenant(tmp_path, "three", cluster="one", beside="one")])
     same = Tenant(tmp_path / "one" / ".." / "one" / "server-1", one.config)

@@ -66,7 +66,7 @@ async def test_without_a_majority_a_post_is_refused_and_says_so(tmp_path: Path) 
         await farm.stop(1)
         await farm.stop(2)
         await becomes("no leader", lambda: status(farm.nodes[3], 0.0)["leader"] is None)
-        with pytest.raises(NotCommittedError, match="no server has led"):
+        with pytest.raises(NotCommittedError, match="no leader could be reached"):
             await farm.nodes[3].driver.post([b"x"], seconds=0.3)
         answer = status(farm.nodes[3], 0.0)
         assert (answer["healthy"], answer["quorum"]) == (False, {"reachable": 1, "needed": 2, "servers": 3})

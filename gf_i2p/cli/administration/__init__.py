@@ -1,1 +1,1 @@
-"""`gf-i2p leaves`, `publisher` and `farm`: what administrators say of a farm, from any machine."""
+"""`gf-i2p leaves`, `publisher` and `farm`: administrators' changes to a farm, and the state that follows."""

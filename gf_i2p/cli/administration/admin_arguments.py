@@ -18,12 +18,14 @@ class Action(NamedTuple):
     name: str
     changes: bool = True
     takes: str = ""
-    """Kind of the argument: "leaf", "server", "cost", "changes" or "names"; empty when there is none."""
+    """Kind of the further argument: "leaf", "server", "cost", "changes" or "names"; empty when there is none."""
 
 
 def add(action: Action, command: argparse.ArgumentParser) -> None:
     """Add the arguments of one action to its parser."""
-    where = "of a running server; or admin-NAME.toml, on any machine" if action.changes else "of a running server"
+    where = "the directory of a running server"
+    if action.changes:
+        where += "; or, on any machine, the file admin-NAME.toml"
     command.set_defaults(action=action)
     command.add_argument("directory", type=Path, metavar="DIR|FILE" if action.changes else "DIR", help=where)
     if action.takes in {"leaf", "cost"}:
@@ -31,14 +33,17 @@ def add(action: Action, command: argparse.ArgumentParser) -> None:
             "leaf",
             type=leaf,
             metavar="LEAF",
-            help="the leaf's b32 address, or its hash in base64 (a hash that begins with - stands behind --)",
+            help="the leaf's b32 address, or its hash in base64 (write -- before a hash that begins with -)",
         )
     if action.takes == "cost":
         command.add_argument(
-            "cost", type=_cost, metavar="COST", help="0 to 255, clients prefer less; or auto: the farm reckons the cost"
+            "cost",
+            type=_cost,
+            metavar="COST",
+            help="0 to 255, clients prefer a lower cost; or auto: the farm computes the cost",
         )
     if action.takes == "server":
-        command.add_argument("id", type=_server, metavar="ID", help="of a server")
+        command.add_argument("id", type=_server, metavar="ID", help="the id of a server")
     if action.takes == "changes":
         command.add_argument("changes", type=_change, nargs="+", metavar="NAME=VALUE", help="see `gf-i2p farm show`")
     if action.takes == "names":
@@ -64,7 +69,7 @@ def leaf(text: str) -> bytes:
 def _server(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_ID)) else MAX_ID
     if number >= MAX_ID:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected the id of a server")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected the id of a server, a whole number below {MAX_ID}")
     return number
 
 

@@ -34,7 +34,7 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 POST_SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
 APPLY_SECONDS: Final = 15.0
-"""Seconds until the directory's node has applied the committed entry: a heartbeat or two are enough."""
+"""Seconds to wait until the directory's node has applied the committed entry: two heartbeats are enough."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 _SILENT_SECONDS: Final = 2.0
@@ -49,36 +49,36 @@ def command(action: Action, text: str) -> Subcommand:
 def run(options: argparse.Namespace) -> Answer:
     """Run the action that the arguments name. Raises `CommandError`."""
     action: Action = options.action
-    from_afar = options.directory.is_file()
+    by_file = options.directory.is_file()
     if not action.changes:
-        if from_afar:
+        if by_file:
             raise CommandError(
                 f"{options.directory}: only the farm's servers know the farm's state; run this command on a server's "
                 "machine, with the server's directory",
                 code=Exit.USAGE,
             )
         return _show(options, ask)
-    return _from_afar(options) if from_afar else _here(options, ask)
+    return _change_by_file(options) if by_file else _change_by_node(options, ask)
 
 
 # Changes -------------------------------------------------------------------------------------------------------------
 
 
-def _here(options: argparse.Namespace, ask: Ask) -> Answer:
+def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     before = ask(options.directory, "GET", "/v1/administration")
     if before["membership"] == "removed":
         raise CommandError(f"nothing was changed. {OUTSIDE['removed']}", code=Exit.DEGRADED)
     entry = _entry(options, before["cluster"], f"server-{before['id']}")
     servers = [each["id"] for each in before["servers"]]
     if entry.action in {"move", "drain"} and servers and entry.server not in servers:
-        raise CommandError(f"nothing was changed: {_strange(entry.server, servers)[0]}", code=Exit.USAGE)
+        raise CommandError(f"nothing was changed: {_unknown_server(entry.server, servers)[0]}", code=Exit.USAGE)
     warnings = _warnings(entry, before)
     for warning in warnings:
         _say(options, f"note: {warning}")
     body = {"values": [entry.encode().decode()]}
     path = f"/v1/entries?timeout={POST_SECONDS}"
     index = ask(options.directory, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
-    after = _taken_in(options, ask, index)
+    after = _applied(options, ask, index)
     if after is None:
         raise CommandError(
             f"committed at index {index}; the node of {options.directory} has not applied the entry yet: see "
@@ -93,11 +93,11 @@ def _here(options: argparse.Namespace, ask: Ask) -> Answer:
         )
     return Answer(
         {"index": index, "what": entry.what, "warnings": warnings, **_outcome(entry, after)},
-        f"committed at index {index}: {entry.what}\n{printable(_leads_to(entry, after))}",
+        f"committed at index {index}: {entry.what}\n{printable(_effect(entry, after))}",
     )
 
 
-def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
+def _applied(options: argparse.Namespace, ask: Ask, index: int) -> Any:
     """Return the node's answer once the node has applied the entry; None after `APPLY_SECONDS`."""
     end = time.monotonic() + APPLY_SECONDS
     while True:
@@ -105,7 +105,7 @@ def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
             answer = ask(options.directory, "GET", "/v1/administration")
         except CommandError as error:
             raise CommandError(
-                f"committed at index {index}; then: {error}", code=error.code, outcome="unknown"
+                f"committed at index {index}, but the effect is unknown: {error}", code=error.code, outcome="unknown"
             ) from error
         if answer["applied"] >= index:
             return answer
@@ -114,13 +114,13 @@ def _taken_in(options: argparse.Namespace, ask: Ask, index: int) -> Any:
         time.sleep(_POLL_SECONDS)
 
 
-def _from_afar(options: argparse.Namespace) -> Answer:
+def _change_by_file(options: argparse.Namespace) -> Answer:
     file = administrators_file(options.directory)
     entry = _entry(options, file.cluster, file.user)
     index, warnings = asyncio.run(post(file, [entry], lambda text: _say(options, text)))
     return Answer(
         {"index": index, "what": entry.what, "warnings": warnings},
-        f"committed at index {index}: {entry.what}\nThe servers' machines know the effect of the change: "
+        f"committed at index {index}: {entry.what}\nTo see the effect of the change, run on a server's machine: "
         f"gf-i2p {options.action.group} {'list' if options.action.group == 'leaves' else 'show'} DIR",
     )
 
@@ -146,7 +146,7 @@ async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[s
     """Post entries together; return the index of the last one, and warnings for the operator. Raises `CommandError`."""
     seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
     async with file.open() as client:
-        warnings = await _look_around(client, entries[0])
+        warnings = await _warnings_of_servers(client, entries[0])
         for warning in warnings:
             say(f"note: {warning}")
         posting = asyncio.ensure_future(client.post([entry.encode() for entry in entries], timeout=seconds))
@@ -159,13 +159,13 @@ async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[s
             raise CommandError(str(error), code=Exit.DEGRADED) from error
         except OutcomeUnknownError as error:
             raise CommandError(
-                f"{error} A leader also hangs up on an entry that it refuses: the leader's log says why",
+                f"{error} A leader that refuses an entry also closes the connection: then the leader's log says why",
                 outcome="unknown",
             ) from error
 
 
-async def _look_around(client: FarmClient, entry: AdminEntry) -> list[str]:
-    """Warn of a server that no reachable server's Configuration names.
+async def _warnings_of_servers(client: FarmClient, entry: AdminEntry) -> list[str]:
+    """Return a warning when the newest Configuration that the servers tell lacks the server of the entry.
 
     Raises `CommandError` when every server refuses this user: waiting would not help.
     """
@@ -179,10 +179,10 @@ async def _look_around(client: FarmClient, entry: AdminEntry) -> list[str]:
     if not told or entry.server is None:
         return []
     newest = max(told, key=lambda each: each.log_index)
-    return _strange(entry.server, [server.id for server in newest.servers])
+    return _unknown_server(entry.server, [server.id for server in newest.servers])
 
 
-def _strange(server: int | None, servers: Sequence[int]) -> list[str]:
+def _unknown_server(server: int | None, servers: Sequence[int]) -> list[str]:
     if server in servers:
         return []
     return [f"the farm has no server {server}: its servers are {sorted(servers)}"]
@@ -218,14 +218,14 @@ def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
     if entry.hash is not None and not any(
         each["address"] == to_b32_address(entry.hash) and each["owners"] for each in before["leaves"]
     ):
-        found.append("nobody names this leaf now; the change counts when somebody does")
+        found.append("nobody reports this leaf now; the change counts as soon as somebody does")
     if entry.server is not None:
-        found += _strange(entry.server, [each["id"] for each in before["servers"]])
+        found += _unknown_server(entry.server, [each["id"] for each in before["servers"]])
     return found
 
 
 def _outcome(entry: AdminEntry, after: Mapping[str, Any]) -> dict[str, Any]:
-    """Describe the state after a change, for programs."""
+    """Describe the state after a change, for `--json`."""
     if entry.hash is not None:
         return {"leaf": _leaf(entry, after)}
     if entry.action == "set":
@@ -238,12 +238,12 @@ def _leaf(entry: AdminEntry, after: Mapping[str, Any]) -> Any:
     return next((each for each in after["leaves"] if each["address"] == to_b32_address(entry.hash)), None)
 
 
-def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
-    """Describe the state after a change, for people."""
+def _effect(entry: AdminEntry, after: Mapping[str, Any]) -> str:
+    """Describe the state after a change, as text."""
     if entry.hash is not None:
         leaf = _leaf(entry, after)
         if leaf is None:
-            return "nobody names that leaf now"
+            return "nobody reports that leaf now"
         return (
             f"the leaf is listed at cost {leaf['cost']}"
             if leaf["listed"]
@@ -256,14 +256,16 @@ def _leads_to(entry: AdminEntry, after: Mapping[str, Any]) -> str:
     if entry.server is None or entry.server == after["publisher"]:
         return now
     why = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)
-    return now if why is None else f"{now}; server {entry.server} is not: {why}"
+    return now if why is None else f"{now}; server {entry.server} is not chosen: {why}"
 
 
 def _chosen(answer: Mapping[str, Any]) -> str:
     """Say which server publishes or serves; in a dry run no server publishes."""
     verb = "serve" if answer["mode"] == "failover" else "publish"
     publisher = answer["publisher"]
-    return "nobody is to publish" if publisher is None else f"server {publisher} is to {verb} ({answer['mode']})"
+    if publisher is None:
+        return "no server is chosen to publish"
+    return f"server {publisher} is chosen to {verb} ({answer['mode']})"
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
@@ -294,7 +296,7 @@ def _show(options: argparse.Namespace, ask: Ask) -> Answer:
 
 def _leaves(answer: Mapping[str, Any]) -> list[str]:
     if not answer["leaves"]:
-        return ["nobody names a leaf now"]
+        return ["nobody reports a leaf now"]
     lines = []
     for leaf in answer["leaves"]:
         words = [f"cost {leaf['cost']}" if leaf["listed"] else f"not listed: {leaf['why_not']}"]
@@ -302,7 +304,7 @@ def _leaves(answer: Mapping[str, Any]) -> list[str]:
             words.append(f"cost set to {leaf['set_cost']}")
         if leaf["excluded"] is not None:
             words.append(f"excluded {_when(leaf['excluded'])}")
-        words.append("of " + ", ".join(map(str, leaf["owners"])) if leaf["owners"] else "nobody's now")
+        words.append("reported by " + ", ".join(map(str, leaf["owners"])) if leaf["owners"] else "not reported now")
         lines.append(f"{leaf['address']}  {', '.join(words)}")
     if answer["mode"] == "failover":
         lines.append("no leaf is published: in mode failover clients reach the service at the server that serves")
@@ -337,7 +339,7 @@ def _parameters(answer: Mapping[str, Any]) -> list[str]:
 def _log(answer: Mapping[str, Any]) -> list[str]:
     return [
         f"{made['index']:>8}  {_time(made)}  {made['by']}  {made['what']}{_reason(made)}" for made in answer["log"]
-    ] or ["nobody has changed anything that the log still shows"]
+    ] or ["no change by an administrator is known"]
 
 
 def _when(made: Mapping[str, Any]) -> str:

@@ -8,10 +8,10 @@ from gf_i2p.cli.shared.command import Commands
 
 COMMANDS: Final[Commands] = {
     "list": command(
-        Action("leaves", "list", changes=False), "show all leaves that somebody names, and why a leaf is not listed"
+        Action("leaves", "list", changes=False), "show all leaves that anybody reports, and why a leaf is not listed"
     ),
     "exclude": command(
-        Action("leaves", "exclude", takes="leaf"), "leave a leaf out, although its router reports the leaf"
+        Action("leaves", "exclude", takes="leaf"), "leave a leaf out of the published set, whoever reports the leaf"
     ),
     "include": command(Action("leaves", "include", takes="leaf"), "end the exclusion of a leaf"),
     "cost": command(Action("leaves", "cost", takes="cost"), "list a leaf at this cost"),

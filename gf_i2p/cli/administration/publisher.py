@@ -10,7 +10,7 @@ COMMANDS: Final[Commands] = {
     "show": command(
         Action("publisher", "show", changes=False), "show the publisher, and why the other servers do not publish"
     ),
-    "move": command(Action("publisher", "move", takes="server"), "have a server publish as long as it can"),
+    "move": command(Action("publisher", "move", takes="server"), "have one server publish as long as that server can"),
     "release": command(Action("publisher", "release"), "end the move: the farm chooses the publisher"),
     "drain": command(
         Action("publisher", "drain", takes="server"), "have a server publish only when no other server can"

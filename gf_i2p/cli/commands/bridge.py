@@ -26,7 +26,7 @@ from gf_i2p.transport.tls.tcp_sockets import why
 
 
 def _add_of_serve(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
 
 
 def serve(options: argparse.Namespace) -> Exit:
@@ -42,12 +42,12 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
     bridge = router_bridge(config, secrets)
     if bridge is None or config.router is None:
         raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and this table names the router to serve")
-    bridge = replace(bridge, again_seconds=None)  # a call has its time-out; the caller may look again
+    bridge = replace(bridge, again_seconds=None)  # a caller may look again, and a call has a time-out
     _check_no_circle(config.router, config.bridge)
     if secrets.bridge_password is None:
         raise ConfigError(
             f"{directory / SECRETS_FILE}: bridge_password: is missing. Choose one of at least {MIN_PASSWORD} "
-            "characters, different from the router's password: callers of this endpoint log in with it"
+            "characters, different from the router's password. Callers of this endpoint log in with this password"
         )
     server = BridgeServer(
         bridge,
@@ -84,7 +84,7 @@ def _announce(directory: Path, table: BridgeTable, *, as_json: bool) -> None:
 
 
 def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
-    """Raise `ConfigError` when the endpoint would be its own router."""
+    """Raise `ConfigError` when `router.i2pcontrol` is the address of this endpoint: the endpoint would ask itself."""
     if router.i2pcontrol is None:
         return
     there, (host, port) = urlsplit(router.i2pcontrol), place(table.listen)
@@ -96,15 +96,14 @@ def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
     if same and there.port == port:
         raise ConfigError(
             f"router.i2pcontrol: {router.i2pcontrol} is the address of this endpoint: set the router's own address "
-            f"there, "
-            "or set bridge.listen to another address"
+            "there, or set bridge.listen to another address"
         )
 
 
 def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
     certificate, key = directory / table.certificate, directory / table.key
     if not certificate.exists() and not key.exists():
-        # Strangers see this certificate. The certificate shows only where they are.
+        # Strangers see this certificate, so the certificate shows nothing but the address that they have dialled.
         host = place(table.listen)[0]
         hosts = [host] if not ip_address(host).is_loopback else [host, "localhost"]
         made, its_key = make_certificate("i2pcontrol", hosts=hosts)
@@ -112,7 +111,9 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
         certificate.write_bytes(made)
     for one, other in ((certificate, key), (key, certificate)):
         if not one.exists():
-            raise ConfigError(f"{one} is missing, and {other} is there: restore it, or remove the other for a new pair")
+            raise ConfigError(
+                f"{one} is missing, and {other} is there: restore {one.name}, or remove {other.name} for a new pair"
+            )
     check_private(key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -121,8 +122,8 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password=lambda: b"")
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(
-            f"{certificate} and {key} are no PEM certificate with its key, unencrypted: restore the pair, or remove "
-            "both for a new one"
+            f"{certificate} and {key} are not a PEM certificate with its unencrypted key: restore the pair, or remove "
+            "both files for a new pair"
         ) from error
     return context
 

@@ -13,9 +13,12 @@ from gf_i2p.wire.limits import MAX_INTEGER
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
     parser.add_argument(
-        "--first", type=whole(MAX_INTEGER), metavar="INDEX", help="the first index (default: where the log begins)"
+        "--first",
+        type=whole(MAX_INTEGER),
+        metavar="INDEX",
+        help="the index of the first entry (default: the first entry in the log)",
     )
     parser.add_argument(
         "--limit",
@@ -25,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"show at most N entries (default: 100, up to {MAX_PAGE})",
     )
     parser.add_argument(
-        "--stale", action="store_true", help="ask a server that does not lead; newer entries may be missing"
+        "--stale", action="store_true", help="allow a server that does not lead; newer entries may be missing"
     )
 
 

@@ -1,4 +1,4 @@
-"""`gf-i2p explain`: why this server publishes and no other, and why each leaf is listed or left out."""
+"""`gf-i2p explain`: why the farm has chosen its publisher, and why each leaf is listed or left out."""
 
 import argparse
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from gf_i2p.cli.shared.local_client import ask
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument."""
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
 
 
 def run(options: argparse.Namespace) -> Answer:

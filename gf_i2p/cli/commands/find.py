@@ -17,14 +17,14 @@ from gf_i2p.transport.client.farm_client import FoundFarm, FoundPlace
 SECONDS: Final = 30.0
 """Default seconds for finding the leader."""
 I2P_SECONDS: Final = 120.0
-"""The same when a server is inside I2P: the router may have to build tunnels first."""
+"""Default seconds when a server is inside I2P: the router may have to build tunnels first."""
 _SILENT_SECONDS: Final = 2.0
 """Seconds until the command says that it is still looking."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("file", type=Path, metavar="FILE", help="client-NAME.toml, as init --client NAME wrote it")
+    parser.add_argument("file", type=Path, metavar="FILE", help="client-NAME.toml, from `gf-i2p init --client NAME`")
     parser.add_argument(
         "--timeout",
         type=seconds,
@@ -80,7 +80,7 @@ def _as_json(cluster: str, found: FoundFarm) -> dict[str, Any]:
 
 def _show(cluster: str, found: FoundFarm) -> str:
     leader = "none is known" if found.leader is None else f"server {found.leader}"
-    told = "the file's: no server tells the farm's servers"
+    told = "by the file, because no server tells which servers belong to the farm"
     if found.log_index is not None:
         told = f"as of entry {found.log_index} of the log" if found.log_index else "with which the farm began"
     lines = [f"farm     {cluster}", f"leader   {leader}", f"servers  {told}"]
@@ -99,7 +99,7 @@ def _place(place: FoundPlace, found: FoundFarm) -> str:
     elif place.trouble is None:
         parts.append("not asked")
     if place.current is False:
-        parts.append("not there any more, says the farm")
+        parts.append("not in the farm any more, says the farm")
     elif not place.given:
         parts.append("not in the file")
     if place.trouble is not None:

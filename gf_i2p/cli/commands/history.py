@@ -27,7 +27,7 @@ def verify(options: argparse.Namespace) -> Answer:
     if (directory / CONFIG_FILE).exists():
         directory = directory / HISTORY_DIRECTORY
     if not directory.is_dir():
-        raise CommandError(f"{directory} is no directory: a running node with history.enabled = true makes it")
+        raise CommandError(f"{directory} is not a directory: a running node with history.enabled = true makes one")
     with ProgressLine() as progress:
         summary = summarize(directory, on_file=lambda number, count: progress(f"reading file {number} of {count}"))
     return Answer(asdict(summary), show_summary(summary))
@@ -50,8 +50,8 @@ def show_summary(found: Summary) -> str:
     ]
     for first, last in found.gaps[:_SHOWN_GAPS]:
         lines.append(
-            f"gap      {first} to {last}: not in this directory, for the log lacked them too; look in other servers' "
-            "histories, or in older copies of this history"
+            f"gap      {first} to {last}: not in this directory, because the log lacked them, too; look in other "
+            "servers' histories, or in older copies of this history"
         )
     if len(found.gaps) > _SHOWN_GAPS:
         lines.append(f"         and {len(found.gaps) - _SHOWN_GAPS} more gaps; --json shows all")
@@ -59,5 +59,7 @@ def show_summary(found: Summary) -> str:
 
 
 COMMANDS: Final[Commands] = {
-    "verify": Subcommand("read a history to its end, check it, and describe it", _add_of_verify, verify),
+    "verify": Subcommand(
+        "read a history to its end, check all entries, and sum up the contents", _add_of_verify, verify
+    ),
 }

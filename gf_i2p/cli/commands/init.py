@@ -20,11 +20,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         type=server,
         metavar="ID=ENDPOINT",
-        help="a server and the endpoint at which the others reach it: i2p (a new address inside I2P) or "
+        help="a server and the endpoint at which other servers reach that server: i2p (a new address inside I2P) or "
         "tcp://HOST:PORT; once for each server. Three servers make a farm that survives the loss of one",
     )
     parser.add_argument("--cluster", default="farm", help="the farm's name (default: farm)")
-    parser.add_argument("--profile", choices=["auto", "lan", "i2p"], default="auto", help="time-outs (default: auto)")
+    parser.add_argument(
+        "--profile", choices=["auto", "lan", "i2p"], default="auto", help="profile of the time-outs (default: auto)"
+    )
     parser.add_argument(
         "--client", action="append", default=[], metavar="NAME", help="also make credentials for a client that posts"
     )
@@ -33,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="also make credentials for an administrator, who changes the servers from any machine",
+        help="also make credentials for an administrator, who can change the farm from any machine",
     )
     parser.add_argument(
         "--beside",
@@ -56,8 +58,8 @@ def run(options: argparse.Namespace) -> Answer:
     for endpoint in known:
         if endpoint.is_i2p:
             raise CommandError(
-                f"{endpoint}: the keys for this address are yours; write i2p instead of the endpoint for "
-                "a new address, and put your keys and address in its place afterwards",
+                f"{endpoint}: init has no keys for this address. Write i2p instead of the endpoint: init then makes a "
+                "new address. To use your own address, replace the new address and the new key file afterwards",
                 code=Exit.USAGE,
             )
     written = make_farm(
@@ -71,7 +73,7 @@ def run(options: argparse.Namespace) -> Answer:
     )
     lines = [
         *(f"wrote {path}" for path in written),
-        "\nCopy each server directory, and no other, to its machine by a safe way (it holds keys). Then run there:",
+        "\nCopy each server directory to its own machine only, over a secure channel: it holds keys. Then run there:",
         f"  gf-i2p run {written[0]}",
     ]
     if len(servers) < 3:

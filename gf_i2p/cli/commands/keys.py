@@ -1,4 +1,4 @@
-"""`gf-i2p keys`: the master's key, which stays off all nodes, and the delegated keys that each node publishes by."""
+"""`gf-i2p keys`: the master's key, which stays off all nodes, and the delegated keys with which each node publishes."""
 
 import argparse
 import stat
@@ -25,7 +25,7 @@ from gf_i2p.storage.snapshot_file import write
 
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
-"""A stolen key is good to its end: nobody can call the key back."""
+"""Days until a delegated key ends, at most: nobody can revoke a stolen key before that."""
 
 _FIXED: Final = ("i2cp.leaseSetType", "i2cp.leaseSetEncType")
 """Options that an operator cannot set: the program decides the kind of its lease sets."""
@@ -40,7 +40,7 @@ def new(options: argparse.Namespace) -> Answer:
     """`keys master new`."""
     keys = DestinationKeys.generate()
     _write(options.file, keys.encode())
-    return _told_of_master(options, keys, [])
+    return _master_answer(options, keys, [])
 
 
 def import_(options: argparse.Namespace) -> Answer:
@@ -60,12 +60,12 @@ def import_(options: argparse.Namespace) -> Answer:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             notes.append(f"{path} can be read by others on this machine: remove the file, or run: chmod 600 {path}")
     notes.append(
-        "A tunnel or program that uses the same keys must be gone before a farm publishes for them: the netDb has one "
-        "place for each address."
+        "Before a farm publishes for this address, stop each tunnel or program that uses the same keys: the netDb "
+        "has one place for each address."
     )
     keys = _master_of(data, name)
     _write(options.file, keys.encode())
-    return _told_of_master(options, keys, notes)
+    return _master_answer(options, keys, notes)
 
 
 def show(options: argparse.Namespace) -> Answer:
@@ -81,7 +81,7 @@ def show(options: argparse.Namespace) -> Answer:
 
 
 def _master_of(data: bytes, name: str) -> DestinationKeys:
-    """Read the own keys of a destination, as bytes or as base64. Raises `CommandError`."""
+    """Read a destination's own keys, as bytes or as base64. Raises `CommandError`, also for delegated keys."""
     try:
         if len(data) <= MAX_FILE_BYTES and _is_text(data):
             data = from_base64("".join(data.decode("ascii").split()), MAX_FILE_BYTES)
@@ -94,20 +94,19 @@ def _master_of(data: bytes, name: str) -> DestinationKeys:
         ) from error
     if keys.delegated:
         raise CommandError(
-            f"{name} holds delegated keys of {keys.destination.b32}, and not the master's own: give the master's key "
-            f"file. "
-            "Delegated keys themselves go to a node, as its key file",
+            f"{name} holds delegated keys of {keys.destination.b32}, and not the master's own keys: give the master's "
+            "key file. A file of delegated keys belongs on a node, as the node's key file",
             code=Exit.USAGE,
         )
     return keys.keys
 
 
 def _is_text(data: bytes) -> bool:
-    """Whether the data is base64. Raw key bytes are mostly random, and so hardly ever all text."""
+    """Whether the data is base64. Raw key bytes are mostly random, so they are hardly ever plain text."""
     return data.isascii() and not any(byte < 9 for byte in data)
 
 
-def _told_of_master(options: argparse.Namespace, keys: DestinationKeys, notes: list[str]) -> Answer:
+def _master_answer(options: argparse.Namespace, keys: DestinationKeys, notes: list[str]) -> Answer:
     made = PublishingKeys(keys)
     lines = [
         f"wrote {options.file}\nmaster {keys.destination.b32}\n",
@@ -131,8 +130,8 @@ def delegate(options: argparse.Namespace) -> Answer:
         master = load(options.master)
     if master.delegated:
         raise CommandError(
-            f"{options.master} holds delegated keys, and a transient key authorises nobody: run this command where the "
-            "master's own key is, with the master's file",
+            f"{options.master} holds delegated keys, and delegated keys cannot authorise further keys: run this "
+            "command with the master's own key file",
             code=Exit.USAGE,
         )
     server, days = options.server, options.days
@@ -149,23 +148,21 @@ def delegate(options: argparse.Namespace) -> Answer:
         f"wrote {path}\nWith this file server {server} can publish for {made.destination.b32} until {date(ends)} "
         f"({days} days)."
         "\n\n"
-        f"Bring the file to that server, and only there, by a safe way. [publish] keys names its place ({MASTER_FILE} "
-        "by default); the mode is 0600. Put the whole file there by a rename:\n"
+        "Copy the file to that server only, over a secure channel. [publish] keys names the file's place "
+        f"({MASTER_FILE} by default); the mode is 0600. Put the file there by a rename, so that the node never reads "
+        "a part of the file:\n"
         f"  scp -p {path} HOST:DIR/new.keys && ssh HOST mv DIR/new.keys DIR/{MASTER_FILE}\n"
-        "A node that already publishes for this master takes the file over within seconds; another node needs "
+        "A node that already publishes for this master uses the new file within seconds; another node needs "
         'mode = "meta" or "failover" in [publish], and a start. Then remove the file here.\n\n'
-        "i2pd takes no session from a transient key: the node opens the session by a session config in this file, "
-        "which "
-        "the master has signed now, once. Java takes a fresh config that the node signs. Both are in order.\n"
-        f"A stolen file cannot be called back before {date(ends)}. `gf-i2p keys status DIR` says when a new file is "
-        f"due."
+        "i2pd refuses a session config that a delegated key has signed. So this file has a session config that the "
+        "master has signed, and with i2pd the node uses that config. With a Java router the node signs a new config.\n"
+        f"Nobody can revoke a stolen file before {date(ends)}. `gf-i2p keys status DIR` says when a new file is due."
     )
     if branches:
         text += (
-            f"\n\nwrote {branches[0]} to {branches[-1].name}, the keys of the sets below the first one. Bring them "
-            f"to each server that has a delegated key, beside its {MASTER_FILE}. They do not end: a thief of these "
-            f"keys can "
-            "write such a set for ever."
+            f"\n\nwrote {branches[0]} to {branches[-1].name}, the keys of the sets below the first set. Copy these "
+            f"files to each server that has a delegated key, beside its {MASTER_FILE}. Branch keys do not end: a "
+            "thief of these keys can sign such a set for ever."
         )
     return Answer({"file": str(path), "branches": [str(each) for each in branches], **_described(made, now)}, text)
 
@@ -187,7 +184,7 @@ def status(options: argparse.Namespace) -> Answer:
     config = Config.load(directory)
     path, mode = directory / config.publish.keys, config.publish.mode
     if mode == "off" and not path.exists():
-        text = 'publishing   off ([publish] mode = "off"), and there are no keys for it'
+        text = 'publishing   off ([publish] mode = "off"), and there is no key file'
         return Answer({"mode": mode, "file": None, "due": False}, text)
     keys = master_keys(directory, config) or load(path)
     kind = "auto" if config.router is None else config.router.kind
@@ -203,9 +200,9 @@ def status(options: argparse.Namespace) -> Answer:
         lines.append(f"made for     server {keys.server}{other}")
     lines.append(f"router       {_fits(keys, kind)}")
     if due:
-        what = {Stage.ENDED: "ENDED: nothing is published by these keys", Stage.ENDING: "The keys end soon"}
+        what = {Stage.ENDED: "ENDED: the node publishes nothing with these keys", Stage.ENDING: "The keys end soon"}
         lines.append(
-            f"\n{what.get(stage, 'The keys do not fit')}. Where the master's own key is, run\n"
+            f"\n{what.get(stage, 'The keys do not fit')}. On the machine with the master's own key, run\n"
             f"  gf-i2p keys delegate MASTERFILE --server {config.node.id}\n"
             f"and put the new file in the place of {path}."
         )
@@ -215,17 +212,17 @@ def status(options: argparse.Namespace) -> Answer:
 
 
 def _fits(keys: PublishingKeys, kind: str) -> str:
-    """Say whether the node's router takes sessions by the keys."""
+    """Say whether the node's router opens sessions with the keys."""
     objection = keys.objection(kind)
     if objection is not None:
         return f"{kind}: {objection}"
     if kind != "auto":
-        return f"{kind}: the router takes sessions by these keys"
+        return f"{kind}: the router opens sessions with these keys"
     only_java = keys.objection("i2pd") is not None
-    return "not said in the configuration: " + (
-        "a Java router takes these keys, and an i2pd does not (see `gf-i2p keys delegate`)"
+    return "kind not configured: " + (
+        "a Java router accepts these keys, and an i2pd does not (see `gf-i2p keys delegate`)"
         if only_java
-        else "i2pd and Java take sessions by these keys"
+        else "i2pd and Java open sessions with these keys"
     )
 
 
@@ -250,9 +247,9 @@ def _destination(keys: PublishingKeys) -> dict[str, str]:
 def _write(path: Path, data: bytes) -> None:
     """Write a new secret file. Raises `CommandError`, also when the file exists."""
     if path.is_dir():
-        raise CommandError(f"{path} is a directory: name the file in it", code=Exit.USAGE)
+        raise CommandError(f"{path} is a directory: name a file in that directory", code=Exit.USAGE)
     if not path.absolute().parent.is_dir():
-        raise CommandError(f"{path.parent} is no directory: make it, or write the file elsewhere")
+        raise CommandError(f"{path.parent} is not a directory: make that directory, or write the file elsewhere")
     try:
         write(path, data, force=False)
     except FileExistsError as error:
@@ -265,7 +262,9 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _add_of_new(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="written with mode 0600; nothing is overwritten")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a new file, written with mode 0600; no file is overwritten"
+    )
 
 
 def _add_of_import(parser: argparse.ArgumentParser) -> None:
@@ -278,17 +277,23 @@ def _add_of_import(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path(MASTER_FILE),
         metavar="FILE",
-        help=f"written with mode 0600; nothing is overwritten (default: {MASTER_FILE})",
+        help=f"a new file, written with mode 0600; no file is overwritten (default: {MASTER_FILE})",
     )
 
 
 def _add_of_show(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a master's, or a node's")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the key file of a master or of a node")
 
 
 def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("master", type=Path, metavar="MASTERFILE")
-    parser.add_argument("--server", type=whole(FIRST_LEAF_MEMBER_ID - 1, low=0), required=True, metavar="ID")
+    parser.add_argument("master", type=Path, metavar="MASTERFILE", help="the master's own key file")
+    parser.add_argument(
+        "--server",
+        type=whole(FIRST_LEAF_MEMBER_ID - 1, low=0),
+        required=True,
+        metavar="ID",
+        help="the server that gets the key",
+    )
     parser.add_argument(
         "--days",
         type=whole(MAX_DAYS),
@@ -297,7 +302,7 @@ def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
         help=f"days until the key ends (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="written with mode 0600 (default: publish-server-ID.keys)"
+        "--out", type=Path, metavar="FILE", help="a new file, written with mode 0600 (default: publish-server-ID.keys)"
     )
     parser.add_argument(
         "--option",
@@ -306,21 +311,19 @@ def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="option of the tunnels by which the server serves in mode failover beside an i2pd, as inbound.length=2: "
-        "the "
-        "master signs it; repeatable. A Java router follows [publish.service.session] in the server's settings",
+        help="tunnel option for mode failover beside an i2pd, as inbound.length=2: the master signs the option; "
+        "repeatable. Beside a Java router, [publish.service.session] in the server's settings counts instead",
     )
     parser.add_argument(
         "--branches",
         action="store_true",
         help="also write branch-0.dat to branch-15.dat beside the key, for more leaves than one set has room for "
-        "(farm set "
-        "tree=tree); all servers share these keys, and these keys do not end",
+        "(farm set tree=tree); all servers share these keys, and these keys do not end",
     )
 
 
 def _add_of_status(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of a node")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
 
 
 def _option(text: str) -> tuple[str, str]:
@@ -340,13 +343,13 @@ COMMANDS: Final[Commands] = {
         {
             "new": Subcommand("make a new master destination", _add_of_new, new),
             "import": Subcommand(
-                "take over the private keys of a destination that a router has had", _add_of_import, import_
+                "make a router's destination the master: import the destination's private keys", _add_of_import, import_
             ),
             "show": Subcommand("show the public parts of a key file", _add_of_show, show),
         },
     ),
     "delegate": Subcommand(
-        "let one server publish for the master until a date, by a key of its own", _add_of_delegate, delegate
+        "make the key with which one server publishes for the master until a date", _add_of_delegate, delegate
     ),
-    "status": Subcommand("say by which keys a node publishes, and until when", _add_of_status, status),
+    "status": Subcommand("show with which keys a node publishes, and until when", _add_of_status, status),
 }

@@ -48,7 +48,7 @@ def _run(path: Path) -> Exit:
     except StorageError as error:
         raise CommandError(
             f"this member runs already (process {holder(report)}), or {report.parent} cannot be written: stop that "
-            "process, or give this one a directory of its own"
+            "process, or give this member a directory of its own"
         ) from error
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
@@ -77,7 +77,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
             ends: list[asyncio.Future[Any]] = [task, stopped]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
-                await task  # the task ends only for a defect
+                await task  # the task ends only by a defect
         finally:
             task.cancel()
             await asyncio.wait([task])
@@ -96,7 +96,7 @@ def router_of(file: LeafFile) -> LocalRouter:
 
 
 def _write(path: Path, report: LeafMemberReport) -> None:
-    """Put a report in the place of the last one. Whoever reads it gets all of one; a full disk ends no member."""
+    """Replace the last report by a rename: a reader gets a whole report. A full disk does not end the member."""
     new = path.with_name(f"{path.name}-new")
     try:
         new.unlink(missing_ok=True)
@@ -131,7 +131,7 @@ def _lines(report: dict[str, Any], age: float | None, directory: Path, *, runnin
         lines.append(f"         does not run. Start it: gf-i2p leaf run {directory}")
     committed = "nothing yet"
     if age is not None:
-        late = "; the farm lists its leaf no more, or will stop soon" if age > LATE_SECONDS else ""
+        late = "; the farm does not list the leaf any more, or will drop it soon" if age > LATE_SECONDS else ""
         ago = timedelta(seconds=int(age))
         committed = f"committed {ago} ago at index {report['index']}, {report['posted']} in all{late}"
     lines.append(f"record   {committed}")
@@ -153,7 +153,9 @@ def _lines(report: dict[str, Any], age: float | None, directory: Path, *, runnin
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR|FILE", help="leaf-ID/, as `members invite-leaf` wrote it")
+    parser.add_argument(
+        "directory", type=Path, metavar="DIR|FILE", help="leaf-ID/, from `members invite-leaf`, or its leaf.toml"
+    )
 
 
 COMMANDS: Final[Commands] = {

@@ -14,9 +14,12 @@ from gf_i2p.cli.shared.local_client import ask
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
     parser.add_argument(
-        "value", nargs="?", metavar="TEXT", help="the entry, by convention JSON; - or nothing: each input line"
+        "value",
+        nargs="?",
+        metavar="TEXT",
+        help="the entry, by convention JSON; - or nothing: each line of standard input",
     )
     parser.add_argument(
         "--timeout", type=seconds, default=DEFAULT_TIMEOUT, metavar="SECONDS", help="seconds to wait (default: 30)"

@@ -18,17 +18,19 @@ from gf_i2p.storage.private_files import holder
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of the last server; its node must be stopped")
-    parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
+    parser.add_argument(
+        "directory", type=Path, metavar="DIR", help="the directory of the last server, whose node must be stopped"
+    )
+    parser.add_argument("--confirm", metavar="FARM", help="the farm's name: the command then does not ask for the name")
     parser.add_argument(
         "--even-if-others-live",
         action="store_true",
-        help="also when other servers of the farm answer: then there will be two farms",
+        help="recover even when other servers of the farm answer: then there will be two farms",
     )
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Look for living servers, ask the operator, back the files up, and recover."""
+    """Look for living servers, ask the operator, back the files up, and recover. Raises `CommandError`."""
     pid = holder(options.directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {options.directory} runs (process {pid}): stop it first")
@@ -40,8 +42,7 @@ def run(options: argparse.Namespace) -> Answer:
         if options.json or not sys.stdin.isatty():
             raise CommandError(
                 f"nobody can undo this once the farm goes on: add --confirm {found.cluster} when you have read the "
-                f"text of "
-                "`gf-i2p recover` on a terminal",
+                "text of `gf-i2p recover` on a terminal",
                 code=Exit.USAGE,
             )
         print(_consequences(found))
@@ -65,7 +66,10 @@ def _check_others(options: argparse.Namespace, found: Look) -> None:
     others = asyncio.run(ask_others(options.directory, servers))
     for server, why in sorted(others.not_asked.items()):
         told = printable(why).rstrip(".")
-        print(f"gf-i2p: server {server} was not asked whether it lives: {told}. Look there yourself", file=sys.stderr)
+        print(
+            f"gf-i2p: server {server} could not be asked: {told}. Check yourself that this server does not run",
+            file=sys.stderr,
+        )
     if not others.living:
         return
     who = "; ".join(f"server {server}: {printable(said)}" for server, said in sorted(others.living.items()))
@@ -73,10 +77,10 @@ def _check_others(options: argparse.Namespace, found: Look) -> None:
         print(f"gf-i2p: other servers of the farm live, and will be another farm. {who}", file=sys.stderr)
         return
     raise CommandError(
-        f"nothing was changed, for other servers of the farm live, and there would be two farms. {who}. If a majority "
-        "runs, or can be started, all is well: gf-i2p run on the other machines, and on this one. If the majority is "
-        "lost for good, stop the servers that still run, for they have to begin anew, with empty directories; then try "
-        "again. Should you know better: --even-if-others-live"
+        f"nothing was changed, because other servers of the farm live, and there would be two farms. {who}. If a "
+        "majority runs, or can be started, no recovery is needed: start the servers (gf-i2p run), this one, too. If "
+        "the majority is lost for good, stop the servers that still run, and try again; those servers then begin "
+        "anew with empty directories. To recover nevertheless, add --even-if-others-live"
     )
 
 
@@ -85,11 +89,11 @@ def _consequences(found: Look) -> str:
     return (
         f"This makes server {found.server_id} the only server of the farm {found.cluster}, whose servers are now "
         f"{', '.join(str(server.id) for server in found.servers)}.\n\n"
-        "- All that only the other servers had is lost, also acknowledged entries.\n"
+        "- All entries that only the other servers had are lost, even acknowledged entries.\n"
         "- Entries of this server that were never committed become part of the farm's log.\n"
-        f"- Servers {', '.join(others) or '(none)'} must never run again with their present data: two farms would then "
-        "both be the farm. This server forgets their passwords, so they cannot speak to it; but clients could still "
-        "find them. Take these servers in again with empty directories.\n"
-        "- If a majority of the servers can still be started, do that instead: then nothing is lost.\n"
+        f"- Servers {', '.join(others) or '(none)'} must never run again with their present data: there would be "
+        "two farms of this name. This server forgets the passwords of those servers, so they cannot log in here; but "
+        "clients could still find them. Take those servers in again with empty directories.\n"
+        "- If a majority of the servers can still be started, start those servers instead: then nothing is lost.\n"
         "- The log, gf-i2p.toml and secrets.toml are copied before anything is changed.\n"
     )

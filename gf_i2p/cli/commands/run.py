@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="DIR",
-        help="a server's directory. Several directories are of different farms; those with the same node.listen "
-        "share it",
+        help="the directory of a server. Several directories must be of different farms; farms with the same "
+        "node.listen share one listener",
     )
 
 
@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> Exit:
     """Run the nodes of these directories; return when all have stopped.
 
     Each directory is a server of a farm of its own. Raises `ConfigError` before any node runs, when a node or all nodes
-    together cannot run. A fault of a disk that shows later ends only its own node.
+    together cannot run. A disk fault that shows later ends only the node of that disk.
     """
     node_runs = [_NodeRun(directory) for directory in options.directories]
     tenants = [node_run.tenant for node_run in node_runs]
@@ -100,7 +100,7 @@ async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequen
 
 
 def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> LeafFarm | None:
-    """Say whose master is this one's leaf, and how it is asked."""
+    """Return the nested farm whose master is this node's leaf; None when the node has no such leaf."""
     target = target_of(node_run.tenant, [each.tenant for each in node_runs.values()])
     if target is None:
         return None
@@ -112,14 +112,17 @@ def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> Lea
 
 
 def _settle() -> None:
-    """Freeze the objects that live until the end, so that no garbage collection looks at them again."""
+    """Freeze the objects that live until the end, so that no garbage collection looks at them again.
+
+    Let threads switch every 0.5 ms instead of 5 ms, so that the event loop waits less for the other threads.
+    """
     gc.collect()
     gc.freeze()
     sys.setswitchinterval(0.0005)
 
 
 def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> None:
-    """Give these a listener together."""
+    """Give these nodes, two or more with the same `node.listen`, one listener."""
     first = tenants[0]
     i2p: Transport | None = None
     tls: TlsTransport | None = None
@@ -135,12 +138,12 @@ def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> No
     for tenant in tenants:
         node_run = node_runs[str(tenant.directory)]
         node_run.listener = listener
-        # One session is for all that have its destination; who dials by the proxy alone has a way of its own.
+        # Nodes with one destination share one session. A node that dials by the proxy alone makes its own transport.
         node_run.i2p = i2p if tenant.session is not None else None
 
 
 class _NodeRun:
-    """One directory: its node, and the socket by which commands ask it."""
+    """One directory: its node, and the local socket on which commands ask that node."""
 
     def __init__(self, directory: Path) -> None:
         """Read the files. Raises `ConfigError`."""
@@ -151,9 +154,9 @@ class _NodeRun:
         self.bridge: LocalRouter | None = None
         self.leaf_farm: LeafFarm | None = None
         self.listener: SharedListener | None = None
-        """None: its own."""
+        """The shared listener; None: the node opens a listener of its own."""
         self.i2p: Transport | None = None
-        """The shared way into I2P; None: the node makes its own, if any."""
+        """The shared transport through I2P; None: the node makes its own transport, if it needs one."""
         self.on_halt: Callable[[BaseException], None] = _nobody_listens
         self.reload: Callable[[], None] = _nobody_reloads
         self.node: Node | None = None
@@ -224,7 +227,11 @@ def _nobody_reloads() -> None:
 
 
 def _reload(node_runs: Sequence[_NodeRun]) -> None:
-    """SIGHUP, or one is asked to: each takes what can change; a mistake in its files leaves all of it as it was."""
+    """Reload the files of all nodes, after SIGHUP or when one node is asked to reload.
+
+    Each node takes over the settings that can change while it runs. A node with a mistake in its files keeps all its
+    settings.
+    """
     found: dict[_NodeRun, tuple[Config, Secrets]] = {}
     for node_run in node_runs:
         directory = node_run.tenant.directory
@@ -232,7 +239,7 @@ def _reload(node_runs: Sequence[_NodeRun]) -> None:
             found[node_run] = Config.load(directory), Secrets.load(directory)
         except ConfigError as error:
             _not_reloaded(node_run, error)
-    # Where a node listens is as at its start, so those that share a listener share it still.
+    # A reload does not move a listener, so the [node] tables from the start count here.
     then = [
         node_run.tenant
         if node_run not in found

@@ -64,19 +64,25 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--seed",
         type=whole(10**12),
         metavar="S",
-        help="the first seed; the same seed is the same run (default: a new one)",
+        help="the first seed; the same seed gives the same run (default: a random seed)",
     )
     parser.add_argument(
         "--file", type=Path, metavar="FILE", help="run the seeds of a file instead: SEED or SEED NODES in each line"
     )
     parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
     parser.add_argument(
-        "--lives", action="store_true", help="run only hours of farms' lives on a given log, without elections"
+        "--lives", action="store_true", help="run only the hours of farms' lives, on a given log, without elections"
     )
     parser.add_argument("--trace", action="store_true", help="print each event of one seed as a line")
-    parser.add_argument("--canary", metavar="NAME", help="break all cores in one way, which must be noticed")
     parser.add_argument(
-        "--canaries", action="store_true", help="count for each canary the seeds until it is noticed; takes minutes"
+        "--canary",
+        metavar="NAME",
+        help="break the code on purpose, in the way of this canary; a check must notice that",
+    )
+    parser.add_argument(
+        "--canaries",
+        action="store_true",
+        help="count for each canary the seeds until a check notices the canary; takes minutes",
     )
 
 
@@ -86,7 +92,9 @@ def run(options: Namespace) -> Exit:
         return _canaries(options)
     seeds = _seeds(options)
     if options.canary is not None and options.canary not in CANARIES:
-        raise CommandError(f"there is no canary {options.canary!r}: {', '.join(CANARIES)}", code=Exit.USAGE)
+        raise CommandError(
+            f"there is no canary {options.canary!r}: choose one of {', '.join(CANARIES)}", code=Exit.USAGE
+        )
     if options.trace:
         return _trace(options, seeds)
     began = time.monotonic()
@@ -146,7 +154,7 @@ def _pool(options: Namespace, tasks: int) -> ProcessPoolExecutor:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent has ended in any way: nobody else would stop the process then."""
+    """End this process as soon as its parent has ended, even by SIGKILL: nothing else would stop this process."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -308,7 +316,7 @@ def _summary(totals: Totals, seeds: Sequence[Seed], took: float) -> str:
         f"recovery after the last fault: median {median_:.1f}, longest {longest:.1f} election time-outs",
         "faults",
         *(f"  {name:<46}{totals.faults[name]:>10,}" for name in COUNTED),
-        f"{totals.hours:,.1f} hours of farms' lives: who publishes what",
+        f"{totals.hours:,.1f} hours of farms' lives: publishers and leaves",
         *(f"  {name:<46}{totals.faults[name]:>10,}" for name in COUNTED_IN_LIVES),
     ]
     if totals.failed:

@@ -26,14 +26,14 @@ def save(options: argparse.Namespace) -> Answer:
     """`snapshot save`."""
     directory, path = options.directory, options.file
     if not (directory / CONFIG_FILE).exists():
-        raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+        raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
     if path.is_dir():
-        raise CommandError(f"{path} is a directory: name the file in it, for example {path / 'farm.snapshot'}")
+        raise CommandError(f"{path} is a directory: name a file, for example {path / 'farm.snapshot'}")
     if not options.force and (path.exists() or path.is_symlink()):
         raise CommandError(f"{path} exists already: choose another name, or add --force to replace the file")
     running = holder(directory / DATABASE_FILE) is not None
     if not path.absolute().parent.is_dir():
-        raise CommandError(f"{path.parent} is no directory: make it, or write the file elsewhere")
+        raise CommandError(f"{path.parent} is not a directory: make that directory, or write the file elsewhere")
     leader, last = None, 0
     with ProgressLine() as progress:
         if running:
@@ -55,7 +55,7 @@ def save(options: argparse.Namespace) -> Answer:
     if running and leader is None:
         code = Exit.DEGRADED
         text += (
-            f"\nNo leader is known, so nobody knows what else is committed; this server has entries up to {last}."
+            f"\nNo leader is known, so later entries may be committed, too; this server has entries up to {last}."
             " Save again when the farm has a leader. If no leader ever comes, stop this node and save again."
         )
     return Answer({"file": str(path), "running": running, "leader": leader, **_described(saved)}, text, code)
@@ -102,9 +102,8 @@ def restore_farm(options: argparse.Namespace) -> Answer:
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
             raise CommandError(
-                f"this makes another farm of {saved.cluster}: add --confirm {saved.cluster} when you have read the "
-                f"text of "
-                "`gf-i2p snapshot restore` on a terminal",
+                f"this begins a new farm {saved.cluster}: add --confirm {saved.cluster} when you have read the "
+                "text of `gf-i2p snapshot restore` on a terminal",
                 code=Exit.USAGE,
             )
         print(_consequences(saved, planned))
@@ -116,12 +115,12 @@ def restore_farm(options: argparse.Namespace) -> Answer:
         f"Server {planned.server.id} is the farm now: entry {done.index}, term {done.term}. Start it:\n"
         f"  gf-i2p run {directory}\n"
         f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
-        "The servers' certificates and addresses are new: where clients' files name the old ones, change them.",
+        "The servers' certificates and addresses are new: change each client's file that names the old ones.",
     )
 
 
 def _load(path: Path) -> SavedSnapshot:
-    """Read a file and its state. Raises `CommandError` for any file that is no sound snapshot."""
+    """Read a snapshot's file, and check its state. Raises `CommandError` for any file that is not a sound snapshot."""
     try:
         saved = load(path)
         state_of(saved)
@@ -142,7 +141,7 @@ def _is_meant_as_snapshot(path: Path) -> bool:
 
 
 def _described(saved: SavedSnapshot) -> dict[str, Any]:
-    """Describe the snapshot for programs. Times: seconds since the epoch."""
+    """Describe the snapshot, for `--json`. Times: seconds since the epoch."""
     state, snapshot = state_of(saved), saved.snapshot
     return {
         "cluster": saved.cluster,
@@ -201,12 +200,13 @@ def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
     return (
         f"This begins the farm {saved.cluster} anew, as it was at entry {snapshot.index} on "
         f"{_time(saved.saved_ms / 1000)}, with server {server.id} ({server.endpoint}) alone. {here}\n\n"
-        f"- Everything after entry {snapshot.index} is forgotten, also acknowledged entries.\n{unsure}"
+        f"- Everything after entry {snapshot.index} is forgotten, even acknowledged entries.\n{unsure}"
         f"- Servers {', '.join(others) or '(none)'} and all others of the old farm must never run again with their "
-        "present data: they would be a second farm of this name. This server forgets their passwords, so they cannot "
-        "speak to it; but clients could still find them.\n"
+        "present data: there would be two farms of this name. This server forgets the passwords of those servers, so "
+        "they cannot log in here; but clients could still find them.\n"
         "- The other servers begin anew: with empty directories, and invited (gf-i2p members invite, accept).\n"
-        "- If any server's log is still sound, do not do this: start a majority of them, or use `gf-i2p recover`.\n"
+        "- If any server's log is still sound, do not restore: start a majority of the servers, or use `gf-i2p "
+        "recover`.\n"
         "- The log goes on in a term far above all that the old farm may have reached.\n"
         "- The present files (log, history, gf-i2p.toml, secrets.toml) are kept in a directory beside this one.\n"
     )
@@ -216,24 +216,26 @@ def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
 
 
 def _add_of_save(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of a node")
-    parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("--force", action="store_true", help="replace a file that exists")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the file to write")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
 def _add_of_inspect(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file from `snapshot save`")
 
 
 def _add_of_restore(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE")
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of the server; its node must be stopped")
-    parser.add_argument("--confirm", metavar="FARM", help="the farm's name, instead of typing it")
-    parser.add_argument("--force", action="store_true", help="also when the present log has more entries")
+    parser.add_argument("file", type=Path, metavar="FILE", help="a file from `snapshot save`")
+    parser.add_argument(
+        "directory", type=Path, metavar="DIR", help="the directory of the one server, whose node must be stopped"
+    )
+    parser.add_argument("--confirm", metavar="FARM", help="the farm's name: the command then does not ask for the name")
+    parser.add_argument("--force", action="store_true", help="restore even when the present log has more entries")
 
 
 COMMANDS: Final[Commands] = {
     "save": Subcommand("write the farm's state into a file, from a running or a stopped node", _add_of_save, save),
-    "inspect": Subcommand("check a saved snapshot, and describe it", _add_of_inspect, inspect),
+    "inspect": Subcommand("check and describe a saved snapshot", _add_of_inspect, inspect),
     "restore": Subcommand("begin the farm anew with one server, when all logs are lost", _add_of_restore, restore_farm),
 }

@@ -11,10 +11,13 @@ from gf_i2p.cli.shared.local_client import ask
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument."""
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Ask the node, and print the answer. Returns `DEGRADED` when the farm has no leader, or this server is out."""
+    """Ask the node, and print the answer.
+
+    Returns `DEGRADED` when no leader is known, no majority can be reached, or this server was removed.
+    """
     answer = ask(options.directory, "GET", "/v1/status")
     return Answer(answer, show_status(answer), Exit.OK if answer["healthy"] else Exit.DEGRADED)

@@ -9,21 +9,21 @@ from typing import Final, Self
 import structlog
 
 PROGRESS_SECONDS: Final = 2.0
-"""Seconds after which a person is told which checks are still running."""
+"""Seconds after which the terminal shows which checks are still running."""
 _TICK_SECONDS: Final = 0.25
 
 logger = structlog.get_logger()
 
 
 class CheckState(StrEnum):
-    """The result of a check."""
+    """The state that a check has found."""
 
     OK = "ok"
     WARN = "warn"
-    """The thing works, and may hurt."""
+    """Something works, but may cause trouble."""
     FAIL = "fail"
     SKIP = "skip"
-    """The check was not made: a thing that the check needs is missing, or not configured. It says nothing else."""
+    """The check was not made, because something that the check needs is missing or not configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The words of a check: one line, and a remedy unless all is well."""
+    """The result of a check: the state, one line of text, and advice when something can be mended."""
 
     state: CheckState
     text: str
@@ -54,12 +54,12 @@ def ok(text: str) -> CheckResult:
 
 
 def warn(text: str, remedy: Remedy | None = None) -> CheckResult:
-    """The thing works, and may hurt."""
+    """Something works, but may cause trouble."""
     return CheckResult(CheckState.WARN, text, remedy)
 
 
 def fail(text: str, remedy: Remedy) -> CheckResult:
-    """The thing does not work."""
+    """Something does not work."""
     return CheckResult(CheckState.FAIL, text, remedy)
 
 
@@ -93,7 +93,7 @@ class Finding:
 
 
 def is_well(findings: Sequence[Finding]) -> bool:
-    """Whether nothing fails."""
+    """Whether no check has failed."""
     return all(finding.result.state is not CheckState.FAIL for finding in findings)
 
 
@@ -105,7 +105,7 @@ async def examine(
     """Make all checks side by side, and report the findings in the order of the checks.
 
     Args:
-        checks: with unique names; a check stands behind the checks that it needs.
+        checks: with unique names; each check comes after the checks that it needs.
         found: called for each finding, as soon as that finding and all earlier ones are there.
         waiting: called during a long wait, with the names of the running checks and the seconds so far.
     """
@@ -116,7 +116,7 @@ async def examine(
     findings = []
     for check in checks:
         tasks[check.name] = asyncio.create_task(_make(check, dict(tasks), running))
-    try:  # no task group: `found` raises when its output is closed, and that exception must leave as it is
+    try:  # no task group: `found` may raise `BrokenPipeError`, which must not leave in an `ExceptionGroup`
         for name, task in tasks.items():
             while not task.done():
                 await asyncio.wait([task], timeout=_TICK_SECONDS)
@@ -135,7 +135,7 @@ async def _make(check: Check, before: dict[str, asyncio.Task[CheckResult]], runn
     results = {name: await before[name] for name in (*check.needs, *check.after)}
     missing = [name for name in check.needs if results[name].state in {CheckState.FAIL, CheckState.SKIP}]
     if missing:
-        return skip(f"not looked at: it needs {missing[0]}")
+        return skip(f"not looked at: this check needs {missing[0]}")
     running[check.name] = None
     try:
         async with asyncio.timeout(check.seconds):
@@ -144,7 +144,7 @@ async def _make(check: Check, before: dict[str, asyncio.Task[CheckResult]], runn
         return fail(f"no result within {check.seconds:g} s", check.late or Remedy.either("Try again."))
     except Exception as error:
         logger.exception("a defect in a check", check=check.name)
-        text = f"could not be looked at: a defect in this program ({type(error).__name__})"
-        return fail(text, Remedy.either("Report it, with the lines that stand on standard error."))
+        text = f"could not be looked at, by a defect in this program ({type(error).__name__})"
+        return fail(text, Remedy.either("Report the defect, with the lines on standard error."))
     finally:
         del running[check.name]

@@ -20,11 +20,11 @@ from gf_i2p.cli.shared.logs import configure
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the argument."""
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node, running or not")
 
 
 def run(options: argparse.Namespace) -> Exit:
-    """Check the node of this directory. Raises `CommandError` when the directory is no node's."""
+    """Check the node of this directory. Raises `CommandError` when the directory is not a node's."""
     configure("error", "text")  # a fault is a finding; the logs would say the same again
     groups = all_checks(options.directory)
     output = _Output(groups, as_object=options.json)
@@ -34,9 +34,10 @@ def run(options: argparse.Namespace) -> Exit:
 
 
 def all_checks(directory: Path) -> list[list[Check]]:
-    """List the checks of this node in groups, in an order in which each check follows those that it needs.
+    """List the checks of this node in groups. Each check comes after the checks that it needs.
 
-    Without a configuration the checks are few. Raises `CommandError` when the directory is no node's.
+    When the configuration cannot be read, only the checks of the directory are left. Raises `CommandError` when the
+    directory is not a node's.
     """
     files = NodeFiles(directory)
     groups, config, secrets = [files.checks()], files.config, files.secrets

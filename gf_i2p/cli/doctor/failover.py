@@ -12,7 +12,7 @@ _SERVICE: Final = "service"
 
 
 class FailoverChecks:
-    """Checks of one server that may be chosen."""
+    """Checks of one server that the farm may choose."""
 
     def __init__(
         self, publish: PublishTable, keys: Callable[[], PublishingKeys | None], router_kind: Callable[[], str]
@@ -37,7 +37,7 @@ class FailoverChecks:
             return ok(f"{target.name} answers")
         return fail(
             f"the service at {target.name} does not answer ({target.error}): this server is not chosen",
-            Remedy.either("start it, or correct [publish.service] target"),
+            Remedy.either("start the service, or correct [publish.service] target"),
         )
 
     async def _session(self) -> CheckResult:
@@ -45,17 +45,18 @@ class FailoverChecks:
         assert keys is not None
         wanted, signed = self._service.session, keys.signed_options(Purpose.SERVICE)
         if signed is None or kind == "java":
-            return ok(f"{len(wanted)} options of our own" if wanted else "the options that we would choose")
+            return ok(f"{len(wanted)} options from [publish.service.session]" if wanted else "the default options")
         differs = {name: value for name, value in wanted.items() if signed.get(name) != value}
         if not differs:
             return ok("the options that the master has signed")
         names = ", ".join(f"{name} = {value}" for name, value in differs.items())
         words = " ".join(f"--option {name}={value}" for name, value in differs.items())
         return warn(
-            f"[publish.service.session] says {names}, but an i2pd follows the options that the master signed, which "
-            f"differ",
+            f"[publish.service.session] says {names}, but an i2pd follows the options that the master has "
+            "signed, and those differ",
             Remedy(
-                f"gf-i2p keys delegate … {words}, where the master's own key is; or take them out of the settings",
-                'nothing to do with a Java router: [router] kind = "java" says so',
+                f"gf-i2p keys delegate … {words}, where the master's own key is; or remove these options from "
+                "[publish.service.session]",
+                'with a Java router set only [router] kind = "java": the settings count there',
             ),
         )

@@ -15,7 +15,7 @@ from gf_i2p.storage.history_writer import check_owner
 
 HISTORY: Final = "history"
 MOST_BEHIND: Final = 1_000
-"""Committed entries that are not exported yet: some seconds' work."""
+"""Committed entries that may wait for export without a warning: the work of some seconds."""
 LEAST_FREE_BYTES: Final = 256 << 20
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -24,7 +24,10 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     """Check the history of a node's directory without reading its records. `status`: None when no node runs."""
     history = directory / HISTORY_DIRECTORY
     if status is not None and status["history"] is None:
-        return warn("the node runs without a history", Remedy.either("Restart it: history.enabled has changed since."))
+        return warn(
+            "the node runs without a history",
+            Remedy.either("Restart the node: history.enabled has changed since the start."),
+        )
     if not history.is_dir():
         if status is None:
             return ok("there is no history yet: it begins when the node runs")
@@ -46,7 +49,9 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     if applied - exported > MOST_BEHIND:
         return warn(
             f"{applied - exported} committed entries are not exported yet, so the log still keeps them",
-            Remedy.either("Wait some seconds and look again; if it stays so, the node's output says what is wrong."),
+            Remedy.either(
+                "Wait some seconds and run doctor again; if the export does not catch up, see the node's output."
+            ),
         )
     return ok(f"{text}, exported up to {exported}")
 
@@ -63,7 +68,7 @@ def _look(history: Path, config: Config) -> CheckResult | None:
     free = shutil.disk_usage(history).free
     if free < LEAST_FREE_BYTES:
         return warn(
-            f"{free >> 20} MiB are free for the history; when nothing is left the node stops",
+            f"{free >> 20} MiB are free for the history; when the disk is full, the node stops",
             Remedy.either("Make room, or set history.keep_days so that old files are removed."),
         )
     return None

@@ -18,7 +18,7 @@ class TreeCheck:
     """Whether this server has the keys of branches, in a farm that makes branches."""
 
     def __init__(self, directory: Path, file: str, keys: Callable[[], PublishingKeys | None]) -> None:
-        """`file`: the master's key file, in the node's directory; `keys`: gives the keys that were read there."""
+        """`file`: the master's key file, in the node's directory; `keys`: returns the keys read from there."""
         self._directory = directory
         self._file = file
         self._keys = keys
@@ -52,25 +52,30 @@ class TreeCheck:
 
 
 async def look_at_leaf_farm(directory: Path, named: str) -> CheckResult:
-    """Check the farm whose master is our leaf. `named`: the name of that farm in the configuration."""
+    """Check the farm whose master is this node's leaf. `named`: `publish.leaf_farm`, an address or a directory."""
     if is_b32_address(named):
-        return ok(f"our leaf is the master {named}; our router says whether that is up, and i2pd finds no Meta set")
+        return ok(
+            f"the leaf is the master {named}; only the router says whether that master is up, and an i2pd cannot find "
+            "it"
+        )
     path = (directory / named).resolve()
     both = f"gf-i2p run {directory} {path}"
     if not (path / CONFIG_FILE).exists():
         return fail(
-            f"{path} is no node's directory, and the master of its farm is configured as our leaf",
-            Remedy.either("[publish] leaf_farm = the directory of that farm's server, relative to ours"),
+            f"{path} is not a node's directory, and [publish] leaf_farm names that directory",
+            Remedy.either(
+                "[publish] leaf_farm = the directory of that farm's server, relative to this node's directory"
+            ),
         )
     try:
-        ours, its = (private_files.holder((each / DATABASE_FILE).resolve()) for each in (directory, path))
+        ours, theirs = (private_files.holder((each / DATABASE_FILE).resolve()) for each in (directory, path))
     except OSError as error:
         return skip(f"not looked at: {error.strerror}")
     if ours is None:
-        return ok(f"our leaf is the master of the farm in {path}: run both in one process ({both})")
-    if its != ours:
+        return ok(f"the leaf is the master of the farm in {path}: run both in one process ({both})")
+    if theirs != ours:
         return fail(
-            f"the server in {path} does not run in this node's process: nobody says whether our leaf is up",
+            f"the server in {path} does not run in this node's process: nobody says whether the leaf is up",
             Remedy.either(f"run both in one process: {both}"),
         )
-    return ok(f"our leaf is the master of the farm in {path}, which runs in the same process")
+    return ok(f"the leaf is the master of the farm in {path}, which runs in the same process")

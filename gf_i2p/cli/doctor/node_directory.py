@@ -28,17 +28,17 @@ NODE = "node"
 
 
 def split(sentence: str) -> tuple[str, str]:
-    """Split a sentence of ours into the fault and the advice."""
+    """Split a message of this program, "fault: advice", into the fault and the advice."""
     what, _, advice = sentence.partition(": ")
     return what, advice[:1].upper() + advice[1:]
 
 
 class NodeFiles:
-    """The checks that need only the directory. Raises `CommandError` when the directory is no node's."""
+    """The checks that need only the directory. Raises `CommandError` when the directory is not a node's."""
 
     def __init__(self, directory: Path) -> None:
         if not (directory / CONFIG_FILE).exists():
-            raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+            raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
         self._directory = directory
         self.config: Config | None = None
         """None when the file cannot be read."""
@@ -46,7 +46,7 @@ class NodeFiles:
         self.uptime: float | None = None
         """Seconds that the node has been running; None when no node runs. Known after the check of the node."""
         self.connected: frozenset[int] = frozenset()
-        """The other servers to which the node says that it is connected. Known after the check of the node."""
+        """The other servers to which the node is connected, as the node says. Known after the check of the node."""
         self._status: dict[str, Any] | None = None
         self._config_error = self._secrets_error = ""
         try:
@@ -88,7 +88,7 @@ class NodeFiles:
         return ok(f"{SECRETS_FILE} is private, {len(self.secrets.users)} users")
 
     async def _modes(self) -> CheckResult:
-        """Check the modes of the files that no other check covers: each check of a key file looks at its mode, too."""
+        """Check the modes of the files that no other check covers: each check of a key file also looks at the mode."""
         writable = [path for path in (self._directory, self._directory / CONFIG_FILE) if _mode(path) & 0o022]
         if writable:
             names = " ".join(str(path) for path in writable)
@@ -115,13 +115,13 @@ class NodeFiles:
         try:
             holder = private_files.holder(database.resolve())
             if holder is not None:
-                return ok(f"held by process {holder}")
+                return ok(f"in use by process {holder}")
             loaded = await asyncio.to_thread(Storage.examine, database, cluster=node.cluster, server_id=node.id)
         except StorageError as error:
             what, advice = split(str(error))
             return fail(what, Remedy.either(advice))
         except OSError as error:
-            return _not_ours(error)
+            return _not_readable(error)
         if loaded.snapshot_fault is not None:
             return warn(
                 f"{loaded.snapshot_fault} Term, vote and the entries of the log are sound.",
@@ -179,7 +179,7 @@ class NodeFiles:
             return warn("runs, and was removed from the farm", Remedy.either(OUTSIDE["removed"]))
         if quorum["reachable"] < quorum["needed"]:
             text += f"; {quorum['needed']} are needed"
-        return warn(text, Remedy.either("Mend what fails below. If nothing does, wait: an election takes a minute."))
+        return warn(text, Remedy.either("Mend the faults below. Without faults, wait: an election takes a minute."))
 
     async def _history(self) -> CheckResult:
         assert self.config is not None
@@ -189,12 +189,12 @@ class NodeFiles:
         try:
             holder = private_files.holder((self._directory / DATABASE_FILE).resolve())
         except OSError as denied:
-            return _not_ours(denied)
+            return _not_readable(denied)
         if holder is None:
             return warn("does not run", Remedy.either(f"gf-i2p run {self._directory}"))
         return fail(
             f"process {holder} holds the log, and does not answer on {SOCKET_FILE}",
-            Remedy.either(f"Look into its output; if it hangs, end it and start it again. ({error})"),
+            Remedy.either(f"Look into its output. If the process hangs, end it, and start the node. ({error})"),
         )
 
 
@@ -206,11 +206,11 @@ def _mode(path: Path) -> int:
 
 
 def _mistakes(path: Path, errors: str) -> CheckResult:
-    """Give the result on a broken TOML file. `errors`: one a line, each behind the file's path."""
+    """Give the result on a broken TOML file. `errors`: one error a line, each after the file's path."""
     lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     what, run, command = lines[0].partition(" Run: ")
-    return fail(f"{path.name}: {what}{more}", Remedy.either(command if run else f"Correct it in {path}."))
+    return fail(f"{path.name}: {what}{more}", Remedy.either(command if run else f"Correct the mistake in {path}."))
 
 
 def _refused(error: Exception) -> CheckResult:
@@ -221,5 +221,5 @@ def _refused(error: Exception) -> CheckResult:
     return fail(what, Remedy.either(advice or "Restore the file."))
 
 
-def _not_ours(error: OSError) -> CheckResult:
+def _not_readable(error: OSError) -> CheckResult:
     return fail(f"{error.filename}: {error.strerror}", Remedy.either("Run doctor as the user that runs the node."))

@@ -1,4 +1,4 @@
-"""Checks of the other servers: whether each lets us in, the seconds that takes, and whether the time-outs allow it."""
+"""Checks of the other servers: whether each lets this node in, how long that takes, and whether the time-outs fit."""
 
 import asyncio
 import os
@@ -27,19 +27,19 @@ I2P_SECONDS: Final = 60.0
 """Seconds for one server inside I2P: the router may have to build tunnels first."""
 TLS_SECONDS: Final = 15.0
 _UNANSWERED: Final = (
-    "See that its node and its router run. A server that was just restarted is found again when its old tunnels have "
-    "ended, within ten minutes."
+    "Check that the node and the router of that server run. A server that was just restarted can be found again when "
+    "its old tunnels have ended, within ten minutes."
 )
 _CONNECTED: Final = Remedy(
     i2pd="Nothing for now: the farm uses the node's own connection. Doctor asked by the router's proxy. An i2pd "
     'that is a floodfill misreads the lease sets in its own store (its log has "number of leases", or "exceeds '
-    'buffer size"), and does not reach their destinations: set floodfill = false in its i2pd.conf, and restart it.',
+    'buffer size"), and cannot reach those destinations: set floodfill = false in i2pd.conf, and restart i2pd.',
     java="Nothing for now: the farm uses the node's own connection. Doctor asked by the router's proxy, which "
-    "is another destination than the node's own: try again in ten minutes.",
+    "has another destination than the node: try again in ten minutes.",
 )
 """i2pd 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 of its own netDb as a LeaseSet of the first kind."""
 ROUND_TRIPS: Final = 4
-"""Round trips within the least election time-out. So a lost message can be repeated, and a slow moment can pass."""
+"""Round trips that the least election time-out must have room for: a lost message is repeated, a slow moment passes."""
 
 
 class NoAnswerError(DialError):
@@ -75,7 +75,7 @@ class PeerChecks:
     def _check(self, server: ServerTable) -> Check:
         endpoint = Endpoint.parse(server.endpoint)
         seconds = I2P_SECONDS if endpoint.is_i2p else TLS_SECONDS
-        # A second more than the deadline of `visit`, which has the better words.
+        # One second more than `visit` has: the message of `visit` says more.
         return Check(
             f"server {server.id}",
             lambda: self._reach(server.id, endpoint, seconds),
@@ -92,20 +92,23 @@ class PeerChecks:
             visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
         except NoAnswerError as error:
             if endpoint.is_i2p and server_id in self._files.connected:
-                return warn(f"{endpoint.host}: {error}, but our node is connected to that server", _CONNECTED)
+                return warn(f"{endpoint.host}: {error}, but the node itself is connected to that server", _CONNECTED)
             return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
         except (ConfigError, TransportError, RemoteProtocolError) as error:
             what, advice = split(str(error).removeprefix(f"{endpoint}: "))
-            return fail(f"{endpoint.host}: {what}", Remedy.either(advice or "See that its node and its router run."))
+            return fail(
+                f"{endpoint.host}: {what}",
+                Remedy.either(advice or "Check that the node and the router of that server run."),
+            )
         self._round_trips[server_id] = visited.round_trip
-        return ok(f"{endpoint.host} lets us in ({visited.total:.2f} s, round trip {_span(visited.round_trip)})")
+        return ok(f"{endpoint.host} lets this node in ({visited.total:.2f} s, round trip {_span(visited.round_trip)})")
 
     def _transport(self, endpoint: Endpoint) -> Transport:
         router = self._config.router
         if endpoint.is_i2p:
             assert router is not None
             return I2pTransport(router.settings)
-        # Our own certificate is for servers that dial us, and has a check of its own.
+        # Only servers that dial this node need its certificate, and another check looks at that certificate.
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 
     async def _timing(self) -> CheckResult:
@@ -113,21 +116,21 @@ class PeerChecks:
 
 
 def timing_result(timing: Timing, round_trips: dict[int, float]) -> CheckResult:
-    """Judge time-outs by the measured round trips, which are given by server. All times in seconds."""
+    """Judge the time-outs by the measured round trips. `round_trips`: by server id. All times in seconds."""
     settings = f"heartbeat {timing.heartbeat:g} s, election {timing.election_min:g} to {timing.election_max:g} s"
     if not round_trips:
-        return skip(f"not compared, for no server was reached ({settings})")
+        return skip(f"not compared, because no server was reached ({settings})")
     slowest, seconds = max(round_trips.items(), key=lambda item: item[1])
     text = f"{settings}; longest round trip {_span(seconds)} (server {slowest})"
     wanted = max(seconds * ROUND_TRIPS, 0.01)
     longer = Remedy.either(
-        f'[timing] profile = "i2p", or election_min of at least {wanted:.2f} and a fourth of that as the heartbeat; '
+        f'[timing] profile = "i2p", or election_min of at least {wanted:.2f} and a quarter of that as the heartbeat; '
         "the same on every server"
     )
     if seconds >= timing.election_min:
-        return fail(f"{text}: no leader could stay", longer)
+        return fail(f"{text}: no leader could keep its leadership", longer)
     if seconds * ROUND_TRIPS > timing.election_min:
-        return warn(f"{text}: leaders may lose their leadership for nothing", longer)
+        return warn(f"{text}: leaders may lose their leadership without a fault", longer)
     return ok(text)
 
 
@@ -138,10 +141,10 @@ def _span(seconds: float) -> str:
 async def visit(
     transport: Transport, endpoint: Endpoint, cluster: str, credentials: Credentials, seconds: float
 ) -> Visit:
-    """Log in as a node does, and hang up: one attempt, with its challenge.
+    """Log in as a node does, and close the connection: one attempt, on two connections because of the challenge.
 
-    The handshake is all that is sent, so the peer's farm does not change.
-    Raises `DialError` or another `TransportError`, or `RemoteProtocolError`, with a sentence.
+    Nothing is sent but the handshake, so the farm does not change. Raises `DialError` or another `TransportError`, or
+    `RemoteProtocolError`, each with a sentence for the operator.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -172,5 +175,5 @@ async def visit(
         if outcome is None:
             broken = caller.broken_by
             how = "the peer closed the connection" if broken is None else f"the connection broke ({broken})"
-            raise DialError(f"{how}: see that its node runs.")
+            raise DialError(f"{how}: check that the node of that server runs.")
     raise credentials_refused("it", credentials.user)

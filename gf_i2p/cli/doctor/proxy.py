@@ -10,7 +10,7 @@ from bridges.i2pcontrol.router_info import RouterProgram
 from gf_i2p.transport.tls.tcp_sockets import why
 
 HOST: Final = "gf--doctor.i2p"
-"""A name that can never be registered: names in I2P have no two hyphens there. So nothing leaves the router."""
+"""A name that nobody can register: in I2P, a name has no two hyphens in this place. So no request leaves the router."""
 MAX_ANSWER_BYTES: Final = 16 * 1024
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
 _SOCKS_HELLO: Final = b"\x05\x01\x00"
@@ -21,7 +21,7 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class ProxyError(Exception):
-    """No proxy answers, or no proxy of an I2P router; `str()` says more."""
+    """No proxy answers, or the answer is not from the proxy of an I2P router; `str()` says more."""
 
 
 class ProxyAuthorisationError(ProxyError):
@@ -29,7 +29,7 @@ class ProxyAuthorisationError(ProxyError):
 
 
 async def ask_http(host: str, port: int) -> RouterProgram | None:
-    """Return the router whose HTTP proxy answers; None when the answer does not show it. Raises `ProxyError`."""
+    """Return the router whose HTTP proxy answers; None when the answer shows no known router. Raises `ProxyError`."""
     request = f"GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"
     async with _connected(host, port) as streams:
         return read_answer(await _ask(streams, request.encode(), MAX_ANSWER_BYTES))
@@ -39,16 +39,16 @@ def read_answer(answer: bytes) -> RouterProgram | None:
     """Recognise a router by its answer: i2pd 500 (2.45, 2.58), Java 500, 502, 503 or 504 by version and state."""
     found = _STATUS.match(answer)
     if found is None:
-        raise ProxyError("the answer is no HTTP" if answer else "the proxy hangs up without an answer")
+        raise ProxyError("the answer is not HTTP" if answer else "the proxy closes the connection without an answer")
     status = int(found[1])
     if status == 407:
         raise ProxyAuthorisationError("the proxy wants a user name and a password")
     if b"proxy.i2p" in answer:
-        return RouterProgram.JAVA  # Java's error pages take their style sheet from there
+        return RouterProgram.JAVA  # Java's error pages load their style sheet from this host
     if b"I2Pd HTTP proxy" in answer:
         return RouterProgram.I2PD
     if status < 500:
-        raise ProxyError(f"no proxy of an I2P router: the answer to an address in .i2p is {status}")
+        raise ProxyError(f"this is not the proxy of an I2P router: the answer to an address in .i2p is {status}")
     return None
 
 
@@ -59,11 +59,13 @@ async def ask_socks(host: str, port: int) -> None:
         if greeting == _SOCKS_REFUSED:
             raise ProxyAuthorisationError("the proxy wants a user name and a password")
         if greeting != _SOCKS_ACCEPTED:
-            raise ProxyError("the answer is no SOCKS 5" if greeting else "the proxy hangs up without an answer")
+            raise ProxyError(
+                "the answer is not SOCKS 5" if greeting else "the proxy closes the connection without an answer"
+            )
         name = HOST.encode()
         connect = b"\x05\x01\x00\x03" + bytes([len(name)]) + name + b"\x00\x50"
         if await _ask(streams, connect, 2) == _SOCKS_ACCEPTED:
-            raise ProxyError("no proxy of an I2P router: it connects to an address that nobody has")
+            raise ProxyError("this is not the proxy of an I2P router: it connects to an address that nobody has")
 
 
 @asynccontextmanager

@@ -23,16 +23,16 @@ from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 
 SETTLING_SECONDS: Final = 180.0
-"""Seconds after its start in which a node may be unknown: the router builds tunnels, then publishes."""
+"""Seconds after a node's start in which its address may be unknown: the router builds tunnels, then publishes."""
 _LOOKUP_SECONDS: Final = 40.0
 """Seconds for one look-up: i2pd takes 30 s for an address that it does not find."""
 _MASTER: Final = "master keys"
-_LATE: Final = Remedy.either("The router is slow: see its load and its tunnels on its console, and try again.")
+_LATE: Final = Remedy.either("The router is slow: see the load and the tunnels on the router's console, and try again.")
 
 
 async def off_without_router() -> CheckResult:
     """Say that a node without a router does not publish. The operator wants that, or forgot the router."""
-    return ok("off: this node never publishes, for gf-i2p.toml has no [router] (and no [publish] mode)")
+    return ok("off: this node never publishes, because gf-i2p.toml has no [router] (and no [publish] mode)")
 
 
 class PublishingChecks:
@@ -95,7 +95,9 @@ class PublishingChecks:
         text = f"{address} is not found in the netDb, so nobody reaches this node"
         uptime = self._files.uptime
         if uptime is not None and uptime < SETTLING_SECONDS:
-            return warn(f"{text}; but it runs for {uptime:.0f} s only", Remedy.either("Try again in some minutes."))
+            return warn(
+                f"{text}; but the node has run for {uptime:.0f} s only", Remedy.either("Try again in some minutes.")
+            )
         return fail(text, remedies.ADDRESS_UNKNOWN)
 
     async def _master(self) -> CheckResult:
@@ -116,7 +118,9 @@ class PublishingChecks:
         keys = self._keys
         assert keys is not None
         if keys.objection(self._router_kind) is not None:
-            return fail("the keys are delegated, and i2pd opens no session for those", remedies.DELEGATED_ON_I2PD)
+            return fail(
+                "the keys are delegated, without the signed session config that i2pd needs", remedies.DELEGATED_ON_I2PD
+            )
         if publish.mode == "failover":
             assert publish.service is not None, "by the configuration's own check"
             return ok(f"serves {keys.destination.b32} when chosen, by {publish.service.target}")
@@ -166,7 +170,7 @@ class PublishingChecks:
             what, advice = split(str(error))
             return fail(what, Remedy.either(advice) if advice else remedies.leaf_up(leaf))
         if found is None:
-            return fail(f"{address} has no lease set: nobody reaches it", remedies.leaf_up(leaf))
+            return fail(f"{address} has no lease set: nobody reaches this leaf", remedies.leaf_up(leaf))
         return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
 
     async def _ask_for(self, tunnel: str) -> bytes:

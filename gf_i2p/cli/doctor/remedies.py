@@ -60,22 +60,22 @@ I2PCONTROL_PASSWORD = Remedy(
 )
 
 
-_CERTIFICATE_THEN = "; only if both are the same, set it as i2pcontrol_fingerprint in [router]"
+_CERTIFICATE_THEN = "; only if both are the same, set i2pcontrol_fingerprint in [router] to the fingerprint"
 CERTIFICATE_COMPARE = Remedy(
-    "compare it with the output of this, in i2pd's data directory: openssl x509 -noout -fingerprint -sha256 -in "
-    f"i2pcontrol.crt.pem{_CERTIFICATE_THEN}",
-    "compare it with the output of this, in the plugin's directory: keytool -list -v -keystore "
+    "compare the fingerprint with the output of this command, in i2pd's data directory: openssl x509 -noout "
+    f"-fingerprint -sha256 -in i2pcontrol.crt.pem{_CERTIFICATE_THEN}",
+    "compare the fingerprint with the output of this command, in the plugin's directory: keytool -list -v -keystore "
     f"i2pcontrol.ks{_CERTIFICATE_THEN}",
 )
 
 
 ROUTER_START = Remedy(
-    "start it: systemctl start i2pd; if it runs elsewhere, correct the addresses in [router]",
-    "start it: i2prouter start; if it runs elsewhere, correct the addresses in [router]",
+    "start the router: systemctl start i2pd; if the router runs elsewhere, correct the addresses in [router]",
+    "start the router: i2prouter start; if the router runs elsewhere, correct the addresses in [router]",
 )
 CLOCK = Remedy.either("Set this machine's clock (timedatectl set-ntp true), then restart the router.")
 PROXY_AUTHORISATION = Remedy(
-    "i2pd's proxy asks for no password: check that the port is its own",
+    "i2pd's proxy asks for no password: check that the port is the proxy's own",
     f"in {_CONSOLE}i2ptunnel/), 'I2P HTTP Proxy': turn 'Local Authorization' off",
 )
 
@@ -94,15 +94,15 @@ ADDRESS_UNKNOWN = Remedy(
     "wait some minutes; the console must show tunnels and 'Network: OK' or 'Firewalled'",
 )
 FEW_TUNNELS = Remedy(
-    '[router.session] "inbound.quantity" = "5", or leave it out; then restart the node',
-    "nothing to do with a Java router: it publishes with any number",
+    '[router.session] "inbound.quantity" = "5", or leave that option out; then restart the node',
+    "with a Java router nothing has to be done: it publishes with any number",
 )
 ALL_ADDRESSES = Remedy(
-    "in i2pd.conf, in the section of each: address = 127.0.0.1; then restart i2pd",
-    f"in {_CONSOLE}i2ptunnel/), /configclients and /configi2cp: let each be reachable by 127.0.0.1 only",
+    "in i2pd.conf, in the section of each interface: address = 127.0.0.1; then restart i2pd",
+    f"in {_CONSOLE}i2ptunnel/), /configclients and /configi2cp: let each interface be reachable by 127.0.0.1 only",
 )
 DELEGATED_ON_I2PD = Remedy(
     "make the key file with gf-i2p keys delegate, where the master's own key is: that file has the session config "
     "that i2pd needs; a router's own file of delegated keys has none",
-    "nothing to do with a Java router: it takes delegated keys",
+    "with a Java router nothing has to be done: it takes delegated keys",
 )

@@ -1,4 +1,4 @@
-"""Checks of the router beside the node: whether it is there, its kind, and each of its interfaces."""
+"""Checks of the router beside the node: whether the router runs, its kind, and each interface."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ I2PCONTROL: Final = "i2pcontrol"
 
 CLOCK_WARN_SECONDS: Final = 60
 CLOCK_FAIL_SECONDS: Final = 180
-"""Java refuses a session whose date differs by more."""
+"""Seconds of difference above which Java refuses a session's date."""
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 10.0
 _STARTING: Final = Remedy.either("The router may be starting or stopping: try again in a minute.")
@@ -59,7 +59,7 @@ class RouterChecks:
         way = ProxyMethod(router.way)
         need_secrets = (ROUTER, SECRETS)
         return [
-            Check(ROUTER, self._there, seconds=10),
+            Check(ROUTER, self._runs, seconds=10),
             Check(PROXY, self._proxy, 30, (ROUTER,), late=remedies.proxy_on(way, router.proxy)),
             Check(SAM, self._sam, _ANSWER_SECONDS, (ROUTER,), late=remedies.sam_on(router.sam)),
             Check(I2CP, self._i2cp, 3 * _ANSWER_SECONDS, (ROUTER,), late=remedies.i2cp_on(router.i2cp)),
@@ -67,17 +67,17 @@ class RouterChecks:
             Check(I2PCONTROL, self._i2pcontrol, 30, need_secrets if router.i2pcontrol else (ROUTER,)),
         ]
 
-    # Is it there? ---------------------------------------------------------------------------------------------------
+    # Whether the router runs ----------------------------------------------------------------------------------------
 
-    async def _there(self) -> CheckResult:
+    async def _runs(self) -> CheckResult:
         places = {PROXY: place(self._router.proxy), SAM: place(self._router.sam), I2CP: place(self._router.i2cp)}
         if self._router.i2pcontrol is not None:
             url = urlsplit(self._router.i2pcontrol)
             places[I2PCONTROL] = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
-        reasons = await asyncio.gather(*(_knock(*where) for where in places.values()))
+        reasons = await asyncio.gather(*(_fault_of_port(*where) for where in places.values()))
         if None in reasons:
-            return ok(f"runs: {reasons.count(None)} of {len(reasons)} interfaces can be connected to")
-        return fail(f"none of the interfaces can be connected to: {', '.join(places)}", remedies.ROUTER_START)
+            return ok(f"runs: {reasons.count(None)} of {len(reasons)} interfaces take connections")
+        return fail(f"none of the interfaces takes connections: {', '.join(places)}", remedies.ROUTER_START)
 
     # The interfaces -------------------------------------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class RouterChecks:
         try:
             await Sam(*place(where)).probe()
         except RouterError as error:
-            return _away(error, where, remedies.sam_on(where))
+            return _unusable(error, where, remedies.sam_on(where))
         return ok(f"SAM 3.1 at {where}")
 
     async def _i2cp(self) -> CheckResult:
@@ -118,9 +118,9 @@ class RouterChecks:
             connection.close()
             seen = await router_kind(settings)
         except ConfigError as error:
-            return fail(*_told(error))
+            return fail(*_fault_and_remedy(error))
         except RouterError as error:
-            result = _away(error, where, remedies.i2cp_on(where))
+            result = _unusable(error, where, remedies.i2cp_on(where))
             if self._config.publish.mode == "off":
                 return warn(f"{result.text}; only publishing needs I2CP, and publishing is off")
             return result
@@ -128,7 +128,7 @@ class RouterChecks:
         if self._router.kind not in {"auto", seen}:
             return fail(
                 f'the router is {kind}, and the configuration says kind = "{self._router.kind}": every set would be '
-                f"lost",
+                "lost",
                 Remedy('[router] kind = "i2pd"', '[router] kind = "java"'),
             )
         self.kind = kind
@@ -138,7 +138,7 @@ class RouterChecks:
         if self._ahead is None:
             return skip("not compared: only I2CP tells the router's time")
         off = abs(self._ahead)
-        text = f"the router's is {off:.0f} s {'ahead of' if self._ahead > 0 else 'behind'} ours"
+        text = f"the router's clock is {off:.0f} s {'ahead of' if self._ahead > 0 else 'behind'} this machine's"
         if off > CLOCK_FAIL_SECONDS:
             return fail(f"{text}, and Java takes {CLOCK_FAIL_SECONDS} s at most", remedies.CLOCK)
         if off > CLOCK_WARN_SECONDS:
@@ -163,11 +163,11 @@ class RouterChecks:
             seen = parse_fingerprint(error.fingerprint)
             known = self._router.i2pcontrol_fingerprint is not None
             what = "another certificate than the configured one" if known else "a certificate that nothing vouches for"
-            return fail(f"shows {what}; nothing was sent: {seen}", remedies.CERTIFICATE_COMPARE)
+            return fail(f"shows {what}, so nothing was sent; its fingerprint: {seen}", remedies.CERTIFICATE_COMPARE)
         except RouterUnreachableError as error:
-            return _away(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
+            return _unusable(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
         except RouterError as error:
-            what, remedy = _told(error)
+            what, remedy = _fault_and_remedy(error)
             return fail(what, remedy if remedy.i2pd else remedies.i2pcontrol_on(url))
         finally:
             await control.close()
@@ -182,24 +182,24 @@ class RouterChecks:
         return ok(", ".join(parts))
 
 
-def _away(error: RouterError, where: str, turn_on: Remedy) -> CheckResult:
+def _unusable(error: RouterError, where: str, turn_on: Remedy) -> CheckResult:
     """Say in one line why the router's interface cannot be used, and what the operator should do."""
     cause = error.__cause__
     if isinstance(error, RouterUnreachableError):
         if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
-            return fail(f"{where} hangs up", _STARTING)
+            return fail(f"{where} closes the connection", _STARTING)
         if isinstance(cause, OSError) and cause.errno:
             return fail(f"nobody answers at {where} ({why(cause)})", turn_on)
     return fail(split(str(error))[0], turn_on)
 
 
-def _told(error: Exception) -> tuple[str, Remedy]:
+def _fault_and_remedy(error: Exception) -> tuple[str, Remedy]:
     what, advice = split(str(error))
     return what, Remedy.either(advice)
 
 
-async def _knock(host: str, port: int) -> str | None:
-    """Return why nobody can connect to the port; None when we can."""
+async def _fault_of_port(host: str, port: int) -> str | None:
+    """Return why no connection to the port is possible; None when one is."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port)

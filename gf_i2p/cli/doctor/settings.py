@@ -1,4 +1,4 @@
-"""Checks of settings that work and hurt: tunnel options of the session, and interfaces that others can reach."""
+"""Checks of settings that work but may cause trouble: tunnel options, and interfaces that others can reach."""
 
 import struct
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ _LISTENING: Final = "0A"
 
 
 class SettingsChecks:
-    """Checks of the way between node and router, by the configuration and by the machine."""
+    """Checks of the connections between node and router, by the configuration and by this machine's sockets."""
 
     def __init__(self, config: Config, router: RouterTable, seen: RouterChecks) -> None:
         self._config = config
@@ -48,52 +48,56 @@ class SettingsChecks:
         beyond = [name for name, (host, _) in places.items() if not ip_address(host).is_loopback]
         if beyond:
             return warn(
-                f"{', '.join(beyond)}: beyond this machine, and not encrypted: that network can read along",
-                Remedy.either("Have the router on this machine, or on a network that nobody else sees."),
+                f"{', '.join(beyond)}: beyond this machine, and not encrypted: others on that network can read "
+                "everything",
+                Remedy.either("Run the router on this machine, or on a network that nobody else sees."),
             )
         anywhere = listening_anywhere(path.read_text() for path in _TABLES if path.exists())
         exposed = [f"{name} ({port})" for name, (_, port) in places.items() if port in anywhere]
         if exposed:
             return warn(
-                f"{', '.join(exposed)}: the router takes connections from other machines, too, unless a firewall keeps "
-                "them out",
+                f"{', '.join(exposed)}: the router takes connections from other machines, too, unless a firewall "
+                "refuses them",
                 remedies.ALL_ADDRESSES,
             )
         return ok("on this machine only")
 
 
 def session_result(options: Mapping[str, str], kind: RouterProgram | None) -> CheckResult:
-    """Judge the options of the session by which others reach the node. `kind`: the router's, None when unknown."""
+    """Judge the options of the node's own session. `kind`: the kind of the router, None when unknown."""
     spaced = [name for name, value in options.items() if " " in name or " " in value]
     if spaced:
         return fail(
             f"{spaced[0]}: has a space, and SAM cannot carry a space",
-            Remedy.either("Take it out of [router.session]."),
+            Remedy.either("Remove that option from [router.session]."),
         )
     if kind is not RouterProgram.JAVA:
         if "i2cp.dontPublishLeaseSet" in options:
             return warn(
-                "i2cp.dontPublishLeaseSet means the contrary to i2pd: true publishes, false hides the node",
-                Remedy("leave it out of [router.session]", "leave it out: a Java router publishes without it"),
+                "i2cp.dontPublishLeaseSet means the opposite to an i2pd: true publishes, false hides the node",
+                Remedy(
+                    "remove that option from [router.session]",
+                    "remove that option from [router.session]: a Java router publishes without it",
+                ),
             )
         quantity = options.get("inbound.quantity")
         if quantity is not None and quantity.isdigit() and int(quantity) < LEAST_INBOUND:
             return warn(
-                f"inbound.quantity = {quantity}: i2pd may leave the node unpublished for ten minutes, for it publishes "
-                "only when an inbound tunnel comes after the outbound ones",
+                f"inbound.quantity = {quantity}: i2pd may leave the node unpublished for ten minutes, because it "
+                "publishes only when an inbound tunnel comes after the outbound ones",
                 remedies.FEW_TUNNELS,
             )
     bare = [name for name in ("inbound.length", "outbound.length") if options.get(name) == "0"]
     if bare:
         return warn(
-            f"{' and '.join(bare)} = 0: peers see which router is ours",
+            f"{' and '.join(bare)} = 0: peers see which router is this node's",
             Remedy.either("Remove the option from [router.session] unless you want that."),
         )
-    return ok("no option that would hurt" if options else "the router's own options")
+    return ok("no harmful option" if options else "the router's own options")
 
 
 def listening_anywhere(tables: Iterable[str]) -> set[int]:
-    """Give the ports with a listener on every address of this machine. `tables`: in Linux's format."""
+    """Return the ports with a listener on every address of this machine. `tables`: texts of /proc/net/tcp, tcp6."""
     ports = set()
     for table in tables:
         for line in table.splitlines()[1:]:

@@ -9,20 +9,22 @@ from gf_i2p.node.membership import leaf_invitation
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members invite-leaf`: the directory's server knows the member at once; the other servers read a file."""
+    """`members invite-leaf`: the directory's server knows the member at once, the others after `members accept`."""
     invited = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     said, reloaded, _ = have_it_reloaded(options.directory, ask)
     text = (
         f"wrote {invited.member}\nwrote {invited.accept}\n{options.directory} knows the member now; {said}\n\n"
         f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invited.accept.name}\n"
         f"   Then delete {invited.accept.name} and its copies: each reader of that file can post as the member.\n"
-        f"2. Bring {invited.member.name} to its router's machine, set its leaf in leaf.toml, and there:\n"
+        f"2. Bring {invited.member.name} to the machine of the member's router, set [publish] leaf in leaf.toml, and "
+        "run there:\n"
         f"     gf-i2p leaf run {invited.member.name}"
     )
     if invited.unknown:
         text += (
-            f"\n   The member has no way to know the certificates of the servers {list(invited.unknown)}: nothing here "
-            "has their fingerprints, and no CA."
+            f"\n   The member cannot verify the servers {list(invited.unknown)}: {options.directory} has no "
+            "fingerprints of these servers, and no CA. The member needs only one server; to add these, give "
+            "leaf.toml their [[servers]] tables."
         )
     data = {
         "id": invited.id,
@@ -53,16 +55,17 @@ def remove(options: argparse.Namespace, ask: Ask) -> Answer:
     if changed:
         text = (
             f"{options.directory} refuses {leaf_invitation.user_of(options.id)} from now on; {said}\n"
-            "Do the same on each other server. The farm drops the member's leaves when its last record is too old."
+            "Do the same on each other server. The farm drops the member's leaves when the "
+            "member's last record is too old."
         )
     return Answer({"changed": changed, "reloaded": reloaded}, text)
 
 
 def described(members: list[dict[str, Any]]) -> list[str]:
-    """Describe the leaf-only members of a farm, a line each, as `/v1/administration` tells of them."""
+    """Describe the leaf-only members that `/v1/administration` lists, one line each."""
     lines = []
     for member in members:
         leaves = ", ".join(f"{each['address']}{'' if each['up'] else ' (down)'}" for each in member["leaves"])
-        age = "no server tells the time" if member["age"] is None else f"record of {member['age']:.0f} s ago"
+        age = "record of unknown age" if member["age"] is None else f"record of {member['age']:.0f} s ago"
         lines.append(f"{member['id']:>10}  leaf only, {age}, {leaves or 'no leaf'}")
     return lines

@@ -27,11 +27,11 @@ from gf_i2p.wire.limits import MAX_ID
 CHANGE_SECONDS: Final = 600.0
 """Seconds for which a change is watched: a server that joins gets the whole log."""
 SETTLE_SECONDS: Final = 15.0
-"""Seconds in which a node may not know the committed entries: three heartbeats of the slowest profile."""
+"""Seconds to wait for a node that does not know the committed entries: three heartbeats of the slowest profile."""
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
-"""For so many of the longest time-outs a leader's term is over, and nothing is under way; then nobody waits any more.
-A follower that asked for itself hears of an entry later than the new leader has it."""
+"""Multiples of the longest election time-out. The command waits so long after the leader's term has ended and while no
+change is under way: the asked node may be a follower, and a follower learns of an entry later than the new leader."""
 
 
 def show(options: argparse.Namespace, ask: Ask) -> Answer:
@@ -67,8 +67,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     if written.left_out is not None:
         lines.append(
             f"server {written.left_out}, which had this endpoint, is out of the farm: the new files leave that "
-            f"server out, and "
-            "`members accept` removes its table and its user from each server's files"
+            "server out, and `members accept` removes its table and its user from each server's files"
         )
     lines.append(
         f"wrote {written.server}\nwrote {written.accept}\n\n"
@@ -76,17 +75,15 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
         f"     gf-i2p members accept DIR {written.accept.name}\n"
         f"   Then delete {written.accept.name} and its copies: each reader of that file can act as that server.\n"
         f"2. Bring {written.server.name} to its machine, set it up like the other servers (router, leaf, keys), and "
-        f"there, "
-        "beside the\n   copied directory:\n"
+        "run there, beside the\n   copied directory:\n"
         f"     gf-i2p run {written.server.name}\n"
-        "   The server asks the leader to be taken in, and is a member when it has the log."
+        "   The new server asks the leader to be taken in, and is a member as soon as the new server has the log."
     )
     if written.table is not None:
         lines.append(
-            "3. Clients and administrators can follow the new server as leader only if they know its certificate. To "
-            "each\n"
-            '   client-NAME.toml and admin-NAME.toml whose ca = "..." does not vouch for it, add at the end:\n\n'
-            + written.table.removesuffix("\n")
+            "3. Clients and administrators reach the new server only if their files identify its certificate. At the "
+            "end of each\n   client-NAME.toml and admin-NAME.toml without a CA that has signed that certificate, "
+            "add:\n\n" + written.table.removesuffix("\n")
         )
     found = {"server": str(written.server), "accept": str(written.accept), "left_out": written.left_out}
     return Answer({**found, "client_table": written.table}, "\n".join(lines))
@@ -121,7 +118,7 @@ def accept(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def _members(ask: Ask, directory: Path) -> frozenset[int]:
-    """Give the ids of the farm's servers; see `invitation.Members`. A running node answers, or else the stopped log."""
+    """Return the ids of the farm's servers, from the running node or else from its log; see `invitation.Members`."""
     pid = holder(directory / DATABASE_FILE)
     if pid is None:
         return members_of_stopped(directory)
@@ -133,17 +130,17 @@ def _members(ask: Ask, directory: Path) -> frozenset[int]:
             raise ConfigError(f"process {pid} holds the log in {directory}, and does not answer ({error})") from error
         if answer["membership"] == "removed":
             raise CommandError(
-                f"nothing was changed: the server of {directory} was removed from the farm itself. Use the "
+                f"nothing was changed: the server of {directory} was itself removed from the farm. Use the "
                 "directory of a server that belongs to the farm"
             )
         if answer["membership"] != "member":
-            raise ConfigError(f"the server of {directory} is {answer['membership']} itself")
+            raise ConfigError(f"the server of {directory} is itself {answer['membership']}")
         # A node without a leader may have missed a change. A node with a leader learns the commit index by a heartbeat.
         if answer["configuration_committed"] and answer["leader"] is not None:
             return frozenset(server["id"] for server in answer["servers"])
         if time.monotonic() >= end:
             why = "no leader is known" if answer["leader"] is None else "a change of the servers is not committed yet"
-            raise ConfigError(f"{why} to the node of {directory}: see `gf-i2p status {directory}`, then try again")
+            raise ConfigError(f"{why}, says the node of {directory}: see `gf-i2p status {directory}`, then try again")
         time.sleep(_POLL_SECONDS)
 
 
@@ -173,15 +170,13 @@ def remove(options: argparse.Namespace, ask: Ask) -> Answer:
     if not options.force and not server["connected"]:
         raise CommandError(
             f"server {options.id} cannot be reached. If it is dead for good, add --force: the server is removed "
-            f"without "
-            "notice, and can do no harm when it comes back. The server may be taken in again (members add) with its "
-            "own "
-            "directory; a new directory, or an older copy, needs a new id (members invite)"
+            "without notice, and can do no harm when it comes back. The server may be taken in again (members add) "
+            "with its own directory; a new directory, or an older copy, needs a new id (members invite)"
         )
     if not options.force and alive <= left // 2:
         raise CommandError(
             f"only {alive} of the {left} other servers can be reached: without server {options.id} nothing could be "
-            "committed. Start the others first; add --force if you know better"
+            "committed. Start the others first, or add --force to remove the server nevertheless"
         )
     begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
     return _watch(options, ask, begun, options.id, present=False)
@@ -198,9 +193,10 @@ def step_down(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *, present: bool) -> Answer:
-    """Wait until the directory's node knows that the change is committed, or until nobody works on the change any more.
+    """Wait until the directory's node knows that the change is committed.
 
-    `begun`: the leader that began the change, and the term.
+    Raises `CommandError` when no leader works on the change any more. `begun`: the leader that began the change, and
+    the term.
     """
     end = time.monotonic() + CHANGE_SECONDS
     idle_since: float | None = None
@@ -214,9 +210,8 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
             raise CommandError(answer["change_refused"])
         still_leads = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
         under_way = answer["change"] is not None or not answer["configuration_committed"]
-        if (
-            still_leads or under_way or answer["membership"] == "joining"
-        ):  # who joins knows little, and asks again itself
+        # A joining server does not see the change, and repeats its request itself.
+        if still_leads or under_way or answer["membership"] == "joining":
             idle_since = None
         elif idle_since is None:
             idle_since = now
@@ -224,7 +219,8 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
             raise _lost(begun["leader"], answer["leader"])
         time.sleep(_POLL_SECONDS)
     raise CommandError(
-        f"not done within {CHANGE_SECONDS:.0f} s; the change may still come. See `gf-i2p members list`",
+        f"the change is not committed after {CHANGE_SECONDS:.0f} s, and may still be committed: see `gf-i2p members "
+        "list`",
         outcome="unknown",
     )
 
@@ -241,12 +237,12 @@ def _asked_again(options: argparse.Namespace, ask: Ask) -> Any:
 
 
 def _lost(by: int, leader: int | None) -> CommandError:
-    now = "no server leads now" if leader is None else f"server {leader} leads now"
+    now = "No server leads now" if leader is None else f"Server {leader} leads now"
     where = "there" if leader is not None and leader != by else "on the server that leads next"
     where = "here" if leader == by else where
     return CommandError(
-        f"server {by} had begun the change, and has lost its leadership since; {now}, and as far as this node knows "
-        f"no change is under way. See `gf-i2p members list` {where}, and ask again if the change is not done",
+        f"server {by} had begun the change, and has lost its leadership since. {now}. As far as this node knows, no "
+        f"change is under way. See `gf-i2p members list` {where}, and repeat the command if the change is not done",
         code=Exit.DEGRADED if leader is None else Exit.FAILED,
         outcome="unknown",
     )
@@ -256,7 +252,7 @@ def _lost(by: int, leader: int | None) -> CommandError:
 
 
 def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Answer]) -> Callable[[argparse.Namespace], Answer]:
-    """Make a command that asks a directory's node, or with an administrator's file the farm's servers."""
+    """Make a command that asks the node of a directory, or, given an administrator's file, the farm's servers."""
 
     def run(options: argparse.Namespace) -> Answer:
         return remote_members.run(action, options) if options.directory.is_file() else here(options, ask)
@@ -269,21 +265,32 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
         "directory",
         type=Path,
         metavar="DIR|FILE",
-        help="of a running server; or admin-NAME.toml, on any machine",
+        help="the directory of a running server; or, on any machine, the file admin-NAME.toml",
     )
 
 
 def _add_directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="of a server")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a server of the farm")
 
 
 def _add_into(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--into", type=Path, required=True, metavar="DIR", help="where both are written")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="where the directory and the file are made",
+    )
 
 
 def _add_of_invite(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
-    parser.add_argument("server", type=argument_types.server, metavar="ID=ENDPOINT")
+    parser.add_argument(
+        "server",
+        type=argument_types.server,
+        metavar="ID=ENDPOINT",
+        help="the new server: an unused id, and i2p (a new address inside I2P) or tcp://HOST:PORT",
+    )
     _add_into(parser)
 
 
@@ -294,13 +301,17 @@ def _add_of_accept(parser: argparse.ArgumentParser) -> None:
 
 def _add_of_add(parser: argparse.ArgumentParser) -> None:
     _add_node(parser)
-    parser.add_argument("server", type=argument_types.server, metavar="ID=ENDPOINT")
+    parser.add_argument(
+        "server", type=argument_types.server, metavar="ID=ENDPOINT", help="the server's id and its own endpoint"
+    )
 
 
 def _add_of_remove(parser: argparse.ArgumentParser) -> None:
     _add_node(parser)
-    parser.add_argument("id", type=whole(MAX_ID - 1, low=0), metavar="ID")
-    parser.add_argument("--force", action="store_true", help="also a dead server, or one that the farm may need")
+    parser.add_argument("id", type=whole(MAX_ID - 1, low=0), metavar="ID", help="the server's id")
+    parser.add_argument(
+        "--force", action="store_true", help="remove the server even if it is dead, or if the farm may need its vote"
+    )
 
 
 def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
@@ -309,40 +320,46 @@ def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
         "--id",
         type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID),
         metavar="ID",
-        help=f"the member's, from {FIRST_LEAF_MEMBER_ID} on (default: the next one)",
+        help=f"the member's id, {FIRST_LEAF_MEMBER_ID} or above (default: the next free id)",
     )
     _add_into(parser)
 
 
 def _add_of_remove_leaf(parser: argparse.ArgumentParser) -> None:
     _add_directory(parser)
-    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID), metavar="ID")
+    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID), metavar="ID", help="the member's id")
 
 
 COMMANDS: Final[Commands] = {
     "list": Subcommand("show the servers of a farm, as a running node knows them", _add_node, _by_node("list", show)),
     "invite": Subcommand(
-        "make the directory of a new server, and the file by which the other servers know it",
+        "make the directory of a new server, and the file for `members accept` at the farm's servers",
         _add_of_invite,
         lambda options: invite(options, ask),
     ),
     "accept": Subcommand(
-        "let the server of a directory know an invited one", _add_of_accept, lambda options: accept(options, ask)
+        "make the invited server or leaf-only member known to one of the farm's servers",
+        _add_of_accept,
+        lambda options: accept(options, ask),
     ),
     "add": Subcommand(
-        "have the leader take in a server that does not ask the leader", _add_of_add, _by_node("add", add)
+        "have the leader take in a server that does not ask the leader itself",
+        _add_of_add,
+        _by_node("add", add),
     ),
     "remove": Subcommand(
-        "remove a server from the farm; on the leader's machine, or its own", _add_of_remove, _by_node("remove", remove)
+        "remove a server from the farm; DIR is the directory of the leader, or of that server",
+        _add_of_remove,
+        _by_node("remove", remove),
     ),
     "stepdown": Subcommand("have the leader hand over to another server", _add_node, _by_node("stepdown", step_down)),
     "invite-leaf": Subcommand(
-        "make the directory of a leaf-only member, and the file by which the servers know it",
+        "make the directory of a leaf-only member, and the file for `members accept` at the other servers",
         _add_of_invite_leaf,
         lambda options: leaf_members.invite(options, ask),
     ),
     "remove-leaf": Subcommand(
-        "have the server of a directory refuse a leaf-only member",
+        "have one of the farm's servers refuse a leaf-only member from now on",
         _add_of_remove_leaf,
         lambda options: leaf_members.remove(options, ask),
     ),

@@ -1,8 +1,9 @@
 """`gf-i2p members` with an administrator's file, from any machine, by the servers' own protocol.
 
-Only a node's local socket tells why a leader refuses, how far a joining server is, and whether the leader gave the
-server up; this module does not know these. Each server tells the Configuration of its own log, committed or not. A
-change counts as done when a majority of the servers in the new Configuration tell that Configuration.
+The protocol does not tell why a leader refuses, how far a joining server is, or whether the leader has given a joining
+server up: only a node's local socket tells that. Each server sends the newest Configuration in its own log, even one
+that is not committed. A change counts as done when a majority of the servers in the new Configuration send that
+Configuration.
 """
 
 import argparse
@@ -42,10 +43,10 @@ _POLL_SECONDS: Final = 0.5
 _I2P_POLL_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 10.0
 _I2P_AGAIN_SECONDS: Final = 60.0
-"""Seconds between two questions whether the leader still works on a joining server."""
+"""Seconds until the request for a joining server is repeated, to learn whether the leader still works on the server."""
 _LEAVING_SECONDS: Final = 30.0
 _I2P_LEAVING_SECONDS: Final = 120.0
-"""Seconds in which a removal must show in a log. The leader's log has it within the least election time-out."""
+"""Seconds within which some log must show a removal. The leader's log does within the least election time-out."""
 _SILENT_SECONDS: Final = 2.0
 
 
@@ -64,14 +65,14 @@ def run(action: str, options: argparse.Namespace) -> Answer:
 
 
 def _check_role(file: ClientFile, path: Path) -> None:
-    """Raise `CommandError` for a user without the right. A server would only end the connection, without a reason."""
+    """Raise `CommandError` unless the user is an administrator: a server would only close the connection."""
     try:
         role = User(file.user).role
     except ValueError as error:
         raise CommandError(f"{path}: {error}", code=Exit.USAGE) from error
     if role is not Role.ADMIN:
         raise CommandError(
-            f"{path} is of {file.user}, a {role}: only an administrator may change a farm's servers. Take an "
+            f"{path} is the file of {file.user}, a {role}: only an administrator may change a farm's servers. Use an "
             f"admin-NAME.toml (gf-i2p init --admin NAME), or a node's directory; gf-i2p find {path} shows the servers",
             code=Exit.USAGE,
         )
@@ -80,7 +81,7 @@ def _check_role(file: ClientFile, path: Path) -> None:
 async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> Answer:
     async with file.open() as client:
         remote = _Remote(
-            client, options.directory, inside=file.i2p is not None, ca=file.ca is not None, quiet=options.json
+            client, options.directory, through_i2p=file.i2p is not None, ca=file.ca is not None, quiet=options.json
         )
         match action:
             case "list":
@@ -94,21 +95,21 @@ async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> An
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    """The farm as this machine has found it."""
+    """The farm as seen from this machine."""
 
     found: FoundFarm
     newest: Configuration
     survey: Survey
 
     @property
-    def strange(self) -> set[int]:
-        """Servers that the file gives no way to reach, or no way to know."""
-        return {server.id for server in self.newest.servers} & _strange(self.survey)
+    def not_askable(self) -> set[int]:
+        """The farm's servers that cannot be dialled, or cannot be verified, with the administrator's file."""
+        return {server.id for server in self.newest.servers} & _not_askable(self.survey)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The end of a change."""
+    """The result of a change."""
 
     server: int
     present: bool
@@ -121,17 +122,20 @@ class _Change:
 class _Remote:
     """One farm, reached over the network."""
 
-    def __init__(self, client: FarmClient, file: Path, *, inside: bool, ca: bool, quiet: bool) -> None:
-        """`inside`: whether the way leads through I2P, which takes longer. `ca`: whether the file names a CA."""
+    def __init__(self, client: FarmClient, file: Path, *, through_i2p: bool, ca: bool, quiet: bool) -> None:
+        """Take a farm's client and the path of the administrator's file.
+
+        `through_i2p`: servers may be inside I2P, so each question gets more time. `ca`: whether the file names a CA.
+        """
         self._client = client
         self._file = file
         self._ca = ca
-        self._seconds = _I2P_SECONDS if inside else _SECONDS
-        self._find_seconds = _I2P_SECONDS if inside else _FIND_SECONDS
-        self._ask_seconds = _I2P_SECONDS if inside else _ASK_SECONDS
-        self._poll_seconds = _I2P_POLL_SECONDS if inside else _POLL_SECONDS
-        self._again_seconds = _I2P_AGAIN_SECONDS if inside else _AGAIN_SECONDS
-        self._leaving_seconds = _I2P_LEAVING_SECONDS if inside else _LEAVING_SECONDS
+        self._seconds = _I2P_SECONDS if through_i2p else _SECONDS
+        self._find_seconds = _I2P_SECONDS if through_i2p else _FIND_SECONDS
+        self._ask_seconds = _I2P_SECONDS if through_i2p else _ASK_SECONDS
+        self._poll_seconds = _I2P_POLL_SECONDS if through_i2p else _POLL_SECONDS
+        self._again_seconds = _I2P_AGAIN_SECONDS if through_i2p else _AGAIN_SECONDS
+        self._leaving_seconds = _I2P_LEAVING_SECONDS if through_i2p else _LEAVING_SECONDS
         self._quiet = quiet
 
     async def look(self) -> _View:
@@ -143,13 +147,16 @@ class _Remote:
         return await finding
 
     async def _find(self) -> _View:
-        """Look for the leader while asking the servers. Give the leader up when no majority can be there."""
+        """Look for the leader and ask all servers, side by side.
+
+        The search for the leader ends early when too few servers answer for a majority.
+        """
         finding = asyncio.ensure_future(self._client.find(timeout=self._find_seconds))
         try:
             survey = await self._client.survey(timeout=self._ask_seconds)
             if not survey.told:
                 why = "; ".join(printable(trouble) for trouble in survey.troubles.values())
-                raise CommandError(why or "no server tells the farm's servers")
+                raise CommandError(why or "no server tells which servers belong to the farm")
             newest = _newest(survey)
             short = _short_of_majority(newest, survey)
             if short is None:
@@ -188,9 +195,9 @@ class _Remote:
         return await self._watch(request, await self._begin(request, view), options.id, present=False)
 
     def _check_removal(self, view: _View, ids: set[int], server_id: int) -> None:
-        """Raise `CommandError` when the server is dead, or when the other servers may be no majority."""
+        """Raise `CommandError` when the server may be dead, or when too few of the other servers may be alive."""
         told, others = view.survey.told.keys(), ids - {server_id}
-        if server_id in view.strange:
+        if server_id in view.not_askable:
             raise CommandError(
                 f"this machine cannot see whether server {server_id} runs. {self.advice(view, [server_id])} Or add "
                 "--force: a dead server is then removed without notice",
@@ -201,42 +208,41 @@ class _Remote:
             raise CommandError(
                 f"server {server_id} cannot be reached from here ({printable(why)}). If it is dead for good, add "
                 "--force: the server is removed without notice, and can do no harm when it comes back. The server "
-                "may be taken "
-                "in again (members add) with its own directory; a new directory, or an older copy, needs a new id"
+                "may be taken in again (members add) with its own directory; a new directory, or an older copy, "
+                "needs a new id"
             )
-        alive, strange, enough = len(others & told), others & view.strange, majority(len(others))
-        if alive < enough <= alive + len(strange):
+        alive, unknown, enough = len(others & told), others & view.not_askable, majority(len(others))
+        if alive < enough <= alive + len(unknown):
             raise CommandError(
                 f"this machine cannot see whether enough of the other servers run to go on without server {server_id}. "
-                f"{self.advice(view, strange)} Or add --force if you know that they run",
+                f"{self.advice(view, unknown)} Or add --force if you know that enough of them run",
                 code=Exit.DEGRADED,
             )
         if alive < enough:
             raise CommandError(
-                f"only {alive} of the {len(others)} other servers can be reached from here: without server {server_id} "
-                "perhaps nothing could be committed. Start them first; add --force if you know better"
+                f"only {alive} of the {len(others)} other servers can be reached from here: without server "
+                f"{server_id} perhaps nothing could be committed. Start the others first, or add --force to remove "
+                "the server nevertheless"
             )
 
     def advice(self, view: _View, among: Iterable[int] | None = None) -> str:
-        """Say what to add to the file, so that all servers (or those in `among`) can be asked; "" for nothing."""
-        strange = view.strange if among is None else view.strange & set(among)
+        """Say what the file lacks for asking all servers, or the servers in `among`; "" when the file lacks nothing."""
+        missing = view.not_askable if among is None else view.not_askable & set(among)
         endpoints = {server.id: server.endpoint for server in view.newest.servers}
-        unknown = [server for server in sorted(strange) if not self._ca and _is_outside(endpoints[server])]
-        others = dict.fromkeys(printable(view.survey.strange[each]) for each in sorted(strange - set(unknown)))
+        unknown = [server for server in sorted(missing) if not self._ca and _is_outside(endpoints[server])]
+        others = dict.fromkeys(printable(view.survey.strange[each]) for each in sorted(missing - set(unknown)))
         if not unknown:
             return " ".join(others)
         which = f"server{'s' if len(unknown) > 1 else ''} {', '.join(map(str, unknown))}"
-        tables, whom = (
-            ("the [[servers]] table of each", "them") if len(unknown) > 1 else ("its [[servers]] table", "it")
-        )
+        table = "a [[servers]] table for each" if len(unknown) > 1 else "a [[servers]] table"
         add = (
-            f"{self._file} does not say how to know {which}: add {tables} with the fingerprint, "
-            f"as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for {whom}."
+            f"{self._file} has no certificate fingerprint for {which}: add {table}, copied from any server's "
+            "gf-i2p.toml, or set ca to the file of a CA that has signed the servers' certificates."
         )
         return " ".join([add, *others])
 
     async def _begin(self, request: Request, view: _View) -> Response:
-        """Ask the leader to begin the change. A leader that was not reached just now gets less time."""
+        """Ask the leader to begin the change. A leader that has not answered `look` gets less time."""
         seconds = self._seconds if view.found.trouble is None else self._find_seconds
         try:
             response = await self._client.change_servers(request, timeout=seconds)
@@ -248,17 +254,16 @@ class _Remote:
             raise CommandError(
                 f"server {response.source}, the leader, refuses: another change is under way, or the farm has that id "
                 "or endpoint already, or has no such server, or the leader's files do not know the server (`gf-i2p "
-                "members "
-                "invite` and `accept` were not done there). The leader's log knows more, and on that machine `gf-i2p "
-                "members "
-                "list DIR`; or try again in a moment"
+                "members invite` and `accept` were not done there). For the reason, see the leader's log, or run on "
+                "the leader's machine `gf-i2p members list DIR`; or try again in a moment"
             )
         return response
 
     async def _watch(self, request: Request, begun: Response, server_id: int, *, present: bool) -> _Change:
-        """Wait until a majority has the change, or all servers that can be asked from here.
+        """Wait until a majority of the servers has the change.
 
-        Raises `CommandError` when nobody works on the change any more. `begun`: the answer of the leader that began the
+        When the servers that can be asked are fewer than a majority, the change in one log is enough. Raises
+        `CommandError` when no leader works on the change any more. `begun`: the answer of the leader that began the
         change.
         """
         start = time.monotonic()
@@ -273,7 +278,7 @@ class _Remote:
                 have = {server for server, each in survey.told.items() if each.log_index >= newest.log_index} & members
                 if len(have) >= majority(len(members)):
                     return _Change(server_id, present, newest, sure=True)
-                if len(members - _strange(survey)) < majority(len(members)):
+                if len(members - _not_askable(survey)) < majority(len(members)):
                     return _Change(server_id, present, newest, sure=False)
             elif newest is not None and now >= again_at:
                 if not present:
@@ -281,29 +286,30 @@ class _Remote:
                 begun = await self._ask_again(request, begun, server_id)
                 again_at = time.monotonic() + self._again_seconds
             if now >= say_at:
-                self._say("the leader works on it; waiting until it is done" + (", or is given up" if present else ""))
+                self._say(
+                    "the leader works on the change; waiting until it is done" + (", or given up" if present else "")
+                )
                 say_at = end
             await asyncio.sleep(self._poll_seconds)
         raise CommandError(
-            f"not seen within {CHANGE_SECONDS:.0f} s; the change may still come. See gf-i2p members list "
-            f"{self._file}, and "
-            "the leader's log",
+            f"the change was not seen within {CHANGE_SECONDS:.0f} s, and may still come. See gf-i2p members list "
+            f"{self._file}, and the leader's log",
             outcome="unknown",
         )
 
     async def _ask_again(self, request: Request, begun: Response, server_id: int) -> Response:
-        """Ask once more for a joining server. A leader that works on the server refuses; an acceptance begins anew.
+        """Repeat the request for a joining server, to learn whether a leader still works on the server.
 
-        Returns the answer of the leader that works on it now. Raises `CommandError` without a leader, and when the
-        leader has given the server up.
+        A leader that works on the server refuses the repeated request. A leader that accepts the request begins anew.
+        Returns the answer of the leader that works on the server now. Raises `CommandError` when there is no leader,
+        and when the leader had given the server up.
         """
         try:
             response = await self._client.change_servers(request, timeout=self._seconds)
         except NotCommittedError as error:
             raise CommandError(
                 f"server {begun.source} had begun the change, and no leader is found any more: {error} See gf-i2p "
-                f"members list "
-                f"{self._file} when one leads again",
+                f"members list {self._file} when a server leads again",
                 code=Exit.DEGRADED,
                 outcome="unknown",
             ) from error
@@ -320,21 +326,17 @@ class _Remote:
             return response
         raise CommandError(
             f"server {response.source}, the leader, has given server {server_id} up. The leader's log says why, and "
-            f"on that "
-            f'machine "change_refused" in gf-i2p status DIR --json: ask the operator of server {response.source}. '
-            f"Asked again "
-            f"just now, the leader tries once more: if server {server_id} runs, see in a moment whether it is in "
-            f"gf-i2p members list {self._file}",
+            f'on that machine "change_refused" in gf-i2p status DIR --json: ask the operator of server '
+            f"{response.source}. After this new request the leader tries once more. If server {server_id} runs, see "
+            f"in a moment whether gf-i2p members list {self._file} shows server {server_id}",
             outcome="unknown",
         )
 
     def _not_removed(self, begun: Response, server_id: int) -> CommandError:
         return CommandError(
             f"server {begun.source} had begun the removal, and {self._leaving_seconds:g} s later every log that can "
-            f"be seen "
-            f"from here still has server {server_id}: the leader has lost its leadership, or is cut off. See gf-i2p "
-            f"members list "
-            f"{self._file}, and ask again",
+            f"be seen from here still has server {server_id}: the leader has lost its leadership, or is cut off. See "
+            f"gf-i2p members list {self._file}, and repeat the command",
             outcome="unknown",
         )
 
@@ -347,8 +349,11 @@ def _request(kind: MessageType, value: bytes) -> Request:
     return Request(kind, 0, 0, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
 
 
-def _strange(survey: Survey) -> set[int]:
-    """Give the servers that cannot be asked. A moved server may still answer where the file says."""
+def _not_askable(survey: Survey) -> set[int]:
+    """Return the servers that cannot be dialled, or cannot be verified, with the administrator's file.
+
+    A server that has answered at another endpoint, which the file names, is left out.
+    """
     return survey.strange.keys() - survey.told.keys()
 
 
@@ -360,23 +365,26 @@ def _is_outside(endpoint: str) -> bool:
 
 
 def _short_of_majority(newest: Configuration, survey: Survey) -> str | None:
-    """Say how many servers answer, when they cannot be a majority even with all servers that cannot be asked."""
+    """Say how many servers answer, when these are too few for a majority.
+
+    Servers that cannot be asked may run, and so count. None when the servers may be a majority.
+    """
     members = {server.id for server in newest.servers}
     told, enough = members & survey.told.keys(), majority(len(members))
-    if len(told | (members & _strange(survey))) >= enough:
+    if len(told | (members & _not_askable(survey))) >= enough:
         return None
     silent = ", ".join(str(server) for server in sorted(members - told))
     return (
         f"only {len(told)} of the {len(members)} servers can be reached from here (not {silent}), and a majority is "
-        f"{enough}: start the others, or, when a majority is gone for good, make a farm of one server that is left, on "
-        "its machine (gf-i2p recover DIR)"
+        f"{enough}: start the others. When a majority is gone for good, make a farm of one server that is left, on "
+        "that server's machine (gf-i2p recover DIR)"
     )
 
 
 def _check_leader(view: _View) -> None:
     if view.found.leader is None:
         why = printable(view.found.trouble or "no server knows a leader").rstrip(".")
-        raise CommandError(f"nothing was changed, for no leader is found: {why}", code=Exit.DEGRADED)
+        raise CommandError(f"nothing was changed, because no leader is found: {why}", code=Exit.DEGRADED)
 
 
 def _newest(survey: Survey) -> Configuration:
@@ -400,8 +408,8 @@ def _show(view: _View, advice: str) -> Answer:
     lines = []
     for server in servers:
         words = ["leader"] if server["leader"] else []
-        if server["id"] in view.strange:
-            words.append("not known to this file")
+        if server["id"] in view.not_askable:
+            words.append("cannot be asked with this file")
         elif not server["connected"]:
             words.append(printable(str(server["error"] or "does not answer from here")))
         lines.append(f"{server['id']:>5}  {printable(str(server['endpoint']))}  {', '.join(words)}".rstrip())
@@ -421,8 +429,8 @@ def _done(change: _Change) -> Answer:
     text = f"server {change.server} {'belongs to the farm' if change.present else 'is out of the farm'} now: {ids}"
     if not change.sure:
         text += (
-            "\nThat is the leader's log. Whether a majority has the change cannot be seen from here, since "
-            "this file does not say how to know all servers: gf-i2p members list DIR on a server's machine."
+            "\nThe newest log that can be seen says so. Too few servers can be asked with this file to see whether a "
+            "majority has the change: run gf-i2p members list DIR on a server's machine."
         )
     data = {"servers": ids, "committed": change.sure or None}
     return Answer(data, text, Exit.OK if change.sure else Exit.DEGRADED)

@@ -20,7 +20,11 @@ def add_lake(parser: argparse.ArgumentParser) -> None:
 def add_spark(parser: argparse.ArgumentParser) -> None:
     """Add the arguments for the place and the memory of Spark."""
     spark = parser.add_argument_group("Spark")
-    spark.add_argument("--master", metavar="URL", help="as spark-submit's (default: all cores of this machine)")
+    spark.add_argument(
+        "--master",
+        metavar="URL",
+        help="the address of Spark's master, as for spark-submit (default: all cores of this machine)",
+    )
     spark.add_argument("--remote", metavar="URL", help="a Spark Connect server, sc://HOST:PORT")
     spark.add_argument(
         "--memory",
@@ -45,7 +49,7 @@ def check_out(path: Path) -> None:
         why = f"there is no directory {path.parent}"
     else:
         return
-    raise CommandError(f"{path} cannot be written: {why}. Say another place with --out.")
+    raise CommandError(f"{path} cannot be written: {why}. Choose another place with --out.")
 
 
 def add_days(parser: argparse.ArgumentParser) -> None:

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--grid",
         type=Path,
         metavar="FILE",
-        help="the sets to try, in TOML: [values], lists by name, and [[set]] tables",
+        help="a TOML file with the sets of parameters to try: lists of values in [values], [[set]] tables, or both",
     )
     tried.add_argument(
         "--set",
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=V1,V2,…",
         help="try these values of a parameter; repeatable, and all combinations are tried (see `gf-i2p farm show`)",
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the recommendation for the one farm, as TOML")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the recommendation as TOML; only for one farm")
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> Answer:
 def show(
     figures: "BacktestFigures", farms: Sequence[tuple[Advice, Sequence[BacktestRow]]], written: Path | None = None
 ) -> str:
-    """Describe the results for people: a table and a recommendation for each farm."""
+    """Describe the results as text: a table and a recommendation for each farm."""
     lines: list[str] = []
     for advice, found in farms:
         lines += [_of_farm(advice), *_table(advice, found), *_advice(advice), ""]
@@ -192,4 +192,4 @@ def _write(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             draft.unlink()
-        raise CommandError(f"{path} cannot be written: {error.strerror}. Say another place with --out.") from None
+        raise CommandError(f"{path} cannot be written: {error.strerror}. Choose another place with --out.") from None

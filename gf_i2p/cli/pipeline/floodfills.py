@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="HASH",
-        help="add this hash: base64, or ….b32.i2p; repeatable (the lake's masters and leaves are always in)",
+        help="add this hash: base64, or ….b32.i2p; repeatable (the lake's masters and leaves are always included)",
     )
     parser.add_argument(
         "--hashes", dest="file", type=Path, metavar="FILE", help="add the hashes of this file: HASH [NAME], one a line"
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="within_hours",
         type=whole(MAX_HOURS),
         metavar="HOURS",
-        help="only floodfills whose RouterInfo is at most so old",
+        help="only floodfills whose RouterInfo is at most HOURS old",
     )
 
 

@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", odd: "Sequence[Anomaly]") -> str:
-    """Describe the result for people: a table, the newest anomalies, and the work done."""
+    """Describe the result as text: a table, the newest anomalies, and the work done."""
     rows = [_HEAD, *(_row(each) for each in servers[:_SHOWN_SERVERS])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [_line(row, widths) for row in rows]
@@ -94,7 +94,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _time(ms: int) -> str:
-    """Format a duration. A silence of a whole hour may go on in the next hour."""
+    """Format a duration. A gap that lasts a whole hour may go on in the next hour, so its end is not known."""
     if not ms:
         return "-"
     if ms >= 3_600_000:

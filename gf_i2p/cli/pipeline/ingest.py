@@ -41,10 +41,10 @@ def show(found: "Figures") -> str:
     """Describe a run in a few lines."""
     read = found.files - found.unchanged
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count) or "nothing"
-    alike = f"{found.unchanged:,} as they were, {found.duplicates:,} the same as others"
+    alike = f"{found.unchanged:,} unchanged, {found.duplicates:,} the same as other files"
     size = f"{found.read_bytes:,} read, {found.content_bytes:,} unpacked"
     lines = [
-        f"files       {found.files:,}: {read:,} read, {alike}, {found.damaged:,} with something wrong",
+        f"files       {found.files:,}: {read:,} read, {alike}, {found.damaged:,} with faults",
         f"entries     {found.entries:,} in {found.lines:,} lines: {found.new:,} new, {found.known:,} known",
         f"new         {kinds}; {found.misfits:,} status records are not believed",
         f"quarantine  {found.quarantined_rows:,} new rows",

@@ -1,7 +1,7 @@
 """`gf-i2p pipeline post`: posts the pipeline's results to a farm's log, in an administrator's name.
 
-Recommended parameters change how the farm decides. Sensed floodfills are shown to people. The command lists its
-entries, and asks before it posts.
+Recommended parameters change how the farm decides. Sensed floodfills are only shown. The command lists the
+entries, and asks before posting.
 """
 
 import argparse
@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--admin", type=Path, required=True, metavar="FILE", help="admin-NAME.toml of that farm")
     parser.add_argument("--parameters", type=Path, metavar="FILE", help="a file from pipeline backtest --out")
     parser.add_argument("--sensing", action="store_true", help="post the closest floodfills of the farm's hashes")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be posted")
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="only show the entries that would be posted")
+    parser.add_argument("--yes", action="store_true", help="post without a question")
 
 
 def run(options: argparse.Namespace) -> Answer:
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> Answer:
     file = administer.administrators_file(options.admin)
     if file.cluster != options.farm:
         raise CommandError(
-            f"{options.admin} is of the farm {file.cluster!r}, and not of {options.farm!r}: nothing was posted",
+            f"{options.admin} is for the farm {file.cluster!r}, and not for {options.farm!r}: nothing was posted",
             code=Exit.USAGE,
         )
     asks = not options.yes and not options.dry_run
@@ -86,7 +86,7 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
         with ProgressLine() as progress, working(options, progress) as (spark, steps):
             from gf_i2p.pipeline.floodfills.sensing_entry import sensing  # noqa: PLC0415 -- needs Spark
 
-            steps("looking for what was sensed")
+            steps("looking for sensed floodfills")
             found = sensing(spark, Lake(options.lake), file.cluster)
         left_out = found.left_out
         made += [
@@ -99,7 +99,7 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
 
 
 def plan_lines(entries: Sequence[AdminEntry], left_out: int) -> list[str]:
-    """Describe the entries to post, and only the first of the sensed ones."""
+    """Describe the entries to post; of the sensed floodfills, only the first entries."""
     sensed = [entry for entry in entries if entry.sensed is not None]
     lines = [entry.what for entry in entries if entry.sensed is None] + [entry.what for entry in sensed[:_SHOWN]]
     if len(sensed) > _SHOWN:

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def show(figures: "ReportFigures") -> str:
-    """Describe the report for people."""
+    """Describe the report as text."""
     farms = f"{figures.farms} of {figures.farms_total} farms, from {figures.rows:,} rows"
     lines = [f"{figures.file}: {farms}, {figures.bytes:,} bytes, in {figures.seconds:.1f} s"]
     if figures.missing:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def working(options: argparse.Namespace, progress: ProgressLine) -> Iterator[tuple["SparkSession", "Steps"]]:
-    """Start Spark with these options, and stop Spark at the end; give also the function that a job calls at each step.
+    """Start Spark with these options, and stop Spark at the end. Yield Spark and the function that shows a job's steps.
 
-    Raises `PipelineError`, also for an error of Spark meanwhile.
+    Raises `PipelineError`, also for an error of Spark in between.
     """
     progress("starting Spark", at_once=True)  # Spark always needs seconds to start
     with session(session_options(options)) as spark:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="EXPORT",
         help="a directory, or its address, with a node's history (entries-….jsonl), or with such directories",
     )
-    parser.add_argument("--once", action="store_true", help="take the present data, and end")
+    parser.add_argument("--once", action="store_true", help="take in the present data, and end")
     parser.add_argument(
         "--every",
         type=whole(86_400, low=1),
@@ -74,12 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=whole(1 << 20, low=1),
         default=_BATCH_MB,
         metavar="MB",
-        help=f"unpacked size of a batch, about (default: {_BATCH_MB})",
+        help=f"approximate unpacked size of a batch (default: {_BATCH_MB})",
     )
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Run the job until a stop is asked for. Raises `PipelineError` and `OSError`."""
+    """Run the job until SIGINT or SIGTERM; with `--once`, until all present data are taken in.
+
+    Raises `PipelineError`, `CommandError` and `OSError`.
+    """
     with (
         _alerts(options.alerts) as (file, told_ms),
         ProgressLine() as progress,
@@ -149,7 +152,7 @@ def _age(seconds: float) -> str:
 
 @contextmanager
 def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
-    """Open the alerts file for appending; give also when its last alert was noticed, in ms since the epoch."""
+    """Open the alerts file for appending. Yield also the time of the last alert in the file, in ms since the epoch."""
     if path is None:
         yield None, None
         return
@@ -164,7 +167,7 @@ def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}. Give a file that can be written.") from None
     except (ValueError, KeyError, TypeError):
-        raise CommandError(f"{path} is no file of alerts: give another file.") from None
+        raise CommandError(f"{path} is not a file of alerts: give another file.") from None
     with path.open("a", encoding="utf-8") as text:
         yield text, told_ms
 

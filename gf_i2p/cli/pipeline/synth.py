@@ -24,13 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--days", type=whole(36_500), default=7, metavar="D", help="days of each farm, from 2025-01-01 on (default: 7)"
     )
     parser.add_argument(
-        "--rows", type=whole(10**9), metavar="R", help="choose the days so that all farms have about so many entries"
+        "--rows", type=whole(10**9), metavar="R", help="choose the days so that all farms together have about R entries"
     )
     parser.add_argument(
         "--seed", type=whole(10**9), default=1, metavar="S", help="the same seed gives the same files (default: 1)"
     )
     parser.add_argument(
-        "--nodes", type=whole(9), default=1, metavar="K", help="servers of each farm that have exported (default: 1)"
+        "--nodes",
+        type=whole(9),
+        default=1,
+        metavar="K",
+        help="servers of each farm that have exported a history (default: 1)",
     )
     parser.add_argument(
         "--faults", action="store_true", help="add a farm with broken files and lines, listed in manifest.json"

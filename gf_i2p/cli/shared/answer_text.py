@@ -5,32 +5,33 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 OUTSIDE: Final = {
-    "joining": "This server is not a member yet: it asks the leader to be taken in, and its log tells the outcome.",
-    "leaving": "This server is to leave; as far as it knows, that is not committed.",
-    "removed": "This server was removed from the farm, and no server sends to it any more. It can be stopped for good. "
-    "With this directory as it is, the server can be taken in again (`gf-i2p members add` on the leader's machine); a "
-    "new directory, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
+    "joining": "This server is not a member yet: the server asks the leader to be taken in. The node's output tells "
+    "the outcome.",
+    "leaving": "The leader removes this server. As far as this server knows, the removal is not committed yet.",
+    "removed": "This server was removed from the farm, and no server sends to this server any more. You can stop "
+    "this server for good. With this directory as it is, the server can be taken in again (`gf-i2p members add` on the "
+    "leader's machine); a new directory, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
 }
 """Words for each "membership" of a status, except "member"."""
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
 _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
 """Words for each value of `publishConfig`."""
 _SENSED: Final = 3
-"""Most hashes with known floodfills that are shown."""
+"""Hashes with known floodfills that are shown at most."""
 _LEFT_OUT: Final = 5
-"""Most left-out leaves that are shown."""
+"""Left-out leaves that are shown at most."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
 
 def standing_lines(answer: dict[str, Any]) -> list[str]:
-    """Name the fault of a node's place in the farm, by its "membership" and "leader"; no line when all is well."""
+    """Say when a node is not a member, or knows no leader; return no line when all is well."""
     if answer["membership"] != "member":
         return [OUTSIDE[answer["membership"]]]
     return [NO_LEADER_KNOWN] if answer["leader"] is None else []
 
 
 def in_touch(answer: dict[str, Any]) -> bool:
-    """Whether a node knows a leader and was not removed: then the node's words about the farm are current."""
+    """Whether a node knows a leader and was not removed: then the node's view of the farm is current."""
     return answer["leader"] is not None and answer["membership"] != "removed"
 
 
@@ -67,11 +68,13 @@ def _log(log: dict[str, int]) -> str:
 
 
 def _farm(answer: dict[str, Any]) -> list[str]:
-    """Describe the farm's publishing. The farm has publishing turned on."""
+    """Describe the farm's publishing, the keys of this server, and faults; leave out what is turned off."""
     farm, i2p = answer["farm"], answer["i2p"]
     lines = []
     if i2p is not None and i2p["reached_at"] is None:
-        lines.append("inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`")
+        lines.append(
+            "inside   nobody can reach this server yet: its router builds tunnels; if that lasts, see `gf-i2p doctor`"
+        )
     if farm["mode"] != "off":
         lines.append(f"mode     {mode_words(farm)}")
     if farm["publisher"] is not None:
@@ -127,7 +130,7 @@ def publishing_lines(sent: dict[str, Any]) -> list[str]:
             words.append(f"not confirmed: {progress['unconfirmed']}")
         lines.append("the last: " + ", ".join(words or ["announced"]))
         if progress["retries"]:
-            lines.append(f"given anew {progress['retries']} times because it was not found")
+            lines.append(f"given again {progress['retries']} times, because the set was not found")
     return [*lines, f"the next is due in {pause}: {sent['next']['why']}"]
 
 
@@ -194,7 +197,7 @@ def _value(entry: dict[str, Any]) -> str:
 
 
 def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
-    """Sum up the sensed floodfills: one line in all, and one for each of the first hashes; no line without any."""
+    """Sum up the sensed floodfills: one line about all hashes, then a line for each of the first hashes."""
     if not sensed:
         return []
     newest = max(sensed, key=lambda each: each["index"])

@@ -1,6 +1,6 @@
 """Types of command-line arguments for argparse: whole numbers, seconds, servers, and files.
 
-A fault in a named file is a wrong argument, as a bad option is.
+A fault in a file that the operator named counts as a wrong argument: the exit code is `Exit.USAGE`.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def whole(high: int, *, low: int = 1) -> Callable[[str], int]:
 
 
 def seconds(text: str) -> float:
-    """Read the time limit of a command, in seconds."""
+    """Read the time limit of a command: above 0, and at most `MAX_TIMEOUT` seconds."""
     try:
         found = float(text)
     except ValueError:
@@ -57,7 +57,10 @@ def seconds(text: str) -> float:
 
 @contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Raise `CommandError` instead of `ConfigError` while a file that the operator named is read."""
+    """Raise `CommandError` instead of `ConfigError` while a file that the operator named is read.
+
+    The exit code is `Exit.FAILED` for a missing file, and `Exit.USAGE` for a file with a fault.
+    """
     try:
         yield
     except ConfigError as error:
@@ -67,6 +70,8 @@ def named(path: Path) -> Iterator[None]:
 def load_client_file(path: Path) -> ClientFile:
     """Read the file of a client or an administrator. Raises `CommandError`."""
     if not path.exists():
-        raise CommandError(f"There is no file {path}: gf-i2p init makes one, with --client NAME or --admin NAME.")
+        raise CommandError(
+            f"There is no file {path}: gf-i2p init makes such a file, with --client NAME or --admin NAME."
+        )
     with named(path):
         return ClientFile.load(path)

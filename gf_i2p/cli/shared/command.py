@@ -1,7 +1,7 @@
 """Commands: `add_arguments(parser)` adds the arguments, `run(options)` runs the command.
 
-A module of `gf_i2p.cli.commands` is one command with these two functions, or a group of commands, such as
-`gf-i2p keys`, which lists its commands as `COMMANDS`.
+A module of `gf_i2p.cli.commands` is one command with these two functions, or a group of commands. The module of a
+group, such as `gf-i2p keys`, lists the commands as `COMMANDS`.
 """
 
 import argparse
@@ -16,12 +16,12 @@ from gf_i2p.cli.shared.errors import Exit
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a command; the program prints one of the two forms, and ends with the exit code."""
+    """The answer of a command. The program prints `data` or `text`, and ends with the exit code."""
 
     data: Mapping[str, Any]
     """For `--json`: the answer's object, without "ok"."""
     text: str
-    """For people: one line or several."""
+    """For a terminal: one line or several."""
     exit: Exit = Exit.OK
 
 
@@ -59,7 +59,7 @@ class Subcommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandGroup:
-    """Several commands behind one word."""
+    """Several commands under one word."""
 
     help: str
     commands: Mapping[str, "Subcommand | CommandGroup"]
@@ -87,5 +87,5 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def description(text: str) -> str:
-    """Make a sentence of a command's help."""
+    """Turn the short help of a command into a sentence."""
     return f"{text[0].upper()}{text[1:]}."

@@ -1,4 +1,4 @@
-"""Client of a running node's local socket; also makes a node reload its files after a command has changed them."""
+"""Client of a running node's local socket; also makes a node reload files that a command has changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -24,7 +24,7 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
 
     Raises `CommandError`, whose text says what to do next.
     """
-    async with _asked(directory, method, path, seconds, body) as response:
+    async with _answer_of(directory, method, path, seconds, body) as response:
         return await response.json()
 
 
@@ -36,22 +36,25 @@ async def download(
     Raises `CommandError`, whose text says what to do next.
     """
     data = bytearray()
-    async with _asked(directory, "GET", path, seconds, None) as response:
+    async with _answer_of(directory, "GET", path, seconds, None) as response:
         async for piece in response.content.iter_chunked(1 << 18):
             data += piece
             if len(data) > max_bytes:
-                raise CommandError(f"the node in {directory} sends more than {max_bytes} bytes: is it a newer version?")
+                raise CommandError(
+                    f"the node in {directory} sends more than {max_bytes} bytes. If the node is a newer "
+                    "version, use the gf-i2p of that version"
+                )
             on_bytes(len(data))
     return bytes(data)
 
 
 @asynccontextmanager
-async def _asked(
+async def _answer_of(
     directory: Path, method: str, path: str, seconds: float, body: object
 ) -> AsyncIterator[aiohttp.ClientResponse]:
-    """Send a request; yield the answer, to be read at once. Raises `CommandError` for an answer with an error."""
+    """Send a request; yield the answer, to be read at once. Raises `CommandError`, also for an answer with an error."""
     if not (directory / CONFIG_FILE).exists():
-        raise CommandError(f"{directory} is no node's directory: there is no {CONFIG_FILE} in it")
+        raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
     limit = aiohttp.ClientTimeout(total=seconds)
     try:
         with socket_address(directory / SOCKET_FILE) as name:
@@ -69,9 +72,13 @@ async def _asked(
             f"no node answers in {directory} ({error.strerror or error}). Start it: gf-i2p run {directory}"
         ) from error
     except TimeoutError as error:
-        raise CommandError(f"the node in {directory} did not answer within {seconds:g} s", outcome="unknown") from error
+        raise CommandError(
+            f"the node in {directory} did not answer within {seconds:g} s: see the node's output", outcome="unknown"
+        ) from error
     except aiohttp.ClientError as error:
-        raise CommandError(f"the node in {directory} broke off: {error}", outcome="unknown") from error
+        raise CommandError(
+            f"the node in {directory} closed the connection early ({error}): see the node's output", outcome="unknown"
+        ) from error
     code = {400: Exit.USAGE, 413: Exit.USAGE, 503: Exit.DEGRADED}.get(response.status, Exit.FAILED)
     raise CommandError(answer["error"], code=code, outcome=answer["outcome"])
 
@@ -81,26 +88,26 @@ Ask = Callable[..., Any]
 
 
 def have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:
-    """Have a running node reload its files; return the outcome for people and for programs.
+    """Have a running node reload its files.
 
-    The outcome is a sentence, whether the node has reloaded (None: not known), and the settings that need a restart.
-    Raises `CommandError` when the node says that it has not reloaded.
+    Returns a clause for the operator, whether the node has reloaded (None: unknown), and the settings that need a
+    restart. Raises `CommandError` when the node says that it has not reloaded.
     """
     pid = holder(directory / DATABASE_FILE)
     if pid is None:
         return "no node runs here now", False, []
-    # A request and no signal: for a node in a container, this number may be another process's here.
+    # No signal: when the node runs in a container, `pid` may be the number of another process here.
     try:
         now = ask(directory, "POST", "/v1/reload", body={})
     except CommandError:
         return (
-            f"process {pid} holds the log here, and does not answer as a node: if it is a node, reload it (SIGHUP)",
+            f"process {pid} holds the log here, and does not answer as a node: if that is a node, reload it (SIGHUP)",
             None,
             [],
         )
     if now["error"] is not None:
         raise CommandError(
-            f"accepted, but the running node (process {pid}) has not reloaded: {now['error']}. Mend that, then "
+            f"accepted, but the running node (process {pid}) has not reloaded: {now['error']}. Mend that fault, then "
             f"reload the node: kill -HUP {pid}",
             outcome="unknown",
         )

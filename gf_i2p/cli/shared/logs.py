@@ -1,4 +1,4 @@
-"""Structured logs on standard error: lines for people, or one JSON object a line."""
+"""Structured logs on standard error: lines of text, or one JSON object a line."""
 
 import logging
 import sys

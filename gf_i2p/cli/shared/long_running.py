@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's event loop where uvloop is installed: uvloop halves the cost of a message."""
+    """Return the function that makes uvloop's event loop; None without uvloop. uvloop halves the cost of a message."""
     try:
         import uvloop  # noqa: PLC0415 -- optional extra
     except ImportError:
@@ -31,7 +31,10 @@ def stop_signal() -> tuple["asyncio.Future[BaseException | None]", Callable[[Bas
 
 
 def raise_limit() -> None:
-    """Raise the limit of open files to the user's; the usual limit, 1,024, is for programs that use select(2)."""
+    """Raise the soft limit of open files to the hard limit.
+
+    The usual soft limit, 1,024, is meant for programs that use select(2).
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # without success the limit stays the same
+    with contextlib.suppress(OSError, ValueError):  # then the limit stays the same
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -29,9 +29,9 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 def i2p_transport(directory: Path, config: Config) -> Transport | None:
-    """Make the way into I2P, in both directions when the node's own endpoint is inside I2P; None without a router.
+    """Make the transport through I2P; None without a router.
 
-    Raises `ConfigError`.
+    When the node's own endpoint is inside I2P, the transport also takes incoming connections. Raises `ConfigError`.
     """
     router = config.router
     if router is None:
@@ -64,8 +64,8 @@ def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
     keys = load(path)
     if (config.publish.leaf or "").lower() == keys.destination.b32:
         raise ConfigError(
-            "publish.leaf: this is the address of the master, whose set would lead to itself: give the address of "
-            "this router's own destination of the service."
+            "publish.leaf: this is the address of the master, so the set would lead to itself: give the address that "
+            "the service has on this router."
         )
     return keys
 
@@ -127,7 +127,7 @@ def i2cp_settings(router: RouterTable) -> I2cpSettings:
 
 
 def own_keys(directory: Path, config: Config, router: RouterTable) -> DestinationKeys:
-    """Read the keys of this node's address inside I2P. Raises `ConfigError`, also for another address' keys."""
+    """Read the keys of this node's address inside I2P. Raises `ConfigError`, also for the keys of another address."""
     path = directory / router.destination
     keys = read_keys(path)
     if keys.destination.b32 != config.own_endpoint.host:
@@ -146,4 +146,4 @@ def read_keys(path: Path) -> DestinationKeys:
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
     except NetDbError as error:
-        raise ConfigError(f"{path} is no private key file of an I2P destination: {error}.") from error
+        raise ConfigError(f"{path} is not a private key file of an I2P destination: {error}.") from error

@@ -1,4 +1,4 @@
-"""Output of a command: a line of progress, and the question before a change without return."""
+"""Output of a command: a line of progress, and the question before a change that nobody can undo."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ class ProgressLine:
     def __call__(self, text: str, *, at_once: bool = False) -> None:
         """Show the text, unless another text came a moment ago. `at_once`: show it in any case."""
         if sys.stderr.isatty() and (at_once or time.monotonic() >= self._next):
-            # The cursor goes back, so a line from Spark replaces the progress line, and does not stand behind it.
+            # The cursor goes back to the start of the line, so a line from Spark overwrites the progress line.
             print(f"\r\x1b[K{text}\r", end="", file=sys.stderr, flush=True)
             self._next = time.monotonic() + QUIET_SECONDS
             self._shown = True

@@ -1,11 +1,12 @@
-"""The rights to write into the farm's log: only the server that takes a post knows who posts.
+"""The rights to write into the farm's log.
 
-A status record may come only from the server or leaf member that it describes. An admin entry may come only from an
-administrator, or from a server's operator on the server's own machine, in that server's name. A leaf member posts its
-records and nothing else, and not too often. All other entries are data of applications, unknown to the farm.
+A status record may come only from the server or leaf member that the record describes. An admin entry may come only
+from an administrator, or from a server's operator on the server's own machine, in that server's name. A leaf member
+posts its own records and nothing else, at a limited rate. All other entries are data of applications, unknown to the
+farm.
 
-The leader, which takes the post, checks these rights. A holder of a server's credentials who leads can write
-anything: servers trust each other that far (ARCHITECTURE, "Choices").
+Log entries have no signatures, so only the server that takes a post can check the poster's rights; that server is the
+leader. A leader with stolen credentials can write anything: servers trust each other that far (docs/design/access.md).
 """
 
 import time
@@ -28,7 +29,7 @@ MAX_MEMBER_DESTINATIONS: Final = 16
 RECORD_SECONDS: Final = 5.0
 """Seconds between two records of one leaf member, on average."""
 RECORDS_AT_ONCE: Final = 6
-"""Records that may come at once after a silence."""
+"""Most records that one leaf member may post at once, after 30 s without a record."""
 _MAX_OPENINGS: Final = 8
 
 
@@ -45,19 +46,22 @@ class Rights:
         self._allowances: dict[str, _Allowance] = {}
 
     def objection(self, user: User, request: Request) -> str | None:
-        """Return why this user may not post this; None when the user may, or when the request posts nothing."""
+        """Return why this user may not post the request's entries; None when the user may, or for other requests."""
         if request.type is not MessageType.CLIENT_REQUEST:
             return None
         if user.role is Role.LEAF and (
             len(request.entries) > 1 or any(each.value_type is not ValueType.APPLICATION for each in request.entries)
         ):
-            return f"{user.name} posted what is not one record"
+            return f"{user.name} posted something other than one status record"
         return self.objection_to(
             user, [entry.value for entry in request.entries if entry.value_type is ValueType.APPLICATION]
         )
 
     def objection_to(self, user: User, values: Sequence[bytes]) -> str | None:
-        """Do the same for values that a server's operator posts on the server's own machine."""
+        """Return why this user may not post these Application values; None when the user may.
+
+        Also for values that a server's operator posts on the server's own machine: those come without a request.
+        """
         servers = self._servers()
         for value in values:
             if user.role is Role.LEAF:
@@ -69,7 +73,7 @@ class Rights:
         return None
 
     def too_many(self, user: User, request: Request) -> bool:
-        """Whether a leaf member posts too often; counts its posts. For the server that leads."""
+        """Count a post of a leaf member; return whether the leaf member posts too often. Only the leader calls this."""
         if user.role is not Role.LEAF or not request.entries:
             return False
         allowance = self._allowances.get(user.name)
@@ -83,7 +87,7 @@ class Rights:
             self._allowances.pop(user, None)
 
     def _objection_to_record(self, user: User, value: bytes, servers: Collection[int]) -> str | None:
-        if not _may_name(value, b'"up"'):
+        if not _may_contain(value, b'"up"'):
             return None
         try:
             record = StatusRecord.parse(value)
@@ -99,28 +103,31 @@ class Rights:
 
     def _objection_to_member(self, user: User, value: bytes, servers: Collection[int]) -> str | None:
         if len(value) > MAX_LEAF_MEMBER_BYTES:
-            return f"{user.name} posted a record of {len(value)} bytes: it may have {MAX_LEAF_MEMBER_BYTES}"
+            return f"{user.name} posted a record of {len(value)} bytes: at most {MAX_LEAF_MEMBER_BYTES} are allowed"
         try:
             record = StatusRecord.parse(value)
         except RecordError as error:
-            return f"{user.name} posted what is no status record: {error}"
+            return f"{user.name} posted a value that is no status record: {error}"
         if record.cluster != self._cluster:
             return f"{user.name} posted a status record of another farm"
         if record.id != user.member_id or record.id in servers:
-            return f"{user.name} posted a status record of {record.id}"
+            return f"{user.name} posted a status record in the name of {record.id}"
         if len(record.leaves) > MAX_MEMBER_DESTINATIONS:
-            return f"{user.name} posted {len(record.leaves)} destinations: it may have {MAX_MEMBER_DESTINATIONS}"
+            return (
+                f"{user.name} posted {len(record.leaves)} destinations: at most {MAX_MEMBER_DESTINATIONS} are allowed"
+            )
         if record.meta is not None or record.remote_routers:
-            return f"{user.name} posted what only servers say: meta, or remoteRouters"
+            return f"{user.name} posted a record with meta or remoteRouters, which only servers may post"
         return None
 
     def _objection_to_admin(self, user: User, value: bytes) -> str | None:
-        if not _may_name(value, b'"action"'):
+        if not _may_contain(value, b'"action"'):
             return None
         try:
             entry = AdminEntry.parse(value)
         except RecordError as error:
-            # No server acts on the entry. A user who may administer meant an admin entry, and is told the mistake.
+            # The farm ignores such an entry. An administrator or server that clearly meant an admin entry learns of the
+            # mistake. From a client, the value may be an application's own data.
             meant = user.role is not Role.CLIENT and self._looks_like_admin(value)
             return f"{user.name} posted an admin entry with a mistake: {error}" if meant else None
         if entry.cluster != self._cluster:
@@ -128,11 +135,11 @@ class Rights:
         if entry.by != user.name:
             return f"{user.name} posted an admin entry in the name of {entry.by!r}"
         if user.role not in {Role.ADMIN, Role.SERVER}:
-            return f"{user.name} posted an admin entry, which only administrators and servers may"
+            return f"{user.name} posted an admin entry, which only administrators and servers may post"
         return None
 
     def _looks_like_admin(self, value: bytes) -> bool:
-        """Whether an application can hardly have meant any other kind of entry by the value."""
+        """Whether the value has the fields of an admin entry for this farm; an application's data hardly has them."""
         try:
             found = decode_object(value, "it", max_bytes=4 * MAX_ENTRY_BYTES, max_openings=4 * _MAX_OPENINGS)
         except RecordError:
@@ -140,13 +147,16 @@ class Rights:
         return found.get("cluster") == self._cluster and "by" in found and "action" in found
 
 
-def _may_name(value: bytes, name: bytes) -> bool:
-    """Whether JSON may have this name in it, so that most posts need no parsing. A name may be written with escapes."""
+def _may_contain(value: bytes, name: bytes) -> bool:
+    """Whether a JSON text may contain this name: a quick test that saves parsing most posts.
+
+    A text with a backslash may contain any name, because JSON can write a name with escapes.
+    """
     return name in value or b"\\" in value
 
 
 class _Allowance:
-    """The number of records that a leaf member may post now."""
+    """The number of records that one leaf member may post now: a token bucket."""
 
     __slots__ = ("_at", "_left", "_told")
 
@@ -156,7 +166,10 @@ class _Allowance:
         self._told = False
 
     def take(self, now: float, user: str) -> bool:
-        """Take one record if any is left; log a shortage once, until the full number is available again."""
+        """Take one record from the bucket; return whether one was left.
+
+        Only the first refusal is logged, until the bucket is full again.
+        """
         self._left = min(self._left + (now - self._at) / RECORD_SECONDS, float(RECORDS_AT_ONCE))
         self._at = now
         if self._left >= RECORDS_AT_ONCE:

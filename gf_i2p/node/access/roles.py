@@ -1,4 +1,4 @@
-"""The roles of users: the authenticated user name of a connection bounds the requests that the connection may carry.
+"""The roles of users: the authenticated user name of a connection limits the requests that the connection may carry.
 
 A server speaks only for itself. A client only posts, and a leaf member posts only its own records (`rights.py`).
 An administrator also changes the membership.
@@ -75,17 +75,17 @@ class User:
     def objection(self, request: Request) -> str | None:
         """Return why this user may not send the request; None when the user may."""
         if request.type not in _MAY_SEND[self.role]:
-            return f"{self.name} sent {request.type.name}, which only other roles may"
+            return f"{self.name} sent {request.type.name}, which its role may not send"
         if self.server_id is not None and request.source != self.server_id:
             return f"{self.name} sent {request.type.name} in the name of server {request.source}"
         other = concerned(request)
         if self.server_id is not None and other not in {None, self.server_id}:
-            return f"{self.name} sent {request.type.name} about server {other}, which only an administrator may"
+            return f"{self.name} sent {request.type.name} about server {other}, which only an administrator may send"
         return None
 
 
 def _id(text: str, low: int) -> int | None:
-    """Read an id in its one canonical form; None when the text is no such id."""
+    """Read an id from `low` to `MAX_ID` - 1, in decimal without leading zeros; None for any other text."""
     if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_ID)) or str(int(text)) != text:
         return None
     return int(text) if low <= int(text) < MAX_ID else None

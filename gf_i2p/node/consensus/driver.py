@@ -41,12 +41,12 @@ Done = Callable[[Response | None], None]
 """Takes the answer to one request. None: no answer comes, and the fate of the request is unknown."""
 
 RETRY_SECONDS: Final = 0.05
-"""Pause before a post is tried again that was refused or found no leader."""
+"""Seconds before a post is tried again, when the post was refused or no leader was known."""
 
 MAX_FORWARDED: Final = MAX_REQUESTS_IN_FLIGHT // 2
-"""Posts on the way to the leader; more posts wait. A link drops a connection that exceeds the requests in flight."""
+"""Most posts on the way to the leader; more posts wait. A link drops a connection with too many open requests."""
 MAX_FORWARDED_BYTES: Final = MAX_BUFFERED_BYTES // 2
-"""Bytes of the posts on the way; a larger post travels alone."""
+"""Most bytes of posts on the way to the leader; a larger post travels alone."""
 
 
 class Peer(Protocol):
@@ -62,7 +62,7 @@ class Peer(Protocol):
         ...
 
     def reset(self, reason: str) -> None:
-        """Make the connection anew; requests on the way get None as their answer."""
+        """Drop the connection and dial again; requests on the way get None as their answer."""
         ...
 
 
@@ -70,15 +70,13 @@ class NotLeaderError(NotCommittedError):
     """Another server leads; the message names that server."""
 
 
-_NO_LEADER: Final = NotTaken(
-    "no server has led within the time given, or none that can be reached; see `gf-i2p status`"
-)
+_NO_LEADER: Final = NotTaken("no leader could be reached within the time limit; see `gf-i2p status`")
 
 
 async def _refusal(leader: int, response: Response | None) -> NotTaken:
-    """Say why the supposed leader has refused."""
+    """Return why the server that was taken for the leader has refused a post."""
     if response is not None and response.destination == leader:
-        return NotTaken("the leader's queue is full: fewer posts at a time, or a longer time limit")
+        return NotTaken("the leader's queue is full: post fewer entries at a time, or set a longer time limit")
     return _NO_LEADER
 
 
@@ -108,8 +106,8 @@ class Driver:
         self._on_timing = on_timing
         self.timeouts = timeouts
         self._timing = timeouts.timing
-        self._over: str | None = None
-        """Why the driver takes no more input: a clause for the caller."""
+        self._end_reason: str | None = None
+        """Why the driver takes no more input, as a clause for callers; None while the driver runs."""
         self._peers: Mapping[int, Peer] = {}
         self._writer = LogWriter(storage, on_durable=self._durable_in_thread, on_failure=self._failed_in_thread)
         self._gate = DurabilityGate()
@@ -158,15 +156,15 @@ class Driver:
     # Life -----------------------------------------------------------------------------------------------------------
 
     def start(self, peers: Mapping[int, Peer]) -> None:
-        """Take part in the farm. `peers` holds all other servers."""
+        """Take part in the farm. `peers` holds the connections to all other servers, by id."""
         self._peers = peers
         self._writer.start()
         self._look_at_configuration()
         self._arm()
 
     async def stop(self, grace: float) -> None:
-        """Wait up to `grace` seconds for the entries that this leader accepted, drop the rest, and end all writes."""
-        if self.core.is_leader and self._over is None:
+        """Wait up to `grace` seconds until the entries accepted by this leader are committed; then end all writes."""
+        if self.core.is_leader and self._end_reason is None:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._applied(self.core.log.last_index)
@@ -176,12 +174,12 @@ class Driver:
     @property
     def halted(self) -> bool:
         """Whether the driver takes and answers nothing any more."""
-        return self._over is not None
+        return self._end_reason is not None
 
     def _end(self, reason: str) -> None:
         """Take no more input; waiting callers learn that the outcome is unknown."""
-        if self._over is None:
-            self._over = reason
+        if self._end_reason is None:
+            self._end_reason = reason
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -191,8 +189,8 @@ class Driver:
     # Inputs ---------------------------------------------------------------------------------------------------------
 
     def incoming(self, request: Request, done: Done) -> None:
-        """Take a request of a server or client; the caller has checked the right to send it."""
-        if self._over is not None:
+        """Take a request from a server or client. The caller has checked the user's right to send the request."""
+        if self._end_reason is not None:
             done(None)
         elif request.type is MessageType.CLIENT_REQUEST:
             self._collect(inputs.Proposal(done, request.entries))
@@ -203,15 +201,15 @@ class Driver:
             self._step(inputs.Incoming(done, request))
 
     def reachable(self, peer: int, round_trip: float | None = None) -> None:
-        """A connection to this server has come up. `round_trip`: seconds that a round trip of the handshake took."""
-        if self._over is None:
+        """Note a new connection to `peer`. `round_trip`: seconds of one round trip in its handshake; None: unknown."""
+        if self._end_reason is None:
             self.timeouts.reachable(peer, round_trip, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Reachable(peer))
 
     def unreachable(self, peer: int) -> None:
         """See `inputs.Unreachable`."""
-        if self._over is None:
+        if self._end_reason is None:
             self._step(inputs.Unreachable(peer))
 
     async def post(self, values: Sequence[bytes], *, seconds: float) -> int:
@@ -222,7 +220,7 @@ class Driver:
         entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
         try:
             _, response = await deliver(
-                partial(self._way, entries),
+                partial(self._reachable_leader, entries),
                 partial(self._submit, entries, self._loop.time() + seconds),
                 _refusal,
                 final=lambda response: response.accepted,
@@ -230,18 +228,25 @@ class Driver:
                 seconds=seconds,
             )
         except UnansweredError:
-            why = self._over or "the connection to the leader broke, or it leads no longer, or the time was over"
+            why = (
+                self._end_reason
+                or "the connection to the leader broke, or the leader was deposed, or the time limit passed"
+            )
             raise OutcomeUnknownError(
                 f"{why}: the entry may be in the log, or get there. Look for the entry before you post again, or post "
                 "only entries that do no harm twice."
             ) from None
         except NotDeliveredError as error:
-            raise NotCommittedError(f"not committed: {self._over or error}") from None
+            raise NotCommittedError(f"not committed: {self._end_reason or error}") from None
         return response.next_index - 1
 
-    async def _way(self, entries: Sequence[Entry]) -> int | NotTaken:
-        """Return the leader: this server, or one that is connected and has room for these entries."""
-        if self._over is not None:
+    async def _reachable_leader(self, entries: Sequence[Entry]) -> int | NotTaken:
+        """Return the leader's id, or why nothing can be posted now.
+
+        Another server counts only while it is connected and the way there has room for these entries. Raises
+        `NotDeliveredError` when this driver has ended.
+        """
+        if self._end_reason is not None:
             raise NotDeliveredError
         leader = self.core.leader
         peer = self._peers.get(leader)
@@ -249,18 +254,24 @@ class Driver:
             return leader if self.core.is_leader else _NO_LEADER
         sizes = self._forwarded.get(leader, [])
         if sizes and (len(sizes) >= MAX_FORWARDED or sum(sizes) + sum(map(size_of, entries)) > MAX_FORWARDED_BYTES):
-            return NotTaken("too many posts are on the way to the leader: fewer at a time, or a longer time limit")
+            return NotTaken(
+                "too many posts are on the way to the leader: post fewer entries at a time, or set a longer time limit"
+            )
         return leader
 
     async def _submit(self, entries: tuple[Entry, ...], end: float, leader: int) -> Response | None:
-        """Propose to this server's core or to the leader. None: the outcome is unknown."""
+        """Propose the entries to this server's core, or send them to the leader, and return the answer.
+
+        None: the outcome is unknown. `end`: the caller's time limit, by the clock of the event loop.
+        """
         answer: asyncio.Future[Response | None] = self._caller()
         done = partial(_resolve, answer)
         if leader == self.core.id:
             self._collect(inputs.Proposal(done, entries))
             return await answer
         request = Request(MessageType.CLIENT_REQUEST, self.core.id, leader, 0, 0, 0, 0, entries)
-        # A late answer costs the connection, and with it the posts of others: not just because one caller is in haste.
+        # A link drops the connection when an answer is late, and with the connection the posts of other callers. So the
+        # link waits longer than this caller, who may have set a short time limit.
         seconds = end - self._loop.time() + self.core.timing.election_max
         size = sum(map(size_of, entries))
         self._peers[leader].send(request, partial(self._forwarded_answered, leader, size, done), seconds=seconds)
@@ -272,41 +283,43 @@ class Driver:
         done(response)
 
     def _abandon_posts(self) -> None:
-        """Give up the posts on the way to servers that no longer lead.
+        """Reset each connection that carries posts to a server that no longer leads.
 
-        Such a server may hang. AppendEntries of this server are answered after the posts, and would wait as long.
+        Such a server may hang. A server answers in order, so its answers to AppendEntries would wait behind the posts.
         """
         for peer, sizes in self._forwarded.items():
             if sizes and self.core.leader not in {peer, NOBODY} and peer in self._peers:
-                self._peers[peer].reset("it leads no more, and posts were on the way to it")
+                self._peers[peer].reset("the server no longer leads, and posts were on the way there")
 
     async def read_barrier(self) -> int:
         """Return the index up to which this leader's log must be read to see every entry acknowledged before the call.
 
-        Raises `NotLeaderError` when another server leads, and `NotCommittedError` when no server leads a majority.
+        Raises `NotLeaderError` when another server leads. Raises `NotCommittedError` when this server knows no leader
+        that a majority follows, or when this driver has ended.
         """
-        if self._over is not None:
-            raise NotCommittedError(self._over)
+        if self._end_reason is not None:
+            raise NotCommittedError(self._end_reason)
         answer: asyncio.Future[int | None] = self._caller()
         self._step(inputs.Read(answer))
         index = await answer
         if index is not None:
             await self._applied(index)
-        if self._over is not None:
-            raise NotCommittedError(self._over)
+        if self._end_reason is not None:
+            raise NotCommittedError(self._end_reason)
         if index is None:
             if self.core.leader not in {NOBODY, self.core.id}:
                 raise NotLeaderError(
-                    f"only the leader can promise that nothing newer exists, and that is server {self.core.leader}: "
-                    "ask there, or read what this one knows with --stale"
+                    f"only the leader, server {self.core.leader}, can promise that nothing newer exists: ask there, "
+                    "or read the entries that this server knows with --stale"
                 )
             raise NotCommittedError(
-                "no server leads that a majority follows, and only a leader can promise that nothing newer exists: see "
-                "`gf-i2p status`, or read what this server knows with --stale"
+                "no leader has a majority of followers now, and only such a leader can promise that nothing newer "
+                "exists: see `gf-i2p status`, or read the entries that this server knows with --stale"
             )
         return index
 
     def _applied(self, index: int) -> asyncio.Future[None]:
+        """Return a future that ends when the entry at this index can be applied, or when this driver ends."""
         future: asyncio.Future[None] = self._caller()
         if self.core.applicable >= index:
             future.set_result(None)
@@ -315,7 +328,7 @@ class Driver:
         return future
 
     def _caller(self) -> asyncio.Future[Any]:
-        """Return a future that also ends, with None, when this driver ends."""
+        """Return a future for a caller that waits; when this driver ends, the future ends with None."""
         future: asyncio.Future[Any] = self._loop.create_future()
         self._callers.add(future)
         future.add_done_callback(self._callers.discard)
@@ -328,14 +341,14 @@ class Driver:
 
     def _propose(self) -> None:
         proposals, self._proposals = self._proposals, []
-        if self._over is None:
+        if self._end_reason is None:
             self._step(inputs.Propose(proposals))
         else:
             for proposal in proposals:
                 self._tell(proposal.token, None)
 
     def _answered(self, peer: int, tag: int, response: Response | None) -> None:
-        if self._over is not None:
+        if self._end_reason is not None:
             return
         if response is None:
             self.timeouts.failed(tag)
@@ -351,7 +364,8 @@ class Driver:
     async def change_servers(self, request: Request, *, seconds: float) -> Response | None:
         """Send an AddServerRequest or a RemoveServerRequest to the leader, which may be this server.
 
-        Return the leader's answer; accepted means that the change has begun. None: no answer within `seconds`.
+        Return the leader's answer; accepted means that the change has begun. None: no leader has answered within
+        `seconds`, or this server knows no leader.
         """
         answer: asyncio.Future[Response | None] = self._caller()
         leader = self.core.leader
@@ -369,12 +383,12 @@ class Driver:
 
     def step_down(self) -> None:
         """See `inputs.StepDown`."""
-        if self._over is None:
+        if self._end_reason is None:
             self._step(inputs.StepDown())
 
     def snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         """See `inputs.Snapshotted`."""
-        if self._over is None:
+        if self._end_reason is None:
             self._step(inputs.Snapshotted(last_index, data, drop))
 
     # Timer ----------------------------------------------------------------------------------------------------------
@@ -387,7 +401,7 @@ class Driver:
             self._arm()
 
     def _adopt_timing(self) -> None:
-        """Pass the time-outs on when measurements have changed them."""
+        """Pass changed time-outs on to the core and to `on_timing`."""
         timing = self.timeouts.timing
         if timing != self._timing:
             self._timing = self.core.timing = timing
@@ -395,7 +409,10 @@ class Driver:
             self._on_timing(timing)
 
     def _arm(self) -> None:
-        """Set a timer no later than the core's deadline; most steps only push the deadline back."""
+        """Have a timer that ends no later than the core's deadline.
+
+        Most steps only push the deadline back. An earlier timer then stays, and `_tick` sets the next one.
+        """
         deadline = self.core.deadline
         if self._timer is not None:
             if self._timer_at <= deadline:
@@ -405,7 +422,10 @@ class Driver:
         self._timer = self._loop.call_at(deadline, self._tick)
 
     def _look_at_clock(self) -> None:
-        """Check whether this process stood still: input that waited meanwhile may come before the timer."""
+        """Tell `timeouts` when this process stood still.
+
+        Called before each input, and not only by the timer: after a standstill, input that waited may come first.
+        """
         now = self._loop.time()
         if now > self.core.deadline + self.core.timing.election_min:
             self.timeouts.stood_still(now)
@@ -427,8 +447,8 @@ class Driver:
         self._loop.call_soon_threadsafe(self._halt, error)
 
     def _halt(self, error: BaseException) -> None:
-        """Never answer again: an answer must not promise what may not be on the disk."""
-        if self._over is None:
+        """Stop for good and answer nothing more: an answer could promise a write that is not on the disk."""
+        if self._end_reason is None:
             # A sentence tells the operator what to mend; a traceback is for defects of this program.
             trace = None if isinstance(error, StorageError | OSError) else error
             self._log.critical("this node stops by itself", error=str(error), exc_info=trace)
@@ -438,7 +458,7 @@ class Driver:
     def _stored(self, number: int) -> None:
         for item in self._gate.stored(number):
             self._release(item)
-        if self._over is None:
+        if self._end_reason is None:
             self._step(inputs.Stored(number))
 
     # Effects --------------------------------------------------------------------------------------------------------
@@ -446,7 +466,7 @@ class Driver:
     def _step(self, event: inputs.Input) -> None:
         try:
             effects = self.core.step(event, self._loop.time())
-        except Exception as error:  # noqa: BLE001 -- the core may have changed by half
+        except Exception as error:  # noqa: BLE001 -- the error may leave the core half changed
             self._halt(error)
             return
         self._perform(effects)
@@ -480,13 +500,13 @@ class Driver:
     def _look_at_servers(self) -> None:
         """Tell `timeouts` when the servers of the farm have changed."""
         servers = {server.id for server in self.core.configuration.servers}
-        if servers and servers != self._servers:  # a newcomer knows no servers yet
+        if servers and servers != self._servers:  # a joining server has no Configuration yet
             self._servers = servers
             self.timeouts.change_servers(servers - {self.core.id})
             self._adopt_timing()
 
     def _look_at_contacts(self) -> None:
-        """Report when the servers to reach have changed: the members, and servers that are joining or leaving."""
+        """Report the servers to reach when these change: the members, and servers that are joining or leaving."""
         contacts = self.core.contacts
         if contacts != self._contacts:
             self._contacts = contacts
@@ -522,7 +542,7 @@ class Driver:
             if peer is not None:
                 peer.send(item.request, done)
                 return
-        except Exception:  # noqa: BLE001 -- no peer's defect may lose the rest of the step
+        except Exception:  # noqa: BLE001 -- a defect of one connection must not stop the rest of the step
             self._log.exception("a request could not be sent", peer=item.peer, type=item.request.type.name)
         self._loop.call_soon(done, None)
 

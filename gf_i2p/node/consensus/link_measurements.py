@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_TRIPS: Final = 256
-"""Round trips kept of one peer: enough that one in a hundred is more than one."""
+"""Most round trips kept of one peer. The 99th percentile of 256 leaves out two, so one outlier does not decide it."""
 SLOTS: Final = 60
-"""Slots into which the remembered time is cut."""
+"""Number of slots into which `memory` is cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class RoundTripSummary:
 
 
 class RoundTrips:
-    """The latest round trips to one peer: at most `MOST_TRIPS`; only the newest may be older than `memory` seconds."""
+    """The latest round trips to one peer, at most `MOST_TRIPS`. `add` drops those older than `memory` seconds."""
 
     def __init__(self, memory: float) -> None:
         self._memory = memory
@@ -29,7 +29,7 @@ class RoundTrips:
         self._sorted: list[float] = []
 
     def add(self, seconds: float, now: float) -> None:
-        """Add one round trip."""
+        """Add one round trip of `seconds` that ends now."""
         self._latest.append((now, seconds))
         insort(self._sorted, seconds)
         while len(self._latest) > MOST_TRIPS or self._latest[0][0] < now - self._memory:
@@ -66,9 +66,9 @@ class Silences:
 
     def __init__(self, memory: float) -> None:
         self.usual = 0.0
-        """Median of the slots' longest silences."""
+        """Median of the slots' longest silences, in seconds; 0 before the first silence."""
         self.worst = 0.0
-        """The longest silence of all, the 99th percentile of so few slots."""
+        """The longest silence, in seconds; 0 before the first. Of 60 slots this is also the 99th percentile."""
         self._seconds = memory / SLOTS
         self._slots: deque[_Slot] = deque()
 
@@ -78,7 +78,7 @@ class Silences:
         return sum(slot.count for slot in self._slots)
 
     def add(self, seconds: float, now: float) -> bool:
-        """Add a silence that ends now; return whether more than the count may have changed."""
+        """Add a silence of `seconds` that ends now; return whether `usual` or `worst` may have changed."""
         number = int(now // self._seconds)
         if self._slots and self._slots[-1].number >= number:
             slot = self._slots[-1]

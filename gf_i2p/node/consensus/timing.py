@@ -1,7 +1,7 @@
 """The time-outs in force: fixed, or derived from the node's measurements. Pure: the caller gives the time.
 
 The wire has no field for a leader's heartbeat interval. Yet a follower must never wait for less than the leader's
-silence. So leader and followers both go by silences that both have seen:
+silence. So leader and followers derive their time-outs from silences that both have seen:
 
 - A follower measures the leader's silences and remembers them for `memory` seconds. The follower waits for several
   times the usual silence, and for twice the longest.
@@ -15,9 +15,9 @@ silence. So leader and followers both go by silences that both have seen:
   vote may take.
 
 T is the 99th percentile of the round trips to the nearest peers that make a majority with this node. The floor and the
-ceiling of the farm's `Range` bound all three:
+ceiling of the farm's `Range` bound all three values:
 
-    heartbeat     T, and at most 1.25 times the silence shown
+    heartbeat     T, and at most 1.25 times the silence that every reached follower has answered `SHOWN` times
     election_min  the longest of 3 T, 4 heartbeats, 4 usual silences, 2 longest silences
     election_max  2 election_min
 
@@ -25,7 +25,7 @@ A span of time in which the node itself stood still, suspended or swapped out, i
 
 Only the servers of the current Configuration count: a server that has left is neither silent nor slow.
 
-A leader's silences are those of the majority that check-quorum waits for. A server that has just started uses special
+A leader measures the silences of the majority that check-quorum waits for. A server that has just started uses special
 time-outs (`Range.unconnected`, `Range.first`) until it has heard `ENOUGH_SILENCES`. The leader may not have dialled
 that server yet. An election by that server would raise the term and depose the leader.
 """
@@ -44,16 +44,16 @@ from gf_i2p.wire.messages import MessageType, Request
 
 TRIPS_PER_HEARTBEAT: Final = 1.0
 TRIPS_PER_ELECTION: Final = 3.0
-"""For a vote with its disk write, and room so that two candidates seldom meet."""
+"""Enough for a vote with its disk write, and for some distance between two candidates."""
 TRIPS_TO_BE_FOUND: Final = 10.0
-"""For a server that has just started, until its leader has dialled by TCP, TLS and HTTP, and perhaps a second time."""
+"""For a server that has just started: time for its leader to dial by TCP, TLS and HTTP, and perhaps a second time."""
 HEARTBEATS_PER_ELECTION: Final = 4.0
 USUAL_PER_ELECTION: Final = 4.0
 WORST_PER_ELECTION: Final = 2.0
 RISE: Final = 1.25
 """Factor by which a leader's silence may surpass the silence that all followers have answered."""
 SHOWN: Final = 4
-"""Answers by a follower after a silence before the next silence may be longer."""
+"""Answers after a full silence that every follower must have given before the leader's silences may grow."""
 ENOUGH_SILENCES: Final = 16
 """Silences after which the time-outs may become shorter than the first ones."""
 
@@ -63,11 +63,12 @@ class Range:
     """The range in which time-outs adapt. `memory`: seconds for which measurements count."""
 
     unconnected: Timing
-    """The least time-outs until every peer was connected once: a server that has just started must not depose a leader
-    that is about to dial it."""
+    """The least time-outs until every peer was connected once. A server that has just started must not depose a leader
+    that is about to dial the server."""
     first: Timing
-    """The least time-outs after that, until a leader has been heard for a while."""
+    """The least time-outs from then on, until `ENOUGH_SILENCES` were measured."""
     floor: Timing
+    """The least time-outs after that."""
     ceiling: Timing
     memory: float
 
@@ -107,11 +108,11 @@ class TimingPlan:
 
     @property
     def first(self) -> Timing:
-        """The least time-outs until a leader has been heard for a while; fixed time-outs stay for ever."""
+        """The fixed time-outs, or the least time-outs before `ENOUGH_SILENCES` were measured."""
         return self.fit(self.fixed or self.limits.first)
 
     def fit(self, timing: Timing) -> Timing:
-        """Replace adapted values by those that the operator has set."""
+        """Replace values by those that the operator has set, and fit the others to them. Raises `ValueError`."""
         heartbeat, shortest, longest = timing.heartbeat, timing.election_min, timing.election_max
         if self.fixed is None:
             if self.heartbeat is not None:
@@ -142,7 +143,7 @@ class _Flight(NamedTuple):
     measured: bool
     """Whether the round trip counts: neither this request nor an earlier one in flight has entries."""
     silence: float | None
-    """Length of the silence that the request ended, when the silence had the full length."""
+    """Seconds since the request before; None for a request with entries, or when a heartbeat was not yet due."""
 
 
 class _LeaderTerm:
@@ -153,10 +154,10 @@ class _LeaderTerm:
         self._sent_at: dict[int, float] = {}
         self._heard_at: dict[int, float] = {}
         self._shown: dict[int, deque[tuple[float, float]]] = {}
-        """By reached peer: the time of each answer, and the silence before it."""
+        """By reached peer: the latest `SHOWN` answers after a full silence, each with its time and the silence."""
 
     def reached(self, peer: int) -> None:
-        """Note a new connection, over which nothing has been shown."""
+        """Note a new connection: over this connection the peer has answered after no silence yet."""
         self._sent_at.pop(peer, None)
         self._shown[peer] = deque(maxlen=SHOWN)
 
@@ -164,33 +165,36 @@ class _LeaderTerm:
         """Note that the peer has no connection."""
         self._shown.pop(peer, None)
 
-    def speaks(self, peer: int, now: float) -> float:
-        """Return the seconds for which the peer has heard nothing; 0 at first."""
+    def sent(self, peer: int, now: float) -> float:
+        """Note a request to the peer; return the seconds since the request before, 0 for the first."""
         self._heard_at.setdefault(peer, now)
         self._shown.setdefault(peer, deque(maxlen=SHOWN))
         silence = now - self._sent_at.get(peer, now)
         self._sent_at[peer] = now
         return silence
 
-    def hears(self, peer: int, now: float) -> float:
-        """Return the seconds for which no majority was heard."""
+    def answered(self, peer: int, now: float) -> float:
+        """Note an answer of the peer; return the seconds for which, until now, no majority had answered."""
         silence = now - agreed([now, *self._heard_at.values()])
         self._heard_at[peer] = now
         return silence
 
     def keep(self, peers: Collection[int]) -> None:
-        """Forget all other peers."""
+        """Forget all peers but these."""
         for noted in (self._sent_at, self._heard_at, self._shown):
             for peer in noted.keys() - peers:
                 del noted[peer]
 
     def show(self, peer: int, silence: float, now: float) -> None:
-        """Note that the peer has answered after a silence of this length."""
+        """Note that the peer has answered a request that ended a silence of `silence` seconds."""
         if peer in self._shown:
             self._shown[peer].append((now, silence))
 
     def shown(self, since: float) -> float:
-        """The silence that every reached peer has answered `SHOWN` times since then; 0 when not all have."""
+        """Return the longest silence, in seconds, that every reached peer has answered `SHOWN` times since `since`.
+
+        Return 0 while a reached peer has given fewer answers, or when no peer is reached.
+        """
         shortest = float("inf")
         for shown in self._shown.values():
             if len(shown) < SHOWN or shown[0][0] < since:
@@ -202,8 +206,8 @@ class _LeaderTerm:
 class Timeouts:
     """The time-outs of one node, and the measurements behind them.
 
-    The driver reports each message sent or heard to this object first, and then to the core. So the measurement
-    already counts for the core's answer.
+    The driver reports each message that arrives to this object first, and then to the core. So the core acts by
+    time-outs that include the newest measurement.
     """
 
     def __init__(self, plan: TimingPlan, *, servers: int) -> None:
@@ -216,12 +220,12 @@ class Timeouts:
         """The other servers of the farm; None: every peer counts."""
         self._now = 0.0
         self._awake_since = -math.inf
-        self._adapt_at = 0.0  # time of the next adaptation, whatever happens
+        self._adapt_at = 0.0  # time from which the next message adapts the time-outs
         self._handshakes: dict[int, float] = {}
         self._trips: dict[int, RoundTrips] = {}
         self._flights: dict[int, _Flight] = {}  # by tag
         self._bulk: Counter[int] = Counter()  # by peer, requests with entries on the way
-        self._heard: dict[int, tuple[int, float]] = {}  # by leader, its term, and when it was last heard in it
+        self._heard: dict[int, tuple[int, float]] = {}  # by leader: the term and the time of its latest AppendEntries
         self._leader_term: _LeaderTerm | None = None
         self._adapt()
 
@@ -255,14 +259,14 @@ class Timeouts:
     def _counts(self, peer: int) -> bool:
         return self._peers is None or peer in self._peers
 
-    # What happens ---------------------------------------------------------------------------------------------------
+    # Events ---------------------------------------------------------------------------------------------------------
 
     def stood_still(self, now: float) -> None:
-        """Note that this node stood still until now, for longer than an election waits: the peers were not silent."""
+        """Note that this node stood still until now: no time before now counts as a silence or a round trip."""
         self._awake_since = now
 
     def reachable(self, peer: int, round_trip: float | None, now: float) -> None:
-        """Note that a connection to this peer has come up. `round_trip`: of its handshake, when known."""
+        """Note a new connection to `peer`. `round_trip`: seconds of one round trip in its handshake; None: unknown."""
         self._now = now
         if round_trip is not None:
             self._handshakes[peer] = round_trip
@@ -271,14 +275,14 @@ class Timeouts:
         self._adapt()
 
     def incoming(self, request: Request, now: float) -> None:
-        """Note a server's request."""
+        """Note a request that has arrived; only AppendEntries count."""
         if request.type is not MessageType.APPEND_ENTRIES_REQUEST:
             return
         self._now = now
         if self._leader_term is not None and request.term > self._leader_term.term:
             self._leader_term = None
             self._adapt_at = now
-        # An old leader counts, too: if a silence deposed that leader, the length of the silence is known now.
+        # A deposed leader counts, too: its next message shows how long the silence was that deposed the leader.
         term, at = self._heard.get(request.source, (None, now))
         self._heard[request.source] = request.term, now
         if term == request.term:
@@ -286,7 +290,7 @@ class Timeouts:
         self._adapt_in_time()
 
     def sent(self, send: Send, now: float) -> None:
-        """Note a request that leaves."""
+        """Note a request that this node sends now."""
         self._now = now
         peer, request = send.peer, send.request
         bulk = bool(request.entries)
@@ -296,7 +300,7 @@ class Timeouts:
             if self._leader_term is None or self._leader_term.term != term:
                 self._leader_term = _LeaderTerm(term)
                 self._adapt_at = now
-            silence = self._leader_term.speaks(peer, now)
+            silence = self._leader_term.sent(peer, now)
             if bulk or silence < 0.9 * self.timing.heartbeat:
                 silence = None
         measured = not bulk and not self._bulk[peer] and self._counts(peer)
@@ -320,7 +324,7 @@ class Timeouts:
         if leader_term is not None and leader_term.term == flight.term:
             if flight.silence is not None:
                 leader_term.show(flight.peer, flight.silence, now)
-            self._silent(leader_term.hears(flight.peer, now))
+            self._silent(leader_term.answered(flight.peer, now))
         self._adapt_in_time()
 
     def failed(self, tag: int) -> None:
@@ -336,19 +340,19 @@ class Timeouts:
         return flight
 
     def _silent(self, seconds: float) -> None:
-        """Note a leader's silence of `seconds`.
+        """Note a silence of `seconds` that ends now, of the leader or, on the leader, of the majority.
 
-        A silence longer than the longest election time-out does not count: the farm had no leader in it.
+        A silence longer than the longest election time-out does not count: the farm had no leader then.
         """
         if self._now - seconds < self._awake_since or seconds > self._plan.limits.ceiling.election_max:
             return
         if self.silences.add(seconds, self._now):
             self._adapt_at = self._now
 
-    # What follows ---------------------------------------------------------------------------------------------------
+    # Time-outs ------------------------------------------------------------------------------------------------------
 
     def _trip(self) -> float:
-        """T of the module's docstring; 0 when no round trip is known."""
+        """Return T of the module's docstring, in seconds; 0 when no round trip is known."""
         trips = {peer: trips.p99 for peer, trips in self._trips.items()}
         known = sorted((self._known_handshakes() | trips).values())
         return known[min(max(self._majority - 2, 0), len(known) - 1)] if known else 0.0
@@ -357,7 +361,7 @@ class Timeouts:
         return {peer: seconds for peer, seconds in self._handshakes.items() if self._counts(peer)}
 
     def _adapt_in_time(self) -> None:
-        """Adapt when there is a new measurement, or an old one may have expired."""
+        """Adapt when there is a new measurement, or an old measurement may have expired."""
         if self._now >= self._adapt_at:
             self._adapt()
 

@@ -1,6 +1,6 @@
-"""Reads an operator's files: bounded, checked as a whole; a `ConfigError` names every mistake.
+"""Reads an operator's files and checks them as a whole: a `ConfigError` names every mistake.
 
-A read never waits for a file that is not a regular file, and never reads without end.
+A read has a limit of bytes, and never waits for a pipe or a device.
 """
 
 import os
@@ -94,7 +94,7 @@ def load_table(model: type[T], path: Path) -> T:
 
 
 def table_of(model: type[T], text: str, path: Path) -> T:
-    """Parse a text as a model; the text stands in `path`, or is meant for `path`."""
+    """Parse a text as a model. Raises `ConfigError`, which names `path` and every wrong key."""
     try:
         return model.model_validate(parse_toml(text, path))
     except ValidationError as error:

@@ -29,11 +29,11 @@ class ClientFile(Table):
     user: Annotated[str, AfterValidator(check_name_of_user)]
     password: SecretStr
     ca: str | None = None
-    """A file, relative to this one, with CA certificates for servers without a fingerprint."""
+    """File with CA certificates for servers without a fingerprint. Its path is relative to this file."""
     i2p: ProxyTable | None = None
     """The proxy for servers inside I2P."""
     way_name: ClassVar[str] = "i2p"
-    """Name of that table, for errors."""
+    """Name of the table with that proxy, for errors."""
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
 
     @model_validator(mode="after")
@@ -59,7 +59,7 @@ class ClientFile(Table):
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read and check the file; raises `ConfigError`, also when other users could read the file."""
+        """Read and check the file. Raises `ConfigError`, also when other users could read the file."""
         check_private(path)
         file = load_table(cls, path)
         return file if file.ca is None else file.model_copy(update={"ca": str(path.parent / file.ca)})
@@ -83,7 +83,7 @@ class ClientFile(Table):
         )
 
     def _objection(self, request: Request) -> str | None:
-        """Why the servers would refuse this request, by the servers' own rule; None when they would not."""
+        """Return why the servers would refuse this request; None when they would not. Servers check the same rule."""
         try:
             user = User(self.user)
         except ValueError as error:
@@ -97,10 +97,11 @@ class ClientFile(Table):
 
 
 class _Ways:
-    """The transports of a client, and the check which of the servers that the farm names can be verified.
+    """A client's transports, and the check whether the client can verify the servers that the farm names.
 
-    Inside I2P the address is enough. Outside, the fingerprint that the file gives for a server's id verifies a server
-    that has moved, and the file's CA verifies any server. One server's word about another's certificate does not count.
+    Inside I2P, the address verifies a server. Outside I2P, the fingerprint in the client's file verifies the server of
+    that id, even at a new endpoint. The file's CA verifies any server. A client never takes a fingerprint from a
+    server.
     """
 
     def __init__(self, file: ClientFile) -> None:
@@ -121,7 +122,7 @@ class _Ways:
             self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
 
     def prepare(self, places: Sequence[ServerEndpoint]) -> Mapping[ServerEndpoint, str]:
-        """See `Prepare`."""
+        """Trust the fingerprints of these servers; return why the others cannot be dialled. See `Prepare`."""
         pins = dict(self._pins)
         for place in places:
             fingerprint = self._fingerprints.get(place.server)
@@ -129,7 +130,7 @@ class _Ways:
                 pins.setdefault(place.endpoint, [fingerprint])
         try:
             self._tls.reload(TlsSettings(fingerprints=pins, ca_file=self._ca))
-        except TransportError as error:  # the CA file is gone: known servers stay usable
+        except TransportError as error:  # the CA file cannot be read: known servers stay usable
             return {place: str(error) for place in places if not place.endpoint.is_i2p}
         objections = {place: self._objection(place, pins) for place in places}
         return {place: objection for place, objection in objections.items() if objection is not None}
@@ -141,12 +142,12 @@ class _Ways:
                 return None
             return (
                 f"The client's file names no I2P router, and {endpoint} is inside I2P: add a table [i2p] with "
-                'proxy = "127.0.0.1:4444", or wherever the router has its HTTP proxy.'
+                'proxy = "127.0.0.1:4444", or the address of the router\'s HTTP proxy.'
             )
         if endpoint in pins or self._ca is not None:
             return None
         return (
-            f"The client's file does not say which certificate {endpoint} has: add the [[servers]] table of "
-            f"server {server} with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that "
+            f"The client's file does not say which certificate {endpoint} has. Add the [[servers]] table of server "
+            f"{server} with its fingerprint, as in any server's gf-i2p.toml, or set ca to the file of a CA that "
             "vouches for the server."
         )

@@ -57,7 +57,7 @@ Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # timers and disks are no m
 
 
 MIN_PASSWORD: Final = 16
-"""Least characters of the bridge's password: strangers may try to guess it, ten times a minute."""
+"""Least characters of the bridge's password: a stranger can try ten passwords a minute."""
 
 
 class NodeTable(Table):
@@ -67,7 +67,7 @@ class NodeTable(Table):
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
     listen: Annotated[str, AfterValidator(_endpoint)]
     join: bool = False
-    """Whether this server waits to be taken into an existing farm."""
+    """Whether this server asks to join an existing farm."""
 
 
 class TimingTable(Table):
@@ -140,7 +140,7 @@ class ServerTable(Table):
 
 
 class RemovedTable(Table):
-    """A server that has left the farm, and whose place another has taken: its id is not used again."""
+    """A server that has left the farm, and whose endpoint a new server has. The id is never used again."""
 
     id: ServerId
 
@@ -169,7 +169,7 @@ class Config(Table):
             if (other := at.setdefault(server.endpoint, server.id)) != server.id:
                 raise ValueError(
                     f"servers: two of them have the same endpoint, {server.endpoint}: {other} and {server.id}. Take "
-                    "out the table of the one that is out of the farm, or correct its endpoint"
+                    "out the table of the server that has left the farm, or correct an endpoint"
                 )
         if self.node.id not in ids:
             raise ValueError(f"servers: this node's id, {self.node.id}, is not among them")
@@ -196,14 +196,16 @@ class Config(Table):
                     "this node: add the table [router]; an empty table means a router with its usual ports"
                 )
             if self.publish.leaf_farm is not None:
-                raise ValueError("router: is missing, and without one nothing of publish.leaf_farm is posted")
+                raise ValueError(
+                    "router: is missing, and publish.leaf_farm needs it: without a router this node posts no status"
+                )
             return self
         if self.publish.leaf is not None and self.publish.leaf_farm is not None:
-            raise ValueError("publish.leaf_farm: stands in the place of publish.leaf: take one of them out")
+            raise ValueError("publish.leaf_farm: cannot stand beside publish.leaf: remove one of the two")
         check_leaf(self.publish.leaf, router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
-                f"node.listen: {listen.host} is where the router brings streams, not encrypted: use 127.0.0.1, or "
+                f"node.listen: the router would bring streams to {listen.host} without encryption: use 127.0.0.1, or "
                 "set router.beyond_loopback = true if nobody else can see that network"
             )
         return self
@@ -267,7 +269,7 @@ class Secrets(Table):
 
     @classmethod
     def of_text(cls, text: str, path: Path) -> Self:
-        """Check a text of this file, or one meant for this file; raises `ConfigError`."""
+        """Parse and check the text of a `secrets.toml`. Raises `ConfigError`, which names `path`."""
         secrets = table_of(cls, text, path)
         try:
             _ = secrets.verifiers
@@ -282,6 +284,6 @@ def check_private(path: Path) -> None:
         status = path.stat()
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be read: {error.strerror}. It was made with this directory and is needed; run as its owner."
+            f"{path} cannot be read: {error.strerror}. The node needs this file: run as its owner, or restore it."
         ) from error
     check_mode(path, status)

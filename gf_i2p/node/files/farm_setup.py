@@ -23,8 +23,9 @@ from gf_i2p.wire.names import check_name
 
 _PASSWORD_BYTES: Final = 24
 _I2P_PORT: Final = 80
-"""Inside I2P ports mean little; a Java router's proxy lets every `way` through to this port."""
+"""Port of a server inside I2P, where ports mean little. A Java router's proxy allows every `way` to this port."""
 _INSIDE: Final = Endpoint("127.0.0.1", 4150)
+"""Where a server inside I2P listens for streams from its router."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +111,17 @@ def new_password() -> str:
 
 
 def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
-    """Make keys, certificate and password; without an endpoint an address inside I2P, too. Raises `ConfigError`."""
+    """Make a password, and a certificate; without an endpoint, an address inside I2P instead. Raises `ConfigError`."""
     if server_id >= FIRST_LEAF_MEMBER_ID:
         raise ConfigError(
-            f"server {server_id}: ids from {FIRST_LEAF_MEMBER_ID} on are those of leaf-only members; give a server a "
-            "smaller one"
+            f"server {server_id}: ids from {FIRST_LEAF_MEMBER_ID} on belong to leaf-only members: give the server "
+            "a smaller id"
         )
     if endpoint is None:
         keys = DestinationKeys.generate()
         inside = Endpoint(keys.destination.b32, _I2P_PORT)
         return NewServer(server_id, inside, new_password(), None, None, keys)
-    # Strangers see the name, which tells nothing: other servers check the fingerprint, not a name.
+    # Any stranger can read the name, so the name tells nothing. Other servers check the fingerprint.
     certificate, key = make_certificate("node")
     return NewServer(server_id, endpoint, new_password(), certificate, key, None)
 
@@ -173,7 +174,7 @@ def write_server(
     inside: bool,
     join: bool = False,
 ) -> None:
-    """Fill a server's new directory. `servers`: the tables of all servers. `inside`: whether any is inside I2P."""
+    """Fill a server's new directory. `servers`: TOML tables of all servers. `inside`: whether any is inside I2P."""
     reached = server.destination is not None
     config = templates.CONFIG.format(
         id=server.id,

@@ -22,7 +22,7 @@ class LeafTable(Table):
     leaf: str | None = None
     """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
     status_seconds: Annotated[float, Field(ge=5, le=30)] = 10.0
-    """Seconds between two looks at the router."""
+    """Seconds between two questions to the router."""
 
 
 class LeafFile(ClientFile):
@@ -38,7 +38,7 @@ class LeafFile(ClientFile):
     @model_validator(mode="after")
     def _is_a_members(self) -> Self:
         if self.i2p is not None:
-            raise ValueError("i2p: a member reaches servers inside I2P by its [router]; leave this table out")
+            raise ValueError("i2p: a member reaches servers inside I2P through its [router]: leave this table out")
         try:
             user = User(self.user)
         except ValueError as error:
@@ -64,9 +64,9 @@ class LeafFile(ClientFile):
 
     @classmethod
     def find(cls, path: Path) -> Path:
-        """Return the path of the file, which may be given by its directory; raises `ConfigError` when it is missing.
+        """Return the path of the leaf member's file; `path` names the file or its directory.
 
-        Related files stand beside this file.
+        Related files stand beside that file. Raises `ConfigError` when the file is missing.
         """
         file = path / LEAF_FILE if path.is_dir() else path
         if not file.exists():

@@ -1,8 +1,11 @@
 """Removes other servers from a server's files: their endpoints, and the verifiers of their passwords.
 
-One server, when another takes its place; all servers, where a farm begins anew with this server. Then an old server
-that comes back with its old log has no rights here. Newly invited servers may have the old endpoint and, where the farm
-begins anew, the old id. Terms do the same for the log: the log goes on in a term that the old farm cannot have reached.
+One server is removed when a new server gets its endpoint. All other servers are removed when a farm begins anew with
+this server alone (`gf_i2p.node.recovery`). A removed server that comes back with its old log has no rights here. So a
+newly invited server may have the endpoint of a removed server and, where the farm began anew, also the id.
+
+A farm that begins anew is kept apart from the old farm's log, too: the new log goes on in a term that the old farm
+cannot have reached (`term_beyond`).
 
 Only whole tables are taken out of the text, so that everything else stays as the operator wrote it. The result is
 parsed again, and must be the same but for those tables. tomlkit 0.15 does not serve here: with a table, tomlkit removes
@@ -25,13 +28,12 @@ from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.storage.private_files import sync_directory, sync_file
 
 ELECTIONS_A_SECOND: Final = 2
-"""Most elections a second by a server that has lost the others: with the shortest time-outs of the profiles."""
+"""Most elections a second by a server that has lost the others, with the shortest time-outs of any profile."""
 TERM_LEAP: Final = 2**28
-"""Terms between the highest term that the old farm can have reached and the new log. The leap covers four years of such
-elections, for a farm that went on for an unknown time, or for wrong clocks. At least six new beginnings fit below
-`MAX_TERM_STEP`, the largest step for a new server with an empty log."""
+"""Terms added for a farm that went on for an unknown time, or for wrong clocks: four years of such elections. At least
+six new beginnings fit below `MAX_TERM_STEP`, the largest step of terms that a new server with an empty log accepts."""
 TERM_SCATTER: Final = 2**20
-"""Most further terms, by chance: two new beginnings from one state, at one time, go on in different terms."""
+"""A random number of terms below this is added, so that two recoveries from one state go on in different terms."""
 _TERM_END: Final = MAX_TERM_STEP - 3 * TERM_LEAP
 
 _CHANCE: Final = "[0-9a-f]" * 16
@@ -42,8 +44,8 @@ _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 def term_beyond(known: int, *, since: float = 0.0) -> int:
     """Return a term that the farm cannot have reached, `since` seconds after the farm was in term `known`.
 
-    Another recovery from the same state cannot have reached the term either: an earlier recovery began at a lower term.
-    Raises `ConfigError` when no such term is left.
+    A farm that was recovered from the same state before counts as an old farm, too: see `TERM_SCATTER`. Raises
+    `ConfigError` when no such term is left.
     """
     if known >= _TERM_END:
         raise ConfigError(f"the farm has reached term {known}, and too few terms are left: begin a new farm")
@@ -52,7 +54,7 @@ def term_beyond(known: int, *, since: float = 0.0) -> int:
 
 
 def without_others(directory: Path, own_id: int) -> dict[str, str]:
-    """Return the new texts of a node's files, by name; changes nothing. Raises `ConfigError`."""
+    """Return a node's files without other servers, as texts by file name; writes nothing. Raises `ConfigError`."""
     return {
         CONFIG_FILE: forget_servers(
             (directory / CONFIG_FILE).read_text(encoding="utf-8"), lambda server: server != own_id
@@ -68,7 +70,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
     """Replace the files by these texts, in this order; each file is replaced whole or not at all.
 
     `backup` gets a copy of each old file. All new files are on the disk before the first is replaced. The caller must
-    hold the directory (`changing`) since before the old files were read.
+    have locked the directory (`changing`) before the old files were read.
     """
     new: dict[str, Path] = {}
     try:
@@ -77,7 +79,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
             if backup is not None:
                 shutil.copy2(path, backup / name)
                 sync_file(backup / name)
-            for left in directory.glob(f"{name}-new-{_CHANCE}"):  # of a command that was killed
+            for left in directory.glob(f"{name}-new-{_CHANCE}"):  # left by a command that was killed
                 left.unlink(missing_ok=True)
             beside = directory / f"{name}-new-{randomness.token_hex(8)}"
             write_private(beside, text)
@@ -97,7 +99,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
 def free_path(directory: Path, name: str) -> Path:
     """Return a path in `directory` that does not exist: `name`, or `name` with a number.
 
-    Two commands in one second choose the same name.
+    A name with the time in seconds is not enough: two commands may run within one second.
     """
     path, number = directory / name, 1
     while path.exists():
@@ -107,7 +109,7 @@ def free_path(directory: Path, name: str) -> Path:
 
 
 def forget_servers(text: str, out: Callable[[int], bool]) -> str:
-    """Return a `gf-i2p.toml` text without the `[[servers]]` for whose id `out` is true. Raises `ConfigError`."""
+    """Return a `gf-i2p.toml` text without the `[[servers]]` whose id `out` accepts. Raises `ConfigError`."""
 
     def goes(table: dict[str, Any]) -> bool:
         servers = table.get("servers")
@@ -121,7 +123,7 @@ def forget_servers(text: str, out: Callable[[int], bool]) -> str:
 
 
 def forget_users(text: str, out: Callable[[str], bool]) -> str:
-    """Return a `secrets.toml` text without the users for whose name `out` is true. Raises `ConfigError`."""
+    """Return a `secrets.toml` text without the users whose name `out` accepts. Raises `ConfigError`."""
 
     def goes(table: dict[str, Any]) -> bool:
         users = table.get("users")
@@ -136,7 +138,7 @@ def forget_users(text: str, out: Callable[[str], bool]) -> str:
 
 
 def _without(text: str, goes: Callable[[dict[str, Any]], bool]) -> str:
-    """Leave out the tables for which `goes` is true; a table reaches from its header to the next."""
+    """Return the text without the tables that `goes` accepts. A table reaches from its header to the next header."""
     starts = [*(match.start() for match in _HEADER.finditer(text)), len(text)]
     kept = [text[: starts[0]]]
     for start, end in pairwise(starts):
@@ -160,9 +162,10 @@ def _comments_behind(piece: str) -> str:
 
 
 def _checked(new: str, wanted: dict[str, Any], what: str) -> str:
+    """Return the new text if it means `wanted`. Raises `ConfigError`, in which `what` names the tables to remove."""
     try:
         if tomllib.loads(new) == wanted:
             return new
     except ValueError:
         pass
-    raise ConfigError(f"{what} cannot be taken out of the file as it is written: take them out by hand, then go on")
+    raise ConfigError(f"{what} cannot be removed from the file as it is written: remove them by hand, then try again")

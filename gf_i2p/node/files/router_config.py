@@ -17,11 +17,11 @@ from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
 from gf_i2p.transport.tls.certificates import parse_fingerprint
 
 _OPTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
-"""All I2CP options have a dot in their names; SAM's own words have none."""
+"""Every I2CP option has a dot in its name; SAM's own parameters have none."""
 
 
 def is_b32_address(text: str) -> bool:
-    """Whether a text is a destination's address, and not only a name."""
+    """Whether a text is the b32 address of a destination, and not the name of a tunnel."""
     try:
         from_b32_address(text)
     except StructureError:
@@ -120,7 +120,7 @@ class RouterTable(ProxyTable):
     i2pcontrol_accept_any: bool = False
     """Whether any certificate is accepted there."""
     i2pcontrol_few_tunnels: bool = False
-    """Whether this i2pd has so few tunnels that a question for them does not kill it: `bridges.i2pcontrol`."""
+    """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
 
     _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
 
@@ -131,8 +131,8 @@ def check_leaf(leaf: str | None, router: RouterTable) -> None:
         return
     if router.i2pcontrol is None:
         raise ValueError(
-            f"publish.leaf: {leaf[:80]!r} is no b32 address. Only i2pd tells the address of a tunnel of this name, by "
-            "router.i2pcontrol: give the address"
+            f"publish.leaf: {leaf[:80]!r} is no b32 address. Only i2pd can give the address of a tunnel of this name, "
+            "by router.i2pcontrol, which is not set: give the address"
         )
     if not router.i2pcontrol_few_tunnels:
         raise ValueError(
@@ -142,7 +142,7 @@ def check_leaf(leaf: str | None, router: RouterTable) -> None:
 
 
 class ServiceTable(Table):
-    """The service to which `mode = "failover"` leads, as the master itself."""
+    """The local service behind the master's address, with `mode = "failover"`."""
 
     target: Annotated[str, AfterValidator(_target)]
     """Address of the service: plain TCP."""
@@ -165,12 +165,12 @@ class ServiceTable(Table):
 
 
 class PublishTable(Table):
-    """Publishing of the farm's Meta lease set."""
+    """Publishing for the farm's master, and the leaf that this server reports."""
 
     mode: Literal["off", "dry-run", "meta", "failover"] = "off"
     """Mode of publishing when this server is chosen; the same on all servers of a farm."""
     publish: Literal["auto", "on", "off"] = "auto"
-    """Whether this server may be chosen: "on" comes before "auto"; "off": never, but its leaf is still listed."""
+    """Whether this server may be chosen. "on": before servers with "auto"; "off": never, but its leaf is listed."""
     keys: str = MASTER_FILE
     """The master's private keys, or delegated ones, in the file format of both routers."""
     leaf: str | None = None

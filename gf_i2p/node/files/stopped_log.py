@@ -1,6 +1,7 @@
 """The committed part of a stopped node's log, and the members of the farm by that part.
 
-A log alone does not show how much of its end is committed. But entries that are exported, or in a snapshot, are.
+A log alone does not show which of its last entries are committed. But entries in the history or in a snapshot are
+committed.
 """
 
 from pathlib import Path
@@ -36,7 +37,7 @@ def members_of_stopped(directory: Path) -> frozenset[int]:
         raise ConfigError(f"the log in {directory} has no Configuration yet: {run}")
     members = frozenset(server.id for server in newest.servers)
     if own not in members:
-        raise ConfigError(f"the node of {directory} is no member, as far as its log goes: {run}")
+        raise ConfigError(f"the node of {directory} is no member by its own log: {run}")
     if index > max(sure, covered) and members != {own}:  # in a farm of one, every entry is committed
         raise ConfigError(
             f"the log in {directory}, where no node runs, does not show whether its newest Configuration is committed: "

@@ -56,7 +56,7 @@ i2cp = "127.0.0.1:7654"       # for publishing
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
 
-# [router.session]            # of the tunnels, in I2CP's words; the router's own numbers if nothing is said
+# [router.session]            # I2CP options of the tunnels; the router's defaults if nothing is set
 # "inbound.length" = "3"
 # "inbound.quantity" = "5"    # fewer than 4, and i2pd may leave this node unknown for ten minutes
 
@@ -79,8 +79,8 @@ PUBLISH: Final = """\
 # Publishing is off until you turn it on, on every server that may publish.
 [publish]
 mode = "off"                  # "meta": when the farm chooses this server, it publishes the Meta lease set;
-                              # "dry-run": all but that; "failover": the service's own address runs here (see below)
-# publish = "auto"            # "on": before those with "auto"; "off": never, only its leaf is listed
+                              # "dry-run": no router gets it; "failover": the master's address runs here (see below)
+# publish = "auto"            # "on": chosen before "auto"; "off": never chosen, only its leaf is listed
 keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 # In the place of leaf, another farm's master can be the leaf: leaf_farm = "../../other-farm/server-1", the directory of
@@ -90,7 +90,7 @@ keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, 
 # [publish.service]           # for mode = "failover": where the master's address leads to on this machine
 # target = "127.0.0.1:8080"
 # http = true                 # for HTTP: passes the client's address on
-# [publish.service.session]   # of its tunnels, in I2CP's words; with delegated keys an i2pd has `keys delegate`'s
+# [publish.service.session]   # I2CP options of its tunnels; with delegated keys, i2pd uses `keys delegate`'s options
 # "inbound.length" = "3"
 
 # For `gf-i2p bridge serve`: this router for programs in any language. Its password goes into secrets.toml.
@@ -123,7 +123,7 @@ fingerprint = "{fingerprint}"
 
 REMOVED: Final = """\
 
-[[removed]]                   # another server has this one's place; the id is never used again
+[[removed]]                   # a new server has this server's endpoint; the id is never used again
 id = {id}
 """
 

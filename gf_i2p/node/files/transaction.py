@@ -1,4 +1,4 @@
-"""Changes of files by several commands: one after the other in each directory, each done whole or not at all."""
+"""Changes of a directory's files: one command at a time, and each change done whole or not at all."""
 
 import contextlib
 import fcntl
@@ -13,17 +13,17 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import FILES_LOCK
 
 PATIENCE_SECONDS: Final = 10.0
-"""Seconds that a command waits for another one that changes the same files; most changes take milliseconds."""
+"""Seconds that a command waits for the lock while another command holds it; most changes take milliseconds."""
 _LOOK_SECONDS: Final = 0.02
 
 
 @contextlib.contextmanager
 def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """Hold a node's directory alone: enter before reading its files, leave after replacing them.
+    """Lock a node's directory for one command: enter before reading its files, leave after replacing them.
 
-    Waits for other holders, then raises `ConfigError`, as when the directory cannot be written to. A holder that enters
-    again waits in vain for itself. The lock ends with the process. A missing directory needs no lock: the reader of its
-    files will report it.
+    Waits up to `seconds` for the lock. Raises `ConfigError` when another command still holds the lock, or when the
+    directory cannot be written to. The lock is not reentrant. The lock ends with the process at the latest. A missing
+    directory is not locked: the reader of its files will report that.
     """
     path = directory / FILES_LOCK
     try:
@@ -69,9 +69,10 @@ def _wait(descriptor: int, directory: Path, seconds: float) -> None:
 
 @contextlib.contextmanager
 def all_or_nothing(into: Path) -> Iterator[list[Path]]:
-    """Make the directory `into` if need be. On an error, all paths in the given list are removed, and so is `into`.
+    """Make the directory `into` if it is missing, and give a list for the paths that the caller creates.
 
-    Put new paths into the list, and none that was there before.
+    On an error, all paths in the list are removed, and so is `into` if it was made here. The list must not name paths
+    that existed before.
     """
     absolute = into.absolute()
     new = [each for each in (absolute, *absolute.parents) if not each.exists()]

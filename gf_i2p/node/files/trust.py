@@ -22,7 +22,7 @@ def tls_settings(directory: Path, config: Config) -> TlsSettings:
 
 
 def trusted_settings(directory: Path, config: Config) -> TlsSettings:
-    """Return the certificates that a node trusts; for dialling, the node's own certificate may be missing."""
+    """Return only the certificates that a node trusts. That is enough for dialling, without the node's own key."""
     return TlsSettings(
         fingerprints={
             Endpoint.parse(server.endpoint): [server.fingerprint]
@@ -40,7 +40,7 @@ def knows_certificate(config: Config, endpoint: Endpoint) -> bool:
 
 
 def lacking(config: Config, users: Collection[str], server: ClusterServer) -> str | None:
-    """Say why the server of these files could not speak with `server`, and the way out; None when it could.
+    """Return why the server of these files cannot speak with `server`, and what to do; None when it can.
 
     `users`: the users whose passwords the server can check. A fingerprint or a CA verifies a certificate; inside I2P
     the address is enough.
@@ -58,10 +58,10 @@ def lacking(config: Config, users: Collection[str], server: ClusterServer) -> st
         return None
     if trusted and listed is not None and listed.endpoint != str(endpoint):
         return f"this server's gf-i2p.toml has server {server.id} at {listed.endpoint}: give that endpoint"
-    missing = [] if known else ["which certificate it has"]
-    missing += [] if trusted else ["how to check its password"]
+    missing = [] if known else ["fingerprint"]
+    missing += [] if trusted else ["password's verifier"]
     return (
-        f"this server's files do not say of server {server.id} {' and '.join(missing)}, and cannot let it in. Invite "
-        f"it by a member's directory (gf-i2p members invite DIR {server.id}={endpoint} --into NEW), and let all "
-        "servers know it (gf-i2p members accept DIR FILE on each): then it asks by itself"
+        f"this server's files lack the {' and the '.join(missing)} of server {server.id}, so the server cannot join. "
+        f"Invite the server from a member's directory (gf-i2p members invite DIR {server.id}={endpoint} --into NEW), "
+        "and run gf-i2p members accept DIR FILE on every server: then the new server asks to join by itself"
     )

@@ -40,7 +40,7 @@ class Written:
     server: Path
     accept: Path
     left_out: int | None
-    """Id of the former server that had this endpoint and has left the farm."""
+    """Id of the server that had this endpoint and has left the farm; None when there is no such server."""
     table: str | None
     """The new server's table for client files without a CA; None inside I2P, where the address is enough."""
 
@@ -51,7 +51,7 @@ class Accepted:
 
     changed: bool
     dropped: int | None = None
-    """Id of the former server that had this endpoint and has left the farm."""
+    """Id of the server that had this endpoint and has left the farm; None when there is no such server."""
 
 
 Members = Callable[[Path], frozenset[int]]
@@ -81,7 +81,7 @@ def _invite(
     if any(server.id == server_id for server in config.servers):
         raise ConfigError(f"server {server_id} is known already in {existing / CONFIG_FILE}; ids are never used twice")
     _check_unused(config, server_id, existing)
-    before = None if endpoint is None else _before(config, server_id, str(endpoint), existing, members)
+    before = None if endpoint is None else _former_holder(config, server_id, str(endpoint), existing, members)
     new = new_server(server_id, endpoint)
     target, accept = into / new.user, into / ACCEPT_FILE.format(id=server_id)
     for path in (target, accept):
@@ -141,7 +141,7 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
     server, user = invitation.server, f"server-{invitation.server.id}"
     if invitation.cluster != config.node.cluster:
         raise ConfigError(
-            f"{file} is for the farm {invitation.cluster!r}, and this server is of {config.node.cluster!r}"
+            f"{file} is for the farm {invitation.cluster!r}, and this server belongs to {config.node.cluster!r}"
         )
     known = {each.id: each for each in config.servers}.get(server.id)
     if known is not None and (known.endpoint, known.fingerprint) != (server.endpoint, server.fingerprint):
@@ -153,7 +153,7 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
     before = None
     if known is None:
         _check_unused(config, server.id, directory)
-        before = _before(config, server.id, server.endpoint, directory, members)
+        before = _former_holder(config, server.id, server.endpoint, directory, members)
     texts = {name: read_text(directory / name) for name in (SECRETS_FILE, CONFIG_FILE)}
     if before is not None:
         texts[SECRETS_FILE] = forget_users(texts[SECRETS_FILE], f"server-{before}".__eq__)
@@ -197,12 +197,12 @@ def load(file: Path) -> Invitation:
 def _check_unused(config: Config, server_id: int, directory: Path) -> None:
     if any(table.id == server_id for table in config.removed):
         raise ConfigError(
-            f"server {server_id} is out of the farm, and ids are never used twice: choose another one "
+            f"server {server_id} has left the farm, and ids are never used twice: choose another id "
             f"({directory / CONFIG_FILE}, [[removed]])"
         )
 
 
-def _before(config: Config, server_id: int, endpoint: str, directory: Path, members: Members) -> int | None:
+def _former_holder(config: Config, server_id: int, endpoint: str, directory: Path, members: Members) -> int | None:
     """Return the id of a former server listed with this endpoint; None when no server has the endpoint.
 
     Raises `ConfigError` when a member has the endpoint, or when membership is not known.
@@ -219,8 +219,8 @@ def _before(config: Config, server_id: int, endpoint: str, directory: Path, memb
         why = str(error).rstrip(".")
         raise ConfigError(
             f"{said}, and it is not known whether that server is out of the farm: {why}. If you know that it is out: "
-            f"in {CONFIG_FILE} replace its [[servers]] by [[removed]] with its id alone, take the user server-{other} "
-            f"out of {SECRETS_FILE}, and try again"
+            f"in {CONFIG_FILE} replace its [[servers]] table by a [[removed]] table with only its id, remove the user "
+            f"server-{other} from {SECRETS_FILE}, and try again"
         ) from error
     if other in current:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Joining a farm: the new server finds the leader and asks to be taken in (proposal 150, "Establishment")."""
+"""Joining a farm: the new server finds the leader and asks the leader to add it (proposal 150, "Establishment")."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,13 +15,13 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 logger = structlog.get_logger()
 
 AGAIN_SECONDS: Final = 5.0
-"""Seconds between two requests; a farm takes in one server after the other."""
+"""Seconds between two requests; a farm adds one server at a time."""
 AGAIN_MOST_SECONDS: Final = 300.0
-"""Longest pause of a newcomer that the leader accepted but did not reach. The pause doubles each time up to this, since
-no other server can join or leave while the leader tries."""
+"""Longest pause, in seconds, after a request that the leader has accepted. When the leader then cannot reach this
+server, the pause doubles each time, because no other server can join or leave while the leader tries."""
 SOON_SECONDS: Final = 0.1
-"""Shortest pause between two searches for a leader; the pauses grow. A node that has just started has no connection,
-and has all of them a moment later."""
+"""Shortest pause, in seconds, between two searches for a leader; the pauses grow. A node that has just started has no
+connections yet, but has all of them a moment later."""
 ANSWER_SECONDS: Final = 60.0
 NOBODY_FOUND: Final = (
     "no leader is found yet: is the farm up, and have its servers accepted this one (`gf-i2p members accept`)?"
@@ -29,10 +29,10 @@ NOBODY_FOUND: Final = (
 
 
 class Joiner:
-    """Asks until this server is a member. `links` leads to the servers in this server's file."""
+    """Asks the leader until this server is a member. `links` leads to the servers in this server's file, by id."""
 
     def __init__(self, driver: Driver, links: Mapping[int, Peer], endpoint: str) -> None:
-        """`endpoint`: of this server."""
+        """`endpoint`: the endpoint of this server."""
         self._driver = driver
         self._links = links
         self._endpoint = endpoint
@@ -41,7 +41,7 @@ class Joiner:
         self._log = logger.bind(server=driver.core.id)
 
     async def run(self) -> None:
-        """Ask until this server is a member, or return at once when it has been one."""
+        """Ask until this server is a member. Return at once when this server has been a member before."""
         core = self._driver.core
         search = Backoff(floor=SOON_SECONDS, ceiling=AGAIN_SECONDS)
         while not core.was_voter:
@@ -58,7 +58,7 @@ class Joiner:
             self._log.info("this server belongs to the farm now")
 
     async def _leader(self) -> tuple[int, Peer] | None:
-        """Find the leader and the link to it."""
+        """Return the leader and the link to it; None when no leader is known, or the leader is not connected."""
         leader = self._driver.core.leader
         if leader == NOBODY:
             leader = await self._find()
@@ -66,7 +66,7 @@ class Joiner:
         return (leader, link) if link is not None and link.connected else None
 
     async def _ask(self, leader: int, link: Peer) -> str:
-        """Ask once; return the result as a sentence."""
+        """Ask the leader once; return the result as a clause for the log."""
         core = self._driver.core
         value = ClusterServer(core.id, self._endpoint).encode()
         response = await self._send(
@@ -76,15 +76,15 @@ class Joiner:
             return f"server {leader}, the leader, has not answered"
         if not response.accepted:
             return (
-                f"server {leader}, the leader, cannot take this server in now: "
-                "a change is under way, or it leads no more"
+                f"server {leader}, the leader, cannot add this server now: "
+                "another change is under way, or that server no longer leads"
             )
         self._accepted += 1
         if self._accepted == 1:
-            return f"server {leader}, the leader, takes this server in"
+            return f"server {leader}, the leader, is adding this server"
         return (
-            f"server {leader}, the leader, takes this server in again: the last time the leader gave up, because this "
-            "server was too slow or not reached. The leader's log says which; check this server's endpoint, "
+            f"server {leader}, the leader, is adding this server again: the last time the leader gave up, because "
+            "this server was too slow or out of reach. The leader's log says which; check this server's endpoint, "
             f"{self._endpoint}, and its fingerprint in the leader's files"
         )
 

@@ -1,6 +1,6 @@
 """Invitations of leaf members: routers that report their leaf to a farm and have no vote.
 
-The leaf member gets a directory with its credentials and the places of the servers. A file gives each server the
+The leaf member gets a directory with its credentials and the endpoints of the servers. A file gives each server the
 verifier for the leaf member's password. A leader that does not know the leaf member refuses its records.
 """
 
@@ -110,13 +110,13 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
     servers = [server for server in config.servers if _reaches(config, server.endpoint)]
     if not servers:
         raise ConfigError(
-            f"{existing / CONFIG_FILE} has no fingerprint of any server, and no CA: a member would know none of them"
+            f"{existing / CONFIG_FILE} has no fingerprint of any server, and no CA: a member could verify none of them"
         )
     password = new_password()
     text = templates.LEAF.format(
         cluster=cluster, user=user, password=password, ca="" if ca is None else templates.LEAF_CA
     ) + "".join(server_text(server, for_clients=True) for server in servers)
-    table_of(LeafFile, text, target / LEAF_FILE)  # finds a mistake here, and not on the other machine
+    table_of(LeafFile, text, target / LEAF_FILE)  # finds a mistake here, before the file is on the other machine
     secret = Secret.derive(user, cluster, password)
     target.mkdir(mode=0o700)
     made.append(target)
@@ -132,7 +132,7 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
 
 
 def _free_id(taken: set[int]) -> int:
-    """Return the id above all taken ids, so that no id returns soon; at the end of the range, the lowest free id."""
+    """Return the id above all taken ids, so that no id is soon used again; above the range, the lowest free id."""
     above = max((each for each in taken if each >= FIRST_LEAF_MEMBER_ID), default=FIRST_LEAF_MEMBER_ID - 1) + 1
     if above <= MAX_SERVER_ID:
         return above
@@ -166,7 +166,7 @@ def _accept(directory: Path, file: Path) -> bool:
     member = invitation.member.id
     if invitation.cluster != config.node.cluster:
         raise ConfigError(
-            f"{file} is for the farm {invitation.cluster!r}, and this server is of {config.node.cluster!r}"
+            f"{file} is for the farm {invitation.cluster!r}, and this server belongs to {config.node.cluster!r}"
         )
     if any(server.id == member for server in config.servers):
         raise ConfigError(f"{directory / CONFIG_FILE} has a server {member}: invite the member with another id")
@@ -175,7 +175,7 @@ def _accept(directory: Path, file: Path) -> bool:
         if secrets.users[user] == invitation.user:
             return False
         raise ConfigError(
-            f"{directory / SECRETS_FILE} has another user {user}. If that user is out for good: gf-i2p members "
+            f"{directory / SECRETS_FILE} has another user {user}. If that user has left for good: gf-i2p members "
             f"remove-leaf {directory} {member}, and accept again"
         )
     text = read_text(directory / SECRETS_FILE).rstrip("\n") + "\n"

@@ -1,4 +1,4 @@
-"""A leaf member: a client beside a router without a server, which reports the router's leaf to the farm."""
+"""A leaf member: a client beside a router that has no server. The client reports the router's leaf to the farm."""
 
 import asyncio
 import time
@@ -25,9 +25,9 @@ POST_SECONDS: Final = 30.0
 ROUTER_SECONDS: Final = 25.0
 """A router that has not answered after so many seconds counts as down."""
 LEAF_SECONDS: Final = 120.0
-"""The same for the leaf: i2pd takes 30 to 40 s for a missing lease set, and is asked twice."""
+"""The same for a question about the leaf: i2pd takes 30 to 40 s for a missing lease set, and is asked twice."""
 WAIT_SECONDS: Final = 5.0
-"""Seconds that a look waits for answers; a later answer counts at the next look."""
+"""Seconds to wait for the router's answers, and for a post before its delay is reported. Later answers still count."""
 _PAUSE_FLOOR: Final = 5.0
 _PAUSE_CEILING: Final = 30.0
 _REDIAL_FLOOR: Final = 1.0
@@ -39,8 +39,8 @@ _ANY_MASTER: Final = bytes(32)
 def patient() -> Backoff:
     """Make a leaf member's delays between attempts to connect.
 
-    When a leader dies, all leaf members turn to the next leader, which can let in some hundreds a second at best. A
-    leaf member that comes back too soon only pushes others out. A record may take a minute and a half to arrive.
+    When a leader dies, all leaf members turn to the next leader, which can accept some hundreds a second at best. A
+    leaf member that tries again too soon only takes the place of others. A record may arrive a minute and a half late.
     """
     return Backoff(floor=_REDIAL_FLOOR, ceiling=_REDIAL_CEILING)
 
@@ -71,9 +71,9 @@ class LeafMemberReport:
     leaf: str | None = None
     """Why the router reports nothing of the leaf."""
     leaves: tuple[tuple[str, bool], ...] = ()
-    """Addresses of the leaves, and whether each is up, as the router said last."""
+    """Addresses of the leaves, and whether each is up, by the router's last answer."""
     error: str | None = None
-    """Why the newest record is not in the log, or not yet, as far as known."""
+    """Why the newest record is not known to be in the log; None when it is."""
     failed: int | None = None
     """Time of the last failed post."""
 
@@ -98,10 +98,10 @@ class LeafMember:
         pause: Backoff | None = None,
         why: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`look_seconds`: between two looks. `interval`: between two records.
+        """`look_seconds`: seconds between two questions to the router. `interval`: seconds between two records.
 
-        `tell` is called after each post, and with news meanwhile. `why` returns the clause that says what a post waits
-        for.
+        `tell` is called after each post, and every `WAIT_SECONDS` while a post is under way. `why` returns what a post
+        waits for, as a clause; None when that is not known.
         """
         self.report = LeafMemberReport(member, cluster, now_ms())
         self._poster = poster
@@ -131,7 +131,7 @@ class LeafMember:
                     if await self._post(record):
                         said, next_at = news, began + self._interval
                     else:
-                        # The farm may have the record all the same, so the next interval counts from this one.
+                        # The record may be in the log all the same, so the next interval counts from this post.
                         said, next_at = None, began + self._interval
                         await asyncio.sleep(self._pause.next())
                         continue

@@ -1,6 +1,8 @@
-"""Checks whether a server was removed without knowing it: a removed server hears nothing, so it asks (DESIGN, 3).
+"""Checks whether this server was removed from the farm without knowing.
 
-Such a server was away during the removal, or was restarted after it: the commit index is on no disk.
+A removed server gets no more messages from the leader, so the server asks the other servers. A server that was down
+during its removal does not know of it. A server that has restarted since is not sure: the commit index is not stored,
+so the Configuration without this server may or may not be committed.
 """
 
 import asyncio
@@ -35,7 +37,7 @@ class RemovalCheck:
     ) -> None:
         """`others` returns the endpoints to ask, with this server's credentials there."""
         self.told: str | None = None
-        """A sentence: why this server is out of the farm, as another server told; None when no server has."""
+        """Why this server is out of the farm, by another server's answer, as a clause; None without such an answer."""
         self._newest: Configuration | None = None
         self._driver = driver
         self._transport = transport
@@ -45,9 +47,9 @@ class RemovalCheck:
 
     @property
     def farm(self) -> tuple[ClusterServer, ...] | None:
-        """The members as far as known, when this server is out of the farm; None when it is in, or not sure.
+        """The farm's members as far as known, when this server was removed; None when it is a member, or does not know.
 
-        A server that is taken in again has a leader before `told` is cleared.
+        When this server is added again, it hears a leader before `told` is cleared.
         """
         core = self._driver.core
         if self.told is not None and self._newest is not None and core.leader == NOBODY:
@@ -68,8 +70,8 @@ class RemovalCheck:
 
     async def _ask(self) -> None:
         core = self._driver.core
-        # While this server is in its own Configuration, only a newer one is news. When it is not, the same one
-        # tells enough, if the farm goes on with it.
+        # If this server's own Configuration names this server, only a newer Configuration can show a removal. Otherwise
+        # the same Configuration from another server is enough: then the farm goes on with it.
         news = core.configuration.log_index + core.is_voter
         answers = await ask_around(
             self._transport, self._others(), self._cluster, newer_than=news - 1, seconds=ASK_SECONDS
@@ -80,7 +82,8 @@ class RemovalCheck:
         if core.id not in {server.id for server in newest.servers}:
             self._newest = newest
             self.told = (
-                f"the farm's Configuration of entry {newest.log_index} does without this server: it was removed. With "
-                "this directory `gf-i2p members add` takes the server back; without it, the server needs a new id"
+                f"the farm's Configuration at index {newest.log_index} does not name this server: the server was "
+                "removed. `gf-i2p members add` takes the server back with this directory; without the directory, the "
+                "server needs a new id"
             )
             self._log.warning("this server is out of the farm", reason=self.told)

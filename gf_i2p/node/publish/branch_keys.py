@@ -1,4 +1,4 @@
-"""Keys of the sets below the first one: each branch of a tree is a destination of its own, the same on every server.
+"""Keys of the branches, which are the sets below the first one: each branch is a destination, the same on every server.
 
 Where the master's own key is, the branch keys follow from that key (HKDF, RFC 5869). A server with delegated keys
 cannot derive branch keys. There each branch key stands in a file, `branch-N.dat` beside the master's, in the routers'
@@ -36,8 +36,8 @@ def derive(master: DestinationKeys, number: int) -> DestinationKeys:
         raise NoBranchKeysError(f"a tree has the branches 0 to {BRANCHES - 1}, not {number}")
     if master.offline is not None:
         raise NoBranchKeysError(
-            "the keys of branches follow from the master's own key, and the key here is delegated: make them where the "
-            "own key is (gf-i2p keys delegate --branches), and bring them here"
+            "branch keys are derived from the master's own key, and the key here is delegated: make the branch keys "
+            "where the master's own key is (gf-i2p keys delegate --branches), and copy them to this server"
         )
     made = HKDF(SHA256(), PRIVATE_KEY_BYTES + FILLER_BYTES, salt=None, info=_PURPOSE + bytes([number])).derive(
         master.key.private
@@ -63,9 +63,9 @@ def branch_keys(master: DestinationKeys, path: Path) -> BranchKeys:
             file = branch_file(path, number)
             if master.offline is not None and not file.exists():
                 raise NoBranchKeysError(
-                    f"the farm has more leaves than one set has room for, and {file} is missing, the keys of a set "
-                    "below the first one: make them where the master's own key is (gf-i2p keys delegate --branches), "
-                    "the same for all servers, and put them there; or gf-i2p farm set tree=best"
+                    f"the farm has more leaves than one set has room for, and {file} is missing, with the keys of a "
+                    "branch: make the branch keys once, where the master's own key is (gf-i2p keys delegate "
+                    "--branches), and copy them to every server; or run gf-i2p farm set tree=best"
                 )
             known[number] = _read(file) if file.exists() else derive(master, number)
         return known[number]

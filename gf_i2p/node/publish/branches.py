@@ -1,6 +1,6 @@
-"""Publishes the sets below the first one: before the first set, which leads to them, and with the same version.
+"""Publishes the branches: before the first set, which leads to the branches, and with the same version.
 
-The first set's version rises from publisher to publisher. So the branches' versions rise, too, without the log.
+The log makes the first set's version rise from publisher to publisher. So the branches' versions rise, too.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.publish.branch_keys import BranchKeys
 
 ENTRY_SECONDS: Final = 1800
-"""Seconds for which an entry of a published set is good."""
+"""Seconds until an entry of a published set expires."""
 AT_ONCE: Final = 4
 """Branches given to the router side by side. The tunnels of a new branch take 10 s and more: one after the other, the
 branches would need minutes; all sixteen together would have the router build a hundred tunnels."""
 
 
 def leases(entries: Sequence[SetEntry], published: int, ends: int | None = None) -> list[MetaLease]:
-    """Return the entries as leases of a set of this version, `published`. `ends`: end of the signing key; None: never.
+    """Return the entries as leases of a set. `published`: its version. `ends`: end of the signing key; None: never.
 
     Both are in seconds since the epoch.
     """

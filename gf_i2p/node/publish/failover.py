@@ -1,7 +1,7 @@
-"""Serves the master destination by the router beside this node: the driver of `farm.publishing.failover`.
+"""Serves the master destination through the router beside this node: the driver of `farm.publishing.failover`.
 
-Replaced keys end the session, because the session shows the old keys to the router. The next session opens some
-seconds later.
+New keys end the session, because the router knows the session by the old keys. The next session opens some seconds
+later.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class FailoverPublisher:
             http: whether the service is a web server that gets the client's address.
             options: I2CP options of the session, in place of the node's defaults. With delegated keys, i2pd uses the
                 options that the master has signed.
-            clock: the reporter's, in seconds.
+            clock: the reporter's clock, in seconds.
         """
         self.machine = FailoverMachine(server_id, reporter.lease, reporter.progress)
         self._view = view
@@ -72,7 +72,7 @@ class FailoverPublisher:
         self._clock = clock
         self._service: Service | None = None
         self._watching: asyncio.Task[None] | None = None
-        """Waits for the loss of the session."""
+        """The task that waits for the loss of the session."""
         self._said: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
         self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
         self._loop = MachineLoop(
@@ -105,7 +105,7 @@ class FailoverPublisher:
         }
 
     async def run(self) -> None:
-        """Serve while chosen, until cancelled. A cancelled `run` breaks open streams off and ends the session."""
+        """Serve while this server is chosen, until cancelled. Cancelling breaks off streams and ends the session."""
         watching = asyncio.get_running_loop().create_task(self._target.run())
         try:
             await self._loop.run()

@@ -14,7 +14,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 logger = structlog.get_logger()
 
 LOOK_SECONDS: Final = 10.0
-"""Seconds between two looks at the file."""
+"""Seconds between two checks of the file."""
 _AGAIN: Final = (
     "Make new ones where the master's own key is (gf-i2p keys delegate), and put that file in the place of this "
     "node's; it is taken over without a restart."
@@ -43,14 +43,16 @@ class KeysWatch:
         """
         self.keys = keys
         self.on_change: list[Callable[[], None]] = []
-        """Each is called when the keys are new, or have come to another stage."""
+        """Each is called when the keys were replaced, or when `trouble` has changed."""
         self._path = path
         self._router = router
         self._server = server
         self._clock = clock
-        self._mark: _Mark | None = None  # None: the first look reads the file, which may have changed since
+        self._mark: _Mark | None = (
+            None  # None: the first check reads the file, which may have changed since `keys` was read
+        )
         self._objection: str | None = None
-        """Why the present file was not taken over."""
+        """Why the present file was not taken over; None when it was."""
         self._said: str | None = None
 
     @property
@@ -63,7 +65,7 @@ class KeysWatch:
         """Why these keys publish nothing any more, as a sentence; None while the keys are good."""
         if self.stage is not Stage.ENDED:
             return None
-        return f"nothing is published by keys at the end of their life: {self._described}. {_AGAIN}"
+        return f"nothing is published, because the keys are at the end of their life: {self._described}. {_AGAIN}"
 
     @property
     def trouble(self) -> str | None:
@@ -77,12 +79,12 @@ class KeysWatch:
         if self.keys.server is not None and self._server is not None and self.keys.server != self._server:
             return (
                 f"the keys for publishing were made for server {self.keys.server}, and this is server {self._server}: "
-                "they work here, too, but give each server its own, so that a stolen file is known by its server"
+                "they work here, too, but give each server keys of its own: a stolen file then shows whose it was"
             )
         return self.keys.objection(self._router)
 
     async def run(self) -> None:
-        """Look at the file at intervals until cancelled."""
+        """Check the file every `LOOK_SECONDS` until cancelled."""
         while True:
             if self._path is not None:  # in a thread: a disk that hangs must not hold up the node
                 self._note(self._path, await asyncio.to_thread(_read, self._path, self._mark))
@@ -108,7 +110,7 @@ class KeysWatch:
                 logger.warning("the keys for publishing", server=self._server, reason=trouble)
 
     def _note(self, path: Path, found: _Found | None) -> None:
-        """Take over the result of a look at the file; None: the file has not changed."""
+        """Take over the result of `_read`; None: the file has not changed."""
         if found is None:
             return
         mark, new = found
@@ -135,7 +137,10 @@ class KeysWatch:
 
 
 def _read(path: Path, known: _Mark | None) -> _Found | None:
-    """Read the file, unless it is unchanged. The mark is taken before the file is read."""
+    """Read the file; None when its mark is still `known`.
+
+    The mark is taken before the read, so that the next check notices a change during the read.
+    """
     mark = _mark(path)
     if mark is not None and mark == known:
         return None
@@ -146,7 +151,7 @@ def _read(path: Path, known: _Mark | None) -> _Found | None:
 
 
 def _mark(path: Path) -> _Mark | None:
-    """The marks of a file that change when it is replaced, written or made readable; None when `stat` fails."""
+    """Return numbers that change when the file is replaced, written or made readable; None when `stat` fails."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Drives a publishing machine of `gf_i2p/farm/publishing`: steps the machine when anything changes, and obeys it."""
+"""Drives a publishing machine of `gf_i2p/farm/publishing`: steps the machine and performs its effects."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from gf_i2p.node.view import FarmView
 logger = structlog.get_logger()
 
 _LEAST_SECONDS: Final = 0.05
-"""Seconds between two steps, so that a machine that asks for no pause leaves the loop to others."""
+"""Least seconds between two steps: a machine that asks for no pause must not block the event loop."""
 
 
 class Publisher(Protocol):
@@ -34,7 +34,7 @@ class Publisher(Protocol):
         ...
 
     async def finish(self, seconds: float) -> None:
-        """Wait until no client needs this server after it resigned, at most `seconds`; `run` goes on."""
+        """After this server has resigned: wait up to `seconds` until no client needs the server. `run` goes on."""
         ...
 
 
@@ -58,7 +58,7 @@ class MachineLoop:
             begin: performs an effect of the machine, tells the machine the outcome, and raises nothing.
             view: the log; each new entry causes a step.
             reporter: each committed record causes a step; posts a record when the lease is in doubt.
-            clock: of the machine, in seconds.
+            clock: the machine's clock, in seconds.
             resume: lets a draining session go on.
         """
         self._step = step
@@ -76,13 +76,13 @@ class MachineLoop:
         self._news.set()
 
     async def run(self) -> None:
-        """Step and perform effects until cancelled. A cancelled `run` cancels the effect under way."""
+        """Step and perform effects until cancelled. Cancelling also cancels the effect under way."""
         try:
             while True:
                 self._news.clear()
                 try:
                     effects = self._step()
-                    await self._obey(effects)
+                    await self._perform(effects)
                 except Exception:
                     logger.exception("a defect in publishing")
                     effects = Effects(self._clock() + LOOK_SECONDS)
@@ -98,7 +98,7 @@ class MachineLoop:
         except TimeoutError:
             return
 
-    async def _obey(self, effects: Effects) -> None:
+    async def _perform(self, effects: Effects) -> None:
         if effects.cancel:
             await self._cancel()
         if effects.resume:

@@ -1,4 +1,4 @@
-"""Publishes the Meta lease set by the router beside this node: the driver of `farm.publishing.meta.MetaMachine`."""
+"""Publishes the Meta lease set through the router beside this node: drives `farm.publishing.meta.MetaMachine`."""
 
 import asyncio
 import time
@@ -50,9 +50,9 @@ class MetaPublisher:
         dry_run: bool = False,
         clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """`keys`: the master's own or delegated keys. `branch_keys`: None: derived from the master's key.
+        """`keys`: the master's own or delegated keys. `clock`: the reporter's clock, in seconds.
 
-        `clock`: the reporter's, in seconds.
+        `branch_keys`: without it, the branch keys are derived from the master's own key.
         """
         self.lease_set: MetaLeaseSet | None = None
         """The set given last to the router, or rehearsed in a dry run; None while this node publishes nothing."""
@@ -68,7 +68,7 @@ class MetaPublisher:
         self._server_id = server_id
         self._clock = clock
         self._built: MetaLeaseSet | None = None
-        """The set under way."""
+        """The set that was built last: it is announced first, and then given to the router."""
         self._said: str | None = None
         """The trouble that was logged last."""
         self._unstopped: str | None = None
@@ -85,14 +85,14 @@ class MetaPublisher:
         return self.machine.trouble
 
     async def run(self) -> None:
-        """Publish while chosen, until cancelled."""
+        """Publish while this server is chosen, until cancelled."""
         await self._loop.run()
 
     async def finish(self, seconds: float) -> None:
         """See `Publisher.finish`: a published set stays good without this server."""
 
     def shown(self) -> dict[str, Any] | None:
-        """Describe the published set; times are seconds since the epoch, or from now ("next")."""
+        """Describe the published set. Times are in seconds since the epoch; "next" is in seconds from now."""
         last, given, progress = self.lease_set, self.machine.given, self._reporter.progress.current
         if last is None or given is None:
             return None
@@ -266,7 +266,7 @@ class MetaPublisher:
         )
 
     async def _stop(self) -> None:
-        """Have the router drop the sets that it was given."""
+        """Have the router drop the sets that this node gave to it."""
         why = None
         try:
             async with asyncio.timeout(STOP_SECONDS):

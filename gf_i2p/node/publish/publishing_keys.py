@@ -5,7 +5,7 @@ master's own key or, for Java routers only, a delegated one. The second is the p
 delegate` writes: ASCII, at most 16 KiB, mode 0600,
 
     gf-i2p publishing keys 1
-    # Lines that begin so are for people.
+    # a comment
     server: 2
     keys: BASE64
     meta: BASE64
@@ -13,9 +13,9 @@ delegate` writes: ASCII, at most 16 KiB, mode 0600,
 
 with each name once, in any order, and the values in I2P's base64. `server`, which may be missing, is the id of the
 node for which the file was made. `keys` has the transient key and its authorisation, in the routers' own format. `meta`
-and `service` are SessionConfigs with `META_OPTIONS` and `SERVICE_OPTIONS`, signed by the master's own key: i2pd opens
-no session for a transient key, but takes such a config for ever. A thief of such a config can hold the destination at a
-router, and publish nothing with it once the transient key has ended.
+and `service` are SessionConfigs with `META_OPTIONS` and `SERVICE_OPTIONS`, signed by the master's own key. i2pd opens
+no session for a transient key, but accepts such a config for ever. A thief of such a config can hold the destination at
+a router, but can publish nothing once the transient key has expired.
 """
 
 from collections.abc import Mapping
@@ -36,18 +36,18 @@ from gf_i2p.wire.limits import MAX_ID
 MAX_FILE_BYTES: Final = 16 * 1024
 """Most bytes of a key file: two configs and the keys have some 3,500 characters of base64."""
 ENDING_SECONDS: Final = 14 * 86_400
-"""Seconds before the end at which the operator is told, in time to fetch new keys from the master's machine."""
+"""Seconds before the keys' end at which the operator is warned, in time to fetch keys from the master's machine."""
 ENDING_PART: Final = 4
-"""Keys with a shorter life are near their end in the last quarter of it."""
+"""For keys with a short life, the warning comes in the last quarter of that life."""
 HANDOVER_SECONDS: Final = 600
-"""Seconds before its end at which a key stops publishing, so that another server is chosen in time."""
+"""Seconds before their end at which keys stop publishing, so that the farm chooses another server in time."""
 
 _MAGIC: Final = b"gf-i2p publishing keys "
 _FORMAT: Final = b"1"
 _MAX_VALUE_BYTES: Final = 8 * 1024
 _HEADING: Final = """\
-# Secret: by this, whoever has it publishes for the master below, and can serve in its place, until the date below.
-# The master's own key is not in it.
+# Secret: anybody with this file can publish for the master below, and serve in its place, until the date below.
+# The master's own key is not in this file.
 """
 
 
@@ -66,13 +66,13 @@ class Purpose(StrEnum):
 
 
 class Stage(StrEnum):
-    """The stage of keys in their life."""
+    """The stage in the life of keys."""
 
     LASTING = "lasting"
     """The master's own keys, which do not end."""
     GOOD = "good"
     ENDING = "ending"
-    """It is time to delegate anew."""
+    """The operator should make new keys."""
     ENDED = "ended"
     """The keys publish nothing any more."""
 
@@ -90,7 +90,7 @@ class PublishingKeys:
 
     def __post_init__(self) -> None:
         if self.signed and self.keys.offline is None:
-            raise StructureError("it has the master's own key: then no session config needs to be signed beforehand")
+            raise StructureError("it has the master's own key, which needs no signed session configs: leave them out")
         for purpose, data in self.signed.items():
             config = SessionConfig.parse(data)
             if config.destination != self.destination:
@@ -100,7 +100,7 @@ class PublishingKeys:
                 )
             config.verify()
             if config.delegated or config.options.get("i2cp.leaseSetType") != purpose.options["i2cp.leaseSetType"]:
-                raise StructureError(f"its session config '{purpose}' has the options of another one")
+                raise StructureError(f"its session config '{purpose}' has the options of another session")
 
     @classmethod
     def delegate(
@@ -144,7 +144,7 @@ class PublishingKeys:
     # For a session ------------------------------------------------------------------------------------------------
 
     def fresh_session(self, purpose: Purpose, now_ms: int) -> bytes:
-        """Sign a SessionConfig now with the key here: Java takes the config, and i2pd unless the key is transient."""
+        """Sign a SessionConfig now with the key here. i2pd accepts the config only if the key is not transient."""
         return session_config(self.keys, now_ms, purpose.options)
 
     def signed_session(self, purpose: Purpose) -> bytes | None:
@@ -160,7 +160,7 @@ class PublishingKeys:
         return None if data is None else SessionConfig.parse(data).options
 
     def objection(self, router: str) -> str | None:
-        """Say why a router ("i2pd", "java") opens no session with these keys; None: it does, or the kind is unknown."""
+        """Say why a router ("i2pd", "java") opens no session with these keys; None: it does, or its kind is unknown."""
         if router == "i2pd" and self.delegated and not self.signed:
             return (
                 "the keys are delegated, and i2pd opens a session only for the master's own key, or with a file of "
@@ -186,7 +186,7 @@ class PublishingKeys:
         return Stage.ENDING if left < soon else Stage.GOOD
 
     def described(self, now: int) -> str:
-        """Describe the keys and their end, for people. `now`: seconds since the epoch."""
+        """Describe the keys and their end for the operator. `now`: seconds since the epoch."""
         if self.ends is None:
             return f"the own keys of {self.destination.b32}: they do not expire"
         if now >= self.ends:
@@ -218,16 +218,16 @@ class PublishingKeys:
                 continue
             name, _, value = line.partition(": ")
             if name not in {"server", "keys", *Purpose} or name in values:
-                raise StructureError(f"a line that is unknown, or there twice, begins with {name[:20]!r}")
+                raise StructureError(f"a line is unknown, or stands there twice: {name[:20]!r}")
             values[name] = value.strip()
         missing = [name for name in ("keys", *Purpose) if name not in values]
         if missing:
-            raise StructureError(f"it has no line '{missing[0]}': was it copied to its end?")
+            raise StructureError(f"the line '{missing[0]}' is missing: was the file copied completely?")
         server = values.get("server")
         if server is not None and not (
             server.isascii() and server.isdigit() and len(server) <= 10 and int(server) < MAX_ID
         ):
-            raise StructureError("its line 'server' has no id of a server")
+            raise StructureError("its line 'server' does not hold a server's id")
         keys = DestinationKeys.from_base64(values["keys"])
         signed = {each: from_base64(values[each], _MAX_VALUE_BYTES) for each in Purpose}
         return cls(keys, signed, None if server is None else int(server))
@@ -256,7 +256,7 @@ def load(path: Path) -> PublishingKeys:
 
 
 def date(seconds: int) -> str:
-    """Format a date for people; `seconds` since the epoch."""
+    """Format a time for the operator, as UTC; `seconds` since the epoch."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 

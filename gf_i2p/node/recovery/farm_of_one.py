@@ -1,9 +1,9 @@
-"""Makes a farm of one server that is left when the majority is lost for good.
+"""Makes a farm of one remaining server, when the majority is lost for good (docs/design/restore.md).
 
-Raft cannot do this: no majority, no decision. The whole log of the server becomes the farm's log, committed or not.
-Entries that only the other servers had are lost, even acknowledged ones. So an operator must decide it.
+Raft cannot do this: without a majority there is no decision. The server's whole log becomes the farm's log, committed
+or not. Entries that only other servers had are lost, even acknowledged entries. So an operator must decide.
 
-The old farm is kept out as after a restored snapshot: see `restore`.
+The old farm is kept apart from the new one in the same way as after a restored snapshot: see `restore`.
 """
 
 import shutil
@@ -36,7 +36,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The state from which a recovery starts."""
+    """The log of a stopped node, as far as a recovery needs it: farm, servers, last index and term."""
 
     cluster: str
     server_id: int
@@ -64,7 +64,8 @@ def look(directory: Path) -> Look:
 def recover(directory: Path) -> Recovered:
     """Make the server of this directory the only one of its farm; its node must not run.
 
-    Raises `ConfigError` or `StorageError`; then nothing has changed, except that there may be a backup.
+    The log is changed last: after an error, the old log is still there, and the recovery can be repeated. Raises
+    `ConfigError`, `StorageError` or `OSError`.
     """
     lock = Lock((directory / DATABASE_FILE).resolve())
     try:
@@ -79,15 +80,13 @@ def _recover(directory: Path) -> Recovered:
     database = directory / DATABASE_FILE
     own = next((server for server in found.servers if server.id == found.server_id), None)
     if own is None:
-        raise ConfigError(
-            f"server {found.server_id} was no member of the farm, as far as its own log goes: recover from a member"
-        )
+        raise ConfigError(f"server {found.server_id} is no member of the farm by its own log: recover from a member")
     term = term_beyond(found.term)
     texts = without_others(directory, found.server_id)
     backup = _back_up(database)
     storage = Storage.open(database, cluster=found.cluster, server_id=found.server_id, locked=True)
     try:
-        replace_files(directory, texts, backup)  # before the log: only the new log makes this server a farm
+        replace_files(directory, texts, backup)  # before the log: see `recover`
         index = found.last_index + 1
         before = storage.loaded.configurations
         alone = Configuration(index, before[-1][0] if before else 0, (own,))
@@ -102,7 +101,7 @@ def _recover(directory: Path) -> Recovered:
 
 
 def _back_up(database: Path) -> Path:
-    """Copy the log and its side files beside the log; return the new directory, which is synced."""
+    """Copy the log and its side files into a new directory beside the log; sync that directory and return it."""
     name = f"{database.name}-before-recovery-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}"
     backup = free_path(database.parent, name)
     backup.mkdir(mode=0o700)

@@ -1,7 +1,7 @@
-"""Begins a farm's log anew from a saved snapshot, when all logs are gone or hopeless.
+"""Begins a farm's log anew from a saved snapshot, when all logs are lost or damaged beyond repair.
 
-The new farm has one server, keeps its name, and forgets the entries after the snapshot. Nobody can know what the old
-farm did after that, so three things keep the two farms apart (ARCHITECTURE, "A farm that is restored"):
+The new farm has one server, keeps the farm's name, and has no entries after the snapshot. Nobody can know what the old
+farm did after the snapshot, so three things keep the two farms apart (docs/design/restore.md):
 
 - *Terms.* The log goes on in a term that the old farm cannot have reached. So no two entries of one index and one term
   differ, and no old log is ever as up-to-date as the new one.
@@ -50,13 +50,13 @@ class OldLog:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """The effect of a restoration, as far as known before."""
+    """The effect of a restoration, as far as known beforehand."""
 
     cluster: str
     server: ClusterServer
     """The only server of the new farm."""
     old: OldLog | None
-    """None when there is no log."""
+    """The log that the restoration replaces; None when there is no log."""
     known_term: int
     """Highest term that the old farm is known to have reached."""
     loses: bool
@@ -75,7 +75,7 @@ class RestoreResult:
 
 
 def plan(saved: SavedSnapshot, directory: Path) -> RestorePlan:
-    """Plan a restoration. Raises `ConfigError` or `StorageError` when it must not, or cannot, be done."""
+    """Plan a restoration. Raises `ConfigError` or `StorageError` when the restoration is impossible or wrong."""
     config = Config.load(directory)
     Secrets.load(directory)  # checks that the file can be read, since `restore` changes it
     if saved.cluster != config.node.cluster:
@@ -84,18 +84,18 @@ def plan(saved: SavedSnapshot, directory: Path) -> RestorePlan:
             f"the directory of a server of that farm, or make one (gf-i2p init … --cluster {saved.cluster})"
         )
     state_of(saved)
-    old = _look(directory, config)
+    old = _examine_old_log(directory, config)
     known = max(saved.reached, saved.snapshot.term, 0 if old is None else old.term)
-    term_beyond(known)  # raises without a free term
+    term_beyond(known)  # raises when no free term is left
     if saved.snapshot.index >= MAX_INTEGER - 1:
-        raise ConfigError("the snapshot ends with the last entry that there can be: begin a new farm")
+        raise ConfigError("the snapshot ends at the largest index that a log can have: begin a new farm")
     loses = old is not None and old.fault is None and old.last_index > saved.snapshot.index
     return RestorePlan(
         config.node.cluster, ClusterServer(config.node.id, str(config.own_endpoint)), old, known, loses=loses
     )
 
 
-def _look(directory: Path, config: Config) -> OldLog | None:
+def _examine_old_log(directory: Path, config: Config) -> OldLog | None:
     path = directory / DATABASE_FILE
     if not path.exists() and not wal.path_of(path).exists():
         return None
@@ -109,8 +109,8 @@ def _look(directory: Path, config: Config) -> OldLog | None:
 def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], None] = lambda _: None) -> RestoreResult:
     """Make the server of this directory the only one of a farm that begins with a snapshot; its node must not run.
 
-    The log comes last: after an earlier failure the old log is still there, and the restoration can be repeated. Raises
-    `ConfigError`, `StorageError` or `OSError`.
+    The log is replaced last: after an error, the old log is still there, and the restoration can be repeated. `on_step`
+    is called with each long step, as text. Raises `ConfigError`, `StorageError` or `OSError`.
     """
     lock = Lock((directory / DATABASE_FILE).resolve())
     try:
@@ -127,7 +127,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
     term = term_beyond(planned.known_term, since=(now_ms() - saved.saved_ms) / 1000)
     texts = without_others(directory, config.node.id)
     building = directory / _BUILDING
-    shutil.rmtree(building, ignore_errors=True)  # of a command that was killed
+    shutil.rmtree(building, ignore_errors=True)  # left by a command that was killed
     building.mkdir(mode=0o700)
     on_step("writing the new log")
     index = _begin_log(saved, planned.server, building / DATABASE_FILE, term)

@@ -1,4 +1,4 @@
-"""Snapshots for an operator to keep: of a running node, and from the log of a stopped one."""
+"""Makes snapshots for an operator to keep: from a running node, and from the log of a stopped node."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -58,18 +58,21 @@ async def of_running(node: Node) -> SavedSnapshot | None:
 
 
 def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda *_: None) -> SavedSnapshot:
-    """Make a snapshot of the whole log of a stopped node; changes nothing. `on_entry` gets each index and the last one.
+    """Make a snapshot of the whole log of a stopped node; changes nothing. Raises `ConfigError` or `StorageError`.
 
-    Nobody can tell from the log alone whether its last entries are committed. The snapshot has these entries all the
-    same: if left out, they would be lost even where acknowledged, and a refused entry is in no log.
-    Raises `ConfigError` or `StorageError`.
+    The log alone does not show whether its last entries are committed. The snapshot has these entries all the same:
+    without them, acknowledged entries could be lost, and a refused entry is in no log.
+
+    `on_entry` is called while the entries are read, with the number of read entries and the number of all.
     """
     config = Config.load(directory)
     path = directory / DATABASE_FILE
     with Storage.reading(path, cluster=config.node.cluster, server_id=config.node.id) as log:
         loaded = log.loaded
         if loaded.snapshot_fault is not None:
-            raise ConfigError(f"{loaded.snapshot_fault} This server cannot give the state: ask another one")
+            raise ConfigError(
+                f"{loaded.snapshot_fault} This server cannot give the state: save the snapshot on another server"
+            )
         if loaded.last_index == 0:
             raise ConfigError(f"{path} is empty: there is nothing to save yet")
         before = loaded.snapshot

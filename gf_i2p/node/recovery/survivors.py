@@ -1,4 +1,4 @@
-"""Looks for live servers of a farm, before one server makes itself the farm, perhaps beside them."""
+"""Looks for live servers of a farm before a recovery: the recovered server must not be a second farm beside them."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.log_values import ClusterServer
 
 ASK_SECONDS: Final = 3.0
-"""Seconds for each server, side by side: a server that is down refuses at once; one that is cut off is not waited for.
-"""
+"""Seconds for each server's answer; all servers are asked at the same time. A server that is down refuses at once, so
+only a server that is cut off takes so long."""
 I2P_ASK_SECONDS: Final = 10.0
-"""The same through I2P, where the first connection to a peer takes that long."""
+"""The same for a server inside I2P, where the first connection to a peer takes that long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,9 @@ class Others:
     """The result of the questions to the other servers."""
 
     living: dict[int, str]
-    """By server id, its answer: a clause."""
+    """By server id: the answer of a live server, as a clause."""
     not_asked: dict[int, str]
-    """By server id, why it could not be asked: a sentence."""
+    """By server id: why the server could not be asked, as a clause."""
 
 
 async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Others:
@@ -70,7 +70,7 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
         try:
             found = await fetch_configuration(transport, endpoint, config.node.cluster, credentials, seconds=seconds)
         except TransportError as error:
-            if credentials.has_challenge:  # so it is there: it rejects the password, or was too slow
+            if credentials.has_challenge:  # the server runs: it rejects the password, or was too slow
                 living[server.id] = f"it answers, and does not tell who belongs to the farm: {error}".rstrip(".")
             return
         if found is None:

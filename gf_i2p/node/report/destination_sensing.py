@@ -1,7 +1,7 @@
 """Tries the farm's destinations through the network from time to time, and passes the results to the reporter.
 
-One destination at a time, each once in an interval, at times that nobody can foresee. A try costs tunnels; tries of
-all destinations at fixed times would show that the router belongs to this farm.
+Each destination is tried once in an interval, one destination at a time, at random times. A try costs tunnels, and
+tries of all destinations at fixed times would show an observer that the router belongs to this farm.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ logger = structlog.get_logger()
 FORGET: Final = 3
 """Intervals after which a result is no longer reported."""
 TRY_SECONDS: Final = 300.0
-"""Seconds for one try: it takes minutes where tunnels have to be built."""
+"""Most seconds for one try; building tunnels takes minutes."""
 LEAST_PAUSE: Final = 20.0
 """Least seconds between two tries, however many destinations there are."""
 _STORE_TYPES: Final = {"meta": 7, "failover": 3}
@@ -45,9 +45,9 @@ class DestinationSensing:
         minutes: int,
         uniform: Callable[[float, float], float] | None = None,
     ) -> None:
-        """`mode`: of publishing. `minutes`: the interval. `uniform`: returns a random float between two floats."""
+        """`mode`: mode of publishing. `minutes`: the interval. `uniform`: returns a random float between two floats."""
         self.trouble: str | None = None
-        """Why the last search for the master failed; None when none has."""
+        """Why the last search for the master's set failed; None when it succeeded, or before the first search."""
         self._id = server_id
         self._view = view
         self._reporter = reporter
@@ -89,7 +89,7 @@ class DestinationSensing:
             async with asyncio.timeout(TRY_SECONDS):
                 found = await self._bridge.remote_measured_status(target)
         except (RouterError, TimeoutError) as error:
-            # This says nothing of the destination: this server's router could not be used.
+            # This says nothing about the destination: the fault is in this server's router.
             self._log.info("not sensed", destination=to_b32_address(target), reason=str(error) or "it took too long")
             return
         self._results[target] = RemoteDestination(
@@ -103,7 +103,7 @@ class DestinationSensing:
     async def _look_for(self, master: bytes) -> None:
         bridge: Any = self._bridge
         if not isinstance(bridge, SetFinding):
-            self.trouble = "this router's bridge finds no sets"
+            self.trouble = "the bridge to this router cannot search for lease sets"
             return
         try:
             async with asyncio.timeout(TRY_SECONDS):
@@ -117,7 +117,7 @@ class DestinationSensing:
 
     @property
     def _masters(self) -> set[bytes]:
-        """The master, while another server reports that it publishes; else the empty set."""
+        """Hashes of the masters for which other servers report that they publish: one as a rule, or none."""
         if self._mode not in _STORE_TYPES:
             return set()
         metas = [record.meta for server, record in self._view.state.records.items() if server != self._id]

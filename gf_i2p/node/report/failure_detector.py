@@ -1,4 +1,4 @@
-"""The failure detector: a leader reports silent servers at once, so that the farm need not wait for old records."""
+"""The failure detector: a leader reports silent servers at once, before their records become too old."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ logger = structlog.get_logger()
 
 LOOK_SECONDS: Final = 0.5
 LEAST_SECONDS: Final = 2.0
-"""Least silence before a server is given up, however short the heartbeats: a busy machine may pause for a second."""
+"""Least seconds of silence before a server counts as out of reach: a busy machine may pause for a second."""
 HEARTBEATS: Final = 3
 
 
@@ -36,7 +36,7 @@ class FailureDetector:
     def __init__(
         self, driver: Driver, view: FarmView, reporter: Reporter, *, clock: Callable[[], float] | None = None
     ) -> None:
-        """`clock`: the driver's, in seconds; without it, the event loop's."""
+        """`clock`: the driver's clock, in seconds; without it, the event loop's clock."""
         self._driver = driver
         self._view = view
         self._reporter = reporter
@@ -55,7 +55,7 @@ class FailureDetector:
             await asyncio.sleep(LOOK_SECONDS)
 
     def look(self) -> None:
-        """Compare the silent servers with the last report."""
+        """Compare the silent servers with the last report, and have the reporter post a change."""
         now, core = self._clock(), self._driver.core
         if now > self._looked_at + 2 * LOOK_SECONDS:
             self._awake_since = now  # this node stood still or has just begun: messages may still wait
@@ -69,7 +69,7 @@ class FailureDetector:
             silent = {server for server, at in heard.items() if at < limit}
             if len(heard) + 1 - len(silent) < majority(len(heard) + 1):
                 return  # the fault may be this server's; and without a majority no report would be committed
-            # A server that came back is reported as reachable while this server leads; others need no report.
+            # A server that is back is reported as reachable while this server leads. Other servers need no report.
             after = {server: server not in silent for server in sorted(heard) if server in silent or server in before}
         if after == before:
             return
@@ -82,7 +82,7 @@ class FailureDetector:
             self._reporter.changed()
 
     def _heard(self, answered: Mapping[int, float], now: float) -> dict[int, float]:
-        """When each server was last heard in any way: a server that posts is alive, even if its answers are late."""
+        """Return when each server was last heard: a server that posts is alive, even if its answers are late."""
         records = self._view.state.records
         for server in answered.keys() & records.keys():
             date = records[server].date_ms

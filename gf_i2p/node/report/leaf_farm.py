@@ -1,4 +1,4 @@
-"""The master of a nested farm as this server's leaf (`publish.leaf_farm`): its identity, and whether it serves."""
+"""The master of a nested farm as this server's leaf (`publish.leaf_farm`): its address, and whether it serves."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
@@ -14,7 +14,7 @@ from gf_i2p.node.files.router_config import is_b32_address
 from gf_i2p.node.listener import Tenant
 
 LISTED_MS: Final = 1_800_000
-"""Milliseconds for which a published set is good: the entries of the set end then."""
+"""Milliseconds after which the entries of a published set have expired."""
 
 
 class LeafFarm(Protocol):
@@ -55,10 +55,10 @@ class NestedFarm(Protocol):
 
 
 class HostedFarm:
-    """A nested farm with a server in this process, which answers in place of a router."""
+    """A nested farm with a server in this process: that server answers in place of the router."""
 
     def __init__(self, name: str, farm: Callable[[], NestedFarm | None]) -> None:
-        """`farm` returns the running farm, None while it does not run. `name`: for people."""
+        """`farm` returns the running farm, None while it does not run. `name`: for messages."""
         self.trouble: str | None = None
         """See `LeafFarm`."""
         self._name = name
@@ -67,10 +67,11 @@ class HostedFarm:
         self._sent_ms = 0
 
     async def leaf(self) -> Leaf | None:
-        """See `LeafFarm`. The farm's log says whether it publishes; the leaf carries the masters below, against loops.
+        """See `LeafFarm`. The nested farm's log says whether its master serves.
 
-        A published set is good for a while, whoever publishes next: a farm that changes its publisher stays up. In the
-        mode `failover` the master is an ordinary destination with nothing below it.
+        The leaf names the masters of the farms below, so that loops are noticed. A published set stays valid for a
+        while, so a farm that changes its publisher stays up. In mode `failover` the master is an ordinary destination,
+        with no farm below.
         """
         farm = self._farm()
         self._master = self._master if farm is None else _master(farm) or self._master
@@ -93,14 +94,14 @@ class HostedFarm:
 
 
 class ElsewhereFarm:
-    """A nested farm that runs in other processes only: known is only whether the router finds the master's set.
+    """A nested farm that runs only in other processes: this server only asks its router for the master's set.
 
-    The masters below that farm are not known here, either. A server of both farms knows them, and that server's record
-    counts for all.
+    This server does not know the masters below that farm, either. A server of both farms knows these masters, and that
+    server's record is enough for all.
     """
 
     def __init__(self, address: str, bridge: RouterBridge) -> None:
-        """`address`: the master's, in base 32. Raises `StructureError` when it is no such address."""
+        """`address`: the master's b32 address. Raises `StructureError` for any other text."""
         self.trouble: str | None = None
         """See `LeafFarm`."""
         self._hash = from_b32_address(address)
@@ -113,7 +114,7 @@ class ElsewhereFarm:
             None
             if found
             else f"this server's router does not find {to_b32_address(self._hash)}. i2pd finds no Meta lease set for "
-            "any client: there only a server of that farm in this process can tell (publish.leaf_farm = its directory)"
+            "any client. With i2pd, run a server of that farm in this process (publish.leaf_farm = its directory)"
         )
         return Leaf(self._hash, found, type=META_TYPE)
 
@@ -143,8 +144,8 @@ def check_nesting(tenants: Sequence[Tenant]) -> None:
         )
     if depth(below) > MAX_DEPTH:
         raise ConfigError(
-            f"publish.leaf_farm: more than {MAX_DEPTH} farms lie one below another. Clients resolve one set after the "
-            "other: list some of the lower ones further up."
+            f"publish.leaf_farm: more than {MAX_DEPTH} farms lie one below another, and clients resolve one set after "
+            "the other. List some of the lower farms further up."
         )
 
 
@@ -170,7 +171,7 @@ def target_of(tenant: Tenant, tenants: Sequence[Tenant]) -> Tenant | str | None:
 
 
 def _key(tenant: Tenant) -> object:
-    """The key of a farm: its master where known, else the directory. Two servers of one farm may run here."""
+    """Return a key of the farm: its master where known, because two of its servers may run here; else the directory."""
     return tenant.directory.resolve() if tenant.master is None else tenant.master.hash
 
 
@@ -180,7 +181,7 @@ def _publisher(farm: NestedFarm) -> StatusRecord | None:
 
 
 def _master(farm: NestedFarm) -> bytes | None:
-    """The farm's master, from this server's keys or from the publisher's record."""
+    """Return the hash of the farm's master, from this server's keys or from the publisher's record."""
     record = _publisher(farm)
     told = None if record is None or record.meta is None else record.meta.hash
     return farm.master or told
@@ -213,5 +214,5 @@ def _objection(farm: NestedFarm, sent_ms: int) -> str | None:
     if not sent_ms or (failover and not record.meta.publishing):
         return "nothing is published yet"
     if record.date_ms - sent_ms > LISTED_MS:
-        return "what was published last has run out"
+        return "the set that was published last has expired"
     return None

@@ -32,7 +32,7 @@ logger = structlog.get_logger()
 
 POST_SECONDS: Final = 30.0
 ASK_SECONDS: Final = 10.0
-"""Seconds between two questions to the router, so the longest delay before a change is noticed."""
+"""Seconds between two questions to the router: the longest delay before a change is noticed."""
 LEAST_SECONDS: Final = 2.0
 """Least seconds between two records, however much changes; the announcement of a set does not wait."""
 ROUTER_SECONDS: Final = 25.0
@@ -40,13 +40,13 @@ ROUTER_SECONDS: Final = 25.0
 LEAF_SECONDS: Final = 120.0
 """The same for this server's leaf: i2pd takes 30 to 40 s for a missing lease set, and is asked twice."""
 WAIT_SECONDS: Final = 5.0
-"""Seconds that the first record waits for answers; then it goes out without them. Other servers take a server without
-records, and its leaf, as gone."""
+"""Most seconds that the first record waits for the router's answers. For the other servers, a server without records is
+gone, and so is its leaf."""
 _NO_MASTER: Final = bytes(32)
 
 
 class Reporter:
-    """Posts the records of one server. `run` posts by itself; `announce` posts for a set about to be sent."""
+    """Posts the records of one server: `run` at intervals and at changes, `announce` before a set is sent."""
 
     def __init__(
         self,
@@ -62,19 +62,19 @@ class Reporter:
         leaf_farm: LeafFarm | None = None,
         clock: Callable[[], float] = awake_or_not,
     ) -> None:
-        """Post nothing yet. Attributes set later are told with the next record, or at once after `changed`.
+        """Post nothing yet. Attributes that are set later go into the next record, or at once after `changed`.
 
         Args:
             server_id: id of this server.
             cluster: the farm's name.
             driver: posts the records.
-            bridge: of this server's router.
+            bridge: leads to this server's router.
             master: the farm's master, for which this server may publish and whose leaves are reported.
             interval: seconds between two records when nothing changes.
             publish_config: "on", "auto" or "off".
-            mode: of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
+            mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
             leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaf.
-            clock: seconds; goes on while the machine sleeps.
+            clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
         self.publishing = False
         """Whether this node publishes now; set by the publisher."""
@@ -86,7 +86,7 @@ class Reporter:
         self.on_committed: list[Callable[[], None]] = []
         """Each is called when a record of this server is committed."""
         self.remote_routers: tuple[RemoteRouter, ...] = ()
-        """Servers that this leader does not hear, or hears again."""
+        """While this server leads: servers that it does not hear, and servers that it hears again."""
         self.before_record: Callable[[], None] = lambda: None
         """Called before each record, to update the record's contents; must not raise."""
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
@@ -148,7 +148,7 @@ class Reporter:
             await self._leaf.close()
 
     def changed(self) -> None:
-        """Check whether a record is due at once."""
+        """Have `run` check now whether a record is due."""
         self._news.set()
 
     def renew(self) -> None:
@@ -165,7 +165,7 @@ class Reporter:
     async def resign(self) -> None:
         """Tell the farm that this server publishes nothing from now on; return when that is committed.
 
-        May take as long as a post, and for ever while `run` does not run.
+        Takes as long as a post. Never returns while `run` does not run.
         """
         self._resigned = True
         self.changed()
@@ -185,7 +185,7 @@ class Reporter:
         self._posted_at = began
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
         self.lease.committed(index, at)
-        if began >= self._posted_at:  # a record begun later would be newer
+        if began >= self._posted_at:  # otherwise a newer record is under way or posted
             self._told = mark
         if resigned:
             self._resignation.set()
@@ -194,7 +194,7 @@ class Reporter:
         return index
 
     async def _until_due(self) -> None:
-        """Wait for the interval's end, or for a change that matters."""
+        """Wait for the interval's end, or for a change by which other servers decide."""
         while True:
             self._news.clear()
             least = 0.0 if self._resigned else min(LEAST_SECONDS, self._interval)

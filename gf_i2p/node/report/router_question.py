@@ -1,4 +1,4 @@
-"""Questions to a router that may answer late, or never; the last answer is kept for all readers."""
+"""Asks a router that may answer late, or never, and keeps the last answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ class RouterQuestion(Generic[T]):
         self.answer: T | None = None
         """The last answer; None after a failure."""
         self.trouble: str | None = "it has not answered yet"
-        """Why there is no answer."""
+        """Why there is no answer; None when there is one."""
         self.settled = False
         """Whether a question has ever ended, with an answer or without."""
         self._ask = ask

@@ -12,11 +12,11 @@ logger = structlog.get_logger()
 LOOK_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 MISSED: Final = 2
-"""Tries in a row that must fail once the service has answered: a quick restart of the service costs nothing."""
+"""Failed tries in a row after which a service that has answered counts as down. A quick restart does not count."""
 
 
 class ServiceWatch:
-    """Connects at intervals, and hangs up. `run` does so until cancelled."""
+    """Connects to the service at intervals and disconnects. `run` does so until cancelled."""
 
     def __init__(self, place: tuple[str, int], *, on_change: Callable[[], None] = lambda: None) -> None:
         """`place`: host and port. `on_change`: called when `up` has changed."""
@@ -30,7 +30,7 @@ class ServiceWatch:
 
     @property
     def name(self) -> str:
-        """Host and port, for people."""
+        """Host and port, for messages."""
         host, port = self.place
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -40,8 +40,8 @@ class ServiceWatch:
         if self.up:
             return None
         return (
-            f"the service at {self.name} does not answer ({self.error}), so another server is to be chosen: start it, "
-            "or correct target in [publish.service]"
+            f"the service at {self.name} does not answer ({self.error}), so the farm chooses another server: start the "
+            "service, or correct target in [publish.service]"
         )
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""The administrators' decisions in a farm and their effect, as one node knows them: for people and programs."""
+"""The administrators' decisions in a farm and their effect, by one node's log."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def administration(node: Node) -> dict[str, Any]:
 
 
 def described(state: FarmState) -> dict[str, Any]:
-    """Describe the log's statements. Times of changes are in ms since the epoch, by the clocks of their authors."""
+    """Describe the decisions in the farm's state. Times are in ms since the epoch, by the clocks of the authors."""
     said, choice = state.administration, state.choice
     return {
         "publisher": choice.publisher,
@@ -79,7 +79,7 @@ def _leaf(hash_: bytes) -> dict[str, Any]:
 
 
 def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, Any]:
-    """Describe one leaf member. Its age is in seconds of farm time, from the servers' records; null without records."""
+    """Describe one leaf member. "age": seconds since its last record, by the servers' time; null without records."""
     heard = state.posters.by_id[member].heard_ms
     return {
         "id": member,

@@ -1,4 +1,4 @@
-"""A node's knowledge of itself and its farm, and the reasons for the farm's choice: for people and programs."""
+"""The status of a node and of its farm, and the reasons for the farm's choice, as one node knows them."""
 
 import time
 from dataclasses import asdict
@@ -15,14 +15,14 @@ from gf_i2p.wire.messages import NOBODY
 
 
 def status(node: Node, started: float) -> dict[str, Any]:
-    """Describe the node as far as it knows; needs neither leader nor quorum.
+    """Describe the node from its own knowledge, without asking another server.
 
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
-    `round_trip` has p50 and p99 of so many samples, null where nothing was measured; `silence` tells how long the
-    leader's silences are in general and at most. `history` has the index up to which entries are exported. `reload`
-    tells what came of the last SIGHUP, null when there was none. `connections` are those of the listener: of all farms
-    that share the listener. `healthy` means: there is a leader, from here a majority can be reached, and this server
-    has not been removed.
+    `round_trip` has the percentiles p50 and p99 and the number of samples, null without samples. `silence` has the
+    leader's usual and longest silence. `history` has the index up to which entries are exported. `reload` is the result
+    of the last reload, null before the first. `connections` counts the listener's connections, for all farms that share
+    the listener. `healthy` means: there is a leader, this node is connected to a majority, and this server has not been
+    removed.
     """
     core, timeouts, counters = node.driver.core, node.driver.timeouts, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
@@ -85,7 +85,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
 
 
 def membership_of(node: Node) -> str:
-    """See `membership`; "removed" also when only other servers have told us."""
+    """See `membership`; "removed", too, when another server's answer says so."""
     return "removed" if node.removal_check.told is not None else membership(node.driver.core)
 
 
@@ -100,7 +100,7 @@ def membership(core: Core) -> str:
 
 
 def _i2p(node: Node) -> dict[str, Any] | None:
-    """Whether other servers can reach this node inside I2P; None when it has no endpoint there."""
+    """Return this node's address inside I2P, null while others cannot reach it; None for a node outside I2P."""
     listener = node.server.listener
     return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
 
@@ -111,7 +111,7 @@ def _rounded(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def explanation(node: Node) -> dict[str, Any]:
-    """Explain the farm's choice as JSON. "farm" and "lines" (as text) follow from the log, the same on every server.
+    """Explain the farm's choice. "farm", and "lines" as text, follow from the log and are the same on every server.
 
     "this" is this server's part, as in its status, and so are "leader" and "membership".
     """

@@ -1,4 +1,4 @@
-"""A node's knowledge of publishing: the farm's choice in its log, and its own part in it."""
+"""The status of publishing: the farm's choice by this node's log, and this node's part in publishing."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 
 
 def farm_status(member: FarmTasks) -> dict[str, Any]:
-    """Describe who publishes what, as this node's log has it, and what this node does about it.
+    """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
     chosen publisher. For the words in "publishing", see `farm/publishing/progress.py`.
@@ -48,7 +48,7 @@ def _keys(watch: KeysWatch) -> dict[str, Any]:
 
 
 def _trouble_with_keys(member: FarmTasks) -> list[str]:
-    """The trouble with the keys, unless the publisher says the same."""
+    """Return the trouble with the keys, unless the publisher reports the same."""
     trouble = None if member.keys is None else member.keys.trouble
     said = None if member.publisher is None else member.publisher.trouble
     return [] if trouble is None or trouble == said else [trouble]

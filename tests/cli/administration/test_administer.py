@@ -141,12 +141,12 @@ def test_publishing_is_moved_and_given_back(node: Node, out: Out) -> None:
 def test_in_mode_failover_servers_serve_and_leaves_are_not_published(node: Node, out: Out) -> None:
     for server in (1, 2):
         node.take(record(server, leaf(server), mode="failover").encode())
-    assert out("publisher", "show", "node")[1].splitlines()[0] == "server 1 is to serve (failover)"
+    assert out("publisher", "show", "node")[1].splitlines()[0] == "server 1 is chosen to serve (failover)"
     assert "no leaf is published" in out("leaves", "list", "node")[1]
     _, told = out("publisher", "drain", "node", "1")
-    assert "server 2 is to serve (failover); server 1 is not: it is drained" in told
+    assert "server 2 is chosen to serve (failover); server 1 is not chosen: it is drained" in told
     shown = out("publisher", "show", "node")[1].splitlines()
-    assert shown[0] == "server 2 is to serve (failover)"
+    assert shown[0] == "server 2 is chosen to serve (failover)"
     assert "drained by server-1" in shown[1]
 
 
@@ -156,7 +156,7 @@ def test_who_is_not_known_is_told_of_and_it_counts_all_the_same(node: Node, out:
     assert "the farm has no server 9: its servers are [1, 2]" in text
     code, text = out("leaves", "exclude", "node", to_b32_address(leaf(9).hash), "--json")
     assert code == 0
-    assert json.loads(text)["warnings"] == ["nobody names this leaf now; the change counts when somebody does"]
+    assert json.loads(text)["warnings"] == ["nobody reports this leaf now; the change counts as soon as somebody does"]
 
 
 def test_parameters_are_set_shown_and_unset(node: Node, out: Out) -> None:
@@ -241,7 +241,7 @@ def test_where_nothing_is_published_nobody_is_said_to_publish(node: Node, out: O
     for server in (1, 2):
         publish = "off" if mode == "off" else "auto"
         node.take(record(server, leaf(server), mode=mode, publish=publish).encode())
-    now = "nobody is to publish" if mode == "off" else "server 2 is to publish (dry-run)"
+    now = "no server is chosen to publish" if mode == "off" else "server 2 is chosen to publish (dry-run)"
     assert out("publisher", "move", "node", "2")[1].splitlines()[1].partition(";")[0] == now
     shown = out("publisher", "show", "node")[1]
     assert shown.splitlines()[0] == now
@@ -375,4 +375,4 @@ async def test_what_all_servers_say_is_told_once() -> None:
 
     entry = AdminEntry("farm", NOW, "admin-joe", "set", parameters={"margin": 50})
     with pytest.raises(CommandError, match=r"^nothing was changed: The proxy is off\. The password is wrong\.$"):
-        await administer._look_around(Client(), entry)  # type: ignore[arg-type]
+        await administer._warnings_of_servers(Client(), entry)  # type: ignore[arg-type]

@@ -27,7 +27,7 @@ def test_it_says_what_is_there(directory: Path, capsys: pytest.CaptureFixture[st
     truth = expected(80)
     configurations = sum(isinstance(value, tuple) for _, _, value in truth)
     assert f"servers  {configurations} Configurations; {80 - len(truth)} entries of other kinds are left out" in output
-    assert "gap      81 to 90: not in this directory, for the log lacked them too; look in" in output
+    assert "gap      81 to 90: not in this directory, because the log lacked them, too; look in" in output
     assert "removed" not in output
 
 
@@ -49,7 +49,7 @@ def test_a_nodes_directory_will_do(tmp_path: Path, capsys: pytest.CaptureFixture
     node = tmp_path / "server-7"
     capsys.readouterr()
     assert main(["history", "verify", str(node)]) == 1
-    assert "a running node with history.enabled = true makes it" in capsys.readouterr().err
+    assert "a running node with history.enabled = true makes one" in capsys.readouterr().err
     with closing(open_history(node / "history")) as history:
         history.gap(3)
     assert main(["history", "verify", str(node)]) == 0
@@ -69,7 +69,7 @@ def test_an_empty_one_and_one_whose_beginning_is_gone(tmp_path: Path, capsys: py
 
 def test_damage_and_a_wrong_directory_fail(directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "empty").mkdir()
-    for path, expected_text in ((tmp_path / "empty", "has no history"), (tmp_path / "none", "is no directory")):
+    for path, expected_text in ((tmp_path / "empty", "has no history"), (tmp_path / "none", "is not a directory")):
         assert main(["history", "verify", str(path)]) == 1
         assert expected_text in capsys.readouterr().err
     first = min(directory.iterdir())

@@ -81,7 +81,10 @@ def test_a_new_master(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_where_nothing_can_be_written(tmp_path: Path, capsys: Capture) -> None:
-    for path, why in ((tmp_path, "is a directory"), (tmp_path / "none" / "new", "is no directory: make it")):
+    for path, why in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "none" / "new", "is not a directory: make that directory"),
+    ):
         code, answer = run(capsys, "master", "new", path)
         assert code != 0
         assert why in answer["error"]
@@ -144,7 +147,7 @@ def test_a_server_is_given_keys_of_its_own(
     path = tmp_path / "publish-server-2.keys"
     assert mode(path) == 0o600
     assert KEYS.key.private not in path.read_bytes()
-    for word in ("scp -p", "i2pd", "Java", f"({DEFAULT_DAYS} days)", "cannot be called back"):
+    for word in ("scp -p", "i2pd", "Java", f"({DEFAULT_DAYS} days)", "Nobody can revoke a stolen file"):
         assert word in text
     made = PublishingKeys.parse(path.read_bytes())
     assert made.keys.base64[-60:] not in text
@@ -175,7 +178,7 @@ def test_delegating_again_makes_other_keys_and_overwrites_none(tmp_path: Path, m
     assert keys[0] != keys[1]
     code, answer = run(capsys, "delegate", path, "--server", "1", "--out", tmp_path / "third")
     assert code == 2
-    assert "a transient key authorises nobody" in answer["error"]
+    assert "delegated keys cannot authorise further keys" in answer["error"]
 
 
 def test_options_of_the_session_that_serves_are_signed(tmp_path: Path, master: Path, capsys: Capture) -> None:
@@ -216,7 +219,7 @@ def test_keys_of_branches_are_written_once_for_all_servers(tmp_path: Path, maste
     assert run(capsys, "delegate", master, "--server", "1", "--out", out / "1")[1]["branches"] == []
     text = told(capsys, "delegate", master, "--server", "2", "--out", out / "2", "--branches")
     assert f"wrote {out / 'branch-0.dat'} to branch-15.dat" in text
-    assert "They do not end" in text
+    assert "Branch keys do not end" in text
     before = {path.name: path.read_bytes() for path in out.glob("branch-*.dat")}
     assert len(before) == BRANCHES
     assert {mode(path) for path in out.iterdir()} == {0o600}

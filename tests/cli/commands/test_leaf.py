@@ -89,7 +89,7 @@ def test_the_status_of_a_member_that_does_not_run(farm: Path, capsys: pytest.Cap
     assert main(["leaf", "status", str(member)]) == 3
     text = capsys.readouterr().out
     assert f"does not run. Start it: gf-i2p leaf run {member}" in text
-    assert "the farm lists its leaf no more, or will stop soon" in text
+    assert "the farm does not list the leaf any more, or will drop it soon" in text
     assert "no\\x1bbody leads" in text
     assert main(["leaf", "status", str(member / LEAF_FILE), "--json"]) == 3, "the file will do, too"
     assert json.loads(capsys.readouterr().out)["running"] is False

@@ -53,11 +53,11 @@ async def test_a_farm_from_the_command_line(tmp_path: Path) -> None:
         assert [server["id"] for server in found["servers"] if server["connected"]] == [follower]
         code, text, _ = await gf("find", alone)
         assert code == 3
-        assert f"add the [[servers]] table of server {leader} with its fingerprint" in text
+        assert f"Add the [[servers]] table of server {leader} with its fingerprint" in text
 
         code, failure = await gf_json("entries", farm.node(follower))
         assert (code, failure["ok"]) == (1, False)
-        assert f"that is server {leader}" in failure["error"]
+        assert f"the leader, server {leader}, can promise" in failure["error"]
         code, text, _ = await gf("post", farm.node(leader), "--timeout", "20", "last")
         assert (code, text) == (0, f"committed at index {answer['index'] + 3}\n"), "an option may stand before the text"
 

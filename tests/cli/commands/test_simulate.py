@@ -87,7 +87,10 @@ def test_arguments_out_of_range(capsys: pytest.CaptureFixture[str], arguments: l
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
-    [(["--canary", "x"], "there is no canary 'x': votes-twice,"), (["--trace"], "--trace is for one seed")],
+    [
+        (["--canary", "x"], "there is no canary 'x': choose one of votes-twice,"),
+        (["--trace"], "--trace is for one seed"),
+    ],
 )
 def test_arguments_that_make_no_sense(capsys: pytest.CaptureFixture[str], arguments: list[str], expected: str) -> None:
     assert main(["simulate", *arguments]) == 2

@@ -179,10 +179,10 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
     node, path = tmp_path / "server-1", tmp_path / "s"
     capsys.readouterr()
     for words, says in (
-        ([tmp_path, path], "is no node's directory"),
+        ([tmp_path, path], "is not a node's directory"),
         ([node, path], "is empty: there is nothing to save yet"),
-        ([node, tmp_path / "none" / "s"], "none is no directory"),
-        ([node, tmp_path, "--force"], f"{tmp_path} is a directory: name the file in it"),
+        ([node, tmp_path / "none" / "s"], "none is not a directory"),
+        ([node, tmp_path, "--force"], f"{tmp_path} is a directory: name a file"),
     ):
         assert main(["snapshot", "save", *map(str, words)]) == 1
         assert says in capsys.readouterr().err

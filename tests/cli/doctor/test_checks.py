@@ -41,7 +41,7 @@ async def made(*checks: Check) -> dict[str, CheckResult]:
 )
 async def test_what_needs_a_check_that_is_not_well_is_passed_over(first: CheckResult, made_too: bool) -> None:
     found = await made(Check("a", saying(first)), Check("b", saying(ok("y")), needs=("a",)))
-    assert found["b"] == (ok("y") if made_too else skip("not looked at: it needs a"))
+    assert found["b"] == (ok("y") if made_too else skip("not looked at: this check needs a"))
 
 
 async def test_what_comes_after_a_check_is_made_whatever_that_says() -> None:

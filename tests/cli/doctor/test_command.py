@@ -39,11 +39,11 @@ async def test_all_is_well(tmp_path: Path, identity: Identity, java: bool) -> No
     assert having(CheckState.OK, results).keys() == results.keys(), results
     kind = "Java I2P" if java else "i2pd"
     assert results["node"].text == "follows server 2, reaches 3 of 3 servers, up 1:02:05"
-    assert results["log"].text == f"held by process {os.getpid()}"
+    assert results["log"].text == f"in use by process {os.getpid()}"
     assert results["proxy"].text.startswith(f"{kind}'s HTTP proxy at 127.0.0.1:")
     assert results["I2CP"].text.startswith(f"{kind} at 127.0.0.1:")
     assert results["i2pcontrol"].text.startswith(f"{kind} 2.")
-    assert results["server 2"].text.startswith(f"{place.peers[0]} lets us in (")
+    assert results["server 2"].text.startswith(f"{place.peers[0]} lets this node in (")
     assert results["own address"].text.startswith(f"{place.own} is found")
     assert [result.remedy for result in results.values()] == [None] * len(results)
     # Every peer is asked twice, for a challenge and with the answer; nobody else is asked for anything.
@@ -80,7 +80,7 @@ async def test_an_interface_that_is_off(
         async with RunningNode(place.directory):
             results = await place.look()
     result = only(results, name, skipped)
-    assert results["router"].text == "runs: 3 of 4 interfaces can be connected to"
+    assert results["router"].text == "runs: 3 of 4 interfaces take connections"
     assert result.text == f"nobody answers at 127.0.0.1:{router.ports[interface]} (Connection refused)"
     assert result.remedy is not None
     assert i2pd in result.remedy.i2pd
@@ -110,7 +110,7 @@ async def test_a_router_that_does_not_run_is_one_fault_and_not_four(tmp_path: Pa
     assert set(having(CheckState.FAIL, results)) == {"router"}
     assert "systemctl start i2pd" in remedy(results["router"])
     assert "i2prouter start" in remedy(results["router"])
-    assert having(CheckState.SKIP, results)["SAM"] == "not looked at: it needs router"
+    assert having(CheckState.SKIP, results)["SAM"] == "not looked at: this check needs router"
 
 
 async def test_a_certificate_that_is_not_the_configured_one(tmp_path: Path, identity: Identity) -> None:
@@ -125,7 +125,7 @@ async def test_a_certificate_that_is_not_the_configured_one(tmp_path: Path, iden
             assert "keytool" in remedy(result)
             place.change(CONFIG_FILE, ('\ni2pcontrol_fingerprint = "sha256:' + "0" * 64 + '"', ""))
             result = only(await place.look(), "i2pcontrol")
-    assert result.text.startswith("shows a certificate that nothing vouches for; nothing was sent")
+    assert result.text.startswith("shows a certificate that nothing vouches for, so nothing was sent")
     assert router.control.methods == []
 
 
@@ -136,8 +136,8 @@ async def test_clocks(tmp_path: Path, identity: Identity, ahead: float, state: s
         result = (await place.look())["clock"]
     assert result.state == state
     which = "ahead of" if ahead > 0 else "behind"
-    assert result.text.startswith("the router's is ")
-    assert f" s {which} ours" in result.text
+    assert result.text.startswith("the router's clock is ")
+    assert f" s {which} this machine's" in result.text
 
 
 async def test_a_router_that_is_not_the_configured_one(tmp_path: Path, identity: Identity) -> None:
@@ -172,7 +172,8 @@ async def test_an_interface_that_is_silent_is_given_up(tmp_path: Path, identity:
 
 
 @pytest.mark.parametrize(
-    ("said", "text"), [(b"", "hangs up"), (b"SSH-2.0-OpenSSH_9.2\n", "answered HELLO VERSION with something else")]
+    ("said", "text"),
+    [(b"", "closes the connection"), (b"SSH-2.0-OpenSSH_9.2\n", "answered HELLO VERSION with something else")],
 )
 async def test_sam_is_something_else(tmp_path: Path, identity: Identity, said: bytes, text: str) -> None:
     async with ScriptedRouter(identity) as router:
@@ -229,7 +230,7 @@ async def test_an_address_that_nobody_finds(tmp_path: Path, identity: Identity) 
         assert "tunnels.conf" in remedy(results["leaf"])
         async with RunningNode(place.directory, uptime=20.0):
             results = await place.look()
-    assert "it runs for 20 s only" in having(CheckState.WARN, results)["own address"]
+    assert "the node has run for 20 s only" in having(CheckState.WARN, results)["own address"]
 
 
 # --- The command ----------------------------------------------------------------------------------------------------

@@ -70,11 +70,13 @@ async def test_an_i2pd_goes_by_the_options_that_the_master_has_signed(
             path = place.directory / CONFIG_FILE
             path.write_text(path.read_text().replace("\n[[servers]]", f"\n{session}\n[[servers]]", 1))
             found = await place.look()
-            assert found["service session"].text == "2 options of our own", "the master's own key signs any"
+            assert found["service session"].text == "2 options from [publish.service.session]", (
+                "the master's own key signs any"
+            )
             place.delegates()
             found = await place.look()
             if java:
-                assert found["service session"].text == "2 options of our own"
+                assert found["service session"].text == "2 options from [publish.service.session]"
                 return
             assert set(having(CheckState.WARN, found)) == {"service session"}
             assert (

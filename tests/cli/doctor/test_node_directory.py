@@ -141,7 +141,7 @@ async def test_a_log_in_use_is_left_alone(node: Path) -> None:
     try:
         before = times(node)
         found = await look(node)
-        assert found["log"].text.startswith("held by process ")
+        assert found["log"].text.startswith("in use by process ")
         assert times(node) == before
     finally:
         storage.close()

@@ -50,9 +50,12 @@ async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
     connected, not_connected = place.peers
     assert set(having(CheckState.FAIL, found)) == {"server 3"}
     assert found["server 3"].text == f"{not_connected}: no answer within 0.5 s"
-    assert "See that its node and its router run" in remedy(found["server 3"])
+    assert "Check that the node and the router of that server run" in remedy(found["server 3"])
     assert found["server 2"].state is CheckState.WARN
-    assert found["server 2"].text == f"{connected}: no answer within 0.5 s, but our node is connected to that server"
+    assert (
+        found["server 2"].text
+        == f"{connected}: no answer within 0.5 s, but the node itself is connected to that server"
+    )
     assert "Nothing for now: the farm uses the node's own connection." in remedy(found["server 2"])
 
 
@@ -122,7 +125,7 @@ def test_settings_and_round_trips() -> None:
     assert slow.state is CheckState.WARN
     assert slow.text == (
         "heartbeat 0.1 s, election 0.5 to 1 s; longest round trip 200 ms (server 2): leaders may lose their leadership "
-        "for nothing"
+        "without a fault"
     )
     assert 'profile = "i2p"' in remedy(slow)
     assert "election_min of at least 0.80" in remedy(slow)

@@ -58,8 +58,8 @@ async def test_proxies(answer: bytes, kind: RouterProgram | None) -> None:
             "the answer to an address in .i2p is 200",
         ),  # i2pd's console
         (b"HTTP/1.1 404 Not Found\r\n\r\n", "the answer to an address in .i2p is 404"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is no HTTP"),
-        (b"", "hangs up without an answer"),  # i2pd's SAM
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is not HTTP"),
+        (b"", "closes the connection without an answer"),  # i2pd's SAM
     ],
 )
 async def test_what_is_no_proxy(answer: bytes, text: str) -> None:
@@ -80,7 +80,7 @@ async def test_socks() -> None:
         with pytest.raises(ProxyAuthorisationError):
             await ask_socks("127.0.0.1", port)
     async with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
-        with pytest.raises(ProxyError, match="the answer is no SOCKS 5"):
+        with pytest.raises(ProxyError, match="the answer is not SOCKS 5"):
             await ask_socks("127.0.0.1", port)
     async with answering(b"\x05\x00", b"\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00") as port:
         with pytest.raises(ProxyError, match="connects to an address that nobody has"):

@@ -59,7 +59,7 @@ async def test_delegated_keys_and_the_router(tmp_path: Path, identity: Identity,
         assert having(CheckState.FAIL, found) == {}
     else:
         assert set(having(CheckState.FAIL, found)) == {"publishing"}
-        assert "i2pd opens no session for those" in found["publishing"].text
+        assert "without the signed session config that i2pd needs" in found["publishing"].text
         assert "gf-i2p keys delegate" in remedy(found["publishing"])
 
 
@@ -85,7 +85,7 @@ async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identit
             found = await place.look()
             assert set(having(CheckState.FAIL, found)) == {"master keys"}
             assert f"chmod 600 {place.directory / MASTER_FILE}" in remedy(found["master keys"])
-            assert found["publishing"].text == "not looked at: it needs master keys"
+            assert found["publishing"].text == "not looked at: this check needs master keys"
             (place.directory / MASTER_FILE).unlink()
             found = await place.look()
             assert set(having(CheckState.FAIL, found)) == {"master keys"}
@@ -159,7 +159,7 @@ async def test_a_farm_below_runs_in_the_same_process(tmp_path: Path, identity: I
         below = tmp_path / "other" / "server-1"
         found = await place.look()
         assert set(having(CheckState.FAIL, found)) == {"leaf farm"}
-        assert f"{below} is no node's directory" in found["leaf farm"].text
+        assert f"{below} is not a node's directory" in found["leaf farm"].text
         make_farm(tmp_path / "other", dict.fromkeys((1, 2, 3)), cluster="other", profile="i2p", clients=[])
         found = await place.look()
         assert found["leaf farm"].text.endswith(f"(gf-i2p run {place.directory} {below})")
@@ -191,7 +191,7 @@ async def test_a_leaf_by_the_name_of_its_tunnel(tmp_path: Path, identity: Identi
         address = services["I2PTunnel"]["server"]["check"]["address"]
         async with RunningNode(place.directory):
             found = await place.look()
-            assert having(CheckState.FAIL, found) == {"leaf": f"{address} has no lease set: nobody reaches it"}
+            assert having(CheckState.FAIL, found) == {"leaf": f"{address} has no lease set: nobody reaches this leaf"}
             place.change(CONFIG_FILE, ("\ni2pcontrol = ", "\n# i2pcontrol = "))
             place.change(CONFIG_FILE, ("\ni2pcontrol_fingerprint", "\n# i2pcontrol_fingerprint"))
             found = await place.look()

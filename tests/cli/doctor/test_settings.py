@@ -18,7 +18,7 @@ HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrn
     ("options", "kind", "state", "text"),
     [
         ({}, RouterProgram.I2PD, "ok", "the router's own"),
-        ({"inbound.quantity": "4", "inbound.length": "1"}, RouterProgram.I2PD, "ok", "no option that would hurt"),
+        ({"inbound.quantity": "4", "inbound.length": "1"}, RouterProgram.I2PD, "ok", "no harmful option"),
         (
             {"inbound.quantity": "3"},
             RouterProgram.I2PD,
@@ -26,9 +26,14 @@ HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrn
             "inbound.quantity = 3: i2pd may leave the node unpublished",
         ),
         ({"inbound.quantity": "3"}, None, "warn", "inbound.quantity = 3"),
-        ({"inbound.quantity": "2"}, RouterProgram.JAVA, "ok", "no option that would hurt"),
-        ({"i2cp.dontPublishLeaseSet": "true"}, RouterProgram.I2PD, "warn", "means the contrary to i2pd"),
-        ({"inbound.length": "0"}, RouterProgram.JAVA, "warn", "inbound.length = 0: peers see which router is ours"),
+        ({"inbound.quantity": "2"}, RouterProgram.JAVA, "ok", "no harmful option"),
+        ({"i2cp.dontPublishLeaseSet": "true"}, RouterProgram.I2PD, "warn", "means the opposite to an i2pd"),
+        (
+            {"inbound.length": "0"},
+            RouterProgram.JAVA,
+            "warn",
+            "inbound.length = 0: peers see which router is this node's",
+        ),
         ({"inbound.nickname": "my farm"}, RouterProgram.JAVA, "fail", "inbound.nickname: has a space"),
     ],
 )

@@ -185,7 +185,7 @@ def test_on_a_server_that_is_out_nobody_is_let_in_and_that_is_said_briefly(
     one, three = tmp_path / "server-1", tmp_path / "server-3"
     written = invite(three, tmp_path / "new", 4, servers[2], members=lambda _: frozenset({3}))
     monkeypatch.setattr(members, "holder", lambda _: "1")
-    for membership, says in (("removed", "was removed from the farm itself"), ("joining", "is joining itself")):
+    for membership, says in (("removed", "was itself removed from the farm"), ("joining", "is itself joining")):
         node = Node({**status(1, 2), "membership": membership})
         with pytest.raises((CommandError, ConfigError), match=says) as caught:
             members.accept(options(directory=one, file=written.accept), node)
@@ -204,7 +204,7 @@ def test_a_removal_without_a_leader_is_not_tried() -> None:
 @pytest.mark.parametrize("force", [False, True])
 def test_the_last_server_is_stopped_and_not_removed(force: bool) -> None:
     node = Node(status(1))
-    with pytest.raises(CommandError, match="the last server cannot leave its farm: stop it"):
+    with pytest.raises(CommandError, match="the last server cannot leave its farm: stop the node"):
         members.remove(options(id=1, force=force), node)
     assert node.asked == []
 

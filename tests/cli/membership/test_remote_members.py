@@ -105,7 +105,7 @@ async def test_a_server_is_added_by_a_follower_that_is_all_the_file_knows(
         await sees(leader, 1, 2, 3, 4)
         code, answer = await gf("members", "list", tmp_path / "admin-test.toml")
         assert code == 0
-        assert "add the [[servers]] table of server 4" in answer["servers"][3]["error"]
+        assert "Add the [[servers]] table of server 4" in answer["servers"][3]["error"]
         code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"5={endpoint}")
         assert (code, answer["outcome"]) == (1, "no")
         assert "the leader, refuses" in answer["error"]
@@ -131,18 +131,18 @@ async def test_servers_that_the_file_does_not_know_are_no_silent_ones(
         file = tmp_path / "admin-test.toml"
         code, answer = await gf("members", "remove", file, 1, "--force")
         assert (code, answer["outcome"]) == (1, "no")
-        assert "the last server cannot leave its farm: stop it" in answer["error"]
+        assert "the last server cannot leave its farm: stop the node" in answer["error"]
         for server in (2, 3):
             await sees(await joins(farm, server), *range(1, server + 1))
         code, text = await gf.text("members", "list", file)
         assert code == 0
-        assert text.count("not known to this file") == 2
+        assert text.count("cannot be asked with this file") == 2
         assert text.count("[[servers]]") == 1
-        assert f"{file} does not say how to know servers 2, 3" in text
+        assert f"{file} has no certificate fingerprint for servers 2, 3" in text
         for server, which in ((1, "servers 2, 3"), (2, "server 2")):
             code, answer = await gf("members", "remove", file, server)
             assert (code, answer["outcome"]) == (3, "no")
-            assert f"does not say how to know {which}: add" in answer["error"]
+            assert f"has no certificate fingerprint for {which}: add" in answer["error"]
             assert "gf-i2p.toml" in answer["error"]
             assert "Start" not in answer["error"]
         assert ids(farm.nodes[1]) == [1, 2, 3]
@@ -217,7 +217,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def changed(farm: Farm, *, add: int | None = None, remove: int | None = None) -> Any:
-    remote = remote_members._Remote(cast(FarmClient, farm), Path("admin.toml"), inside=False, ca=False, quiet=True)
+    remote = remote_members._Remote(cast(FarmClient, farm), Path("admin.toml"), through_i2p=False, ca=False, quiet=True)
     if add is not None:
         return await remote.add(argparse.Namespace(server=(add, Endpoint("h", add))))
     return await remote.remove(argparse.Namespace(id=remove, force=False))
@@ -334,4 +334,4 @@ async def test_a_majority_without_a_leader_is_not_waited_for_long(
             node.driver.core._state.leader = NOBODY
         code, answer = await gf("members", "remove", tmp_path / "admin-test.toml", leader.driver.core.id, "--force")
         assert (code, answer["outcome"]) == (3, "no")
-        assert "nothing was changed, for no leader is found" in answer["error"]
+        assert "nothing was changed, because no leader is found" in answer["error"]

@@ -44,7 +44,7 @@ async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path
         await until("it is a member", PATIENCE, lambda: members(farm, leader, others, 4))
         code, failure = await gf_json("members", "invite", farm.node(leader), f"{dead}=i2p", "--into", tmp_path / "x")
         assert code == 1, "the id was used"
-        assert f"server {dead} is out of the farm, and ids are never used twice" in failure["error"]
+        assert f"server {dead} has left the farm, and ids are never used twice" in failure["error"]
 
         for server in farm.ids:
             farm.kill(server, signal.SIGTERM)

@@ -33,11 +33,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "why"),
     [
         (["health", "lake", "--since", "yesterday"], "write YYYY-MM-DD"),
-        (["health", "lake", "--since", "2025-01-02", "--until", "2025-01-01"], "no day is left"),
+        (["health", "lake", "--since", "2025-01-02", "--until", "2025-01-01"], "give the earlier day as --since"),
         (["report", "lake", "--out", "page.html", "--until", "2025-02-30"], "write YYYY-MM-DD"),
-        (["backtest", "lake", "--set", "margin=no"], "No farm can have margin=no"),
-        (["backtest", "lake", "--set", "republishMaxMs=1"], "leave it out"),
-        (["backtest", "lake", "--grid", "file"], "file is no TOML"),
+        (["backtest", "lake", "--set", "margin=no"], "No farm can have the parameters margin=no"),
+        (["backtest", "lake", "--set", "republishMaxMs=1"], "leave republishMaxMs out"),
+        (["backtest", "lake", "--grid", "file"], "file is not TOML"),
         (["floodfills", "lake", "--netdb", "x", "--hashes", "file"], "file: line 1: "),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_place_where_nothing_can_be_written_is_told_before_the_work(
     assert main(["pipeline", job, "lake", "--out", out or str(tmp_path)]) == Exit.FAILED
     told = capsys.readouterr().err
     assert why in told
-    assert "Say another place with --out." in told
+    assert "Choose another place with --out." in told
 
 
 def test_what_fails_later_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,4 +153,4 @@ def test_who_waits_for_spark_to_start_is_told(
 def test_a_credential_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["pipeline", "post", "lake", "--farm", "web", "--admin", "admin-joe.toml", "--sensing", "--dry-run"]
     assert main(words) == Exit.FAILED
-    assert "There is no file admin-joe.toml: gf-i2p init makes one" in capsys.readouterr().err
+    assert "There is no file admin-joe.toml: gf-i2p init makes such a file" in capsys.readouterr().err

@@ -131,7 +131,7 @@ def test_status_of_a_publisher() -> None:
         "leaves": ["a.b32.i2p", "b.b32.i2p"],
     }
     assert farm_lines(**named, publishing=SENT, trouble=["the router hung up"]) == [
-        "inside   nobody can reach this server yet: its router builds tunnels, or see `gf-i2p doctor`",
+        "inside   nobody can reach this server yet: its router builds tunnels; if that lasts, see `gf-i2p doctor`",
         "mode     meta, publishes when it is chosen",
         "publish  server 1 is chosen",
         "leaves   a.b32.i2p, b.b32.i2p",
@@ -143,7 +143,7 @@ def test_status_of_a_publisher() -> None:
     progress = {**SENT["progress"], "confirmed": 1060.0, "confirmed_by": 3, "retries": 2}
     lines = farm_lines(**named, publishing={**SENT, "progress": progress})
     assert lines[5].endswith("sent 00:16:43 UTC, confirmed 00:17:40 UTC by server 3")
-    assert lines[6] == "         given anew 2 times because it was not found"
+    assert lines[6] == "         given again 2 times, because the set was not found"
 
 
 def test_status_of_a_dry_run_says_that_nothing_is_published() -> None:

@@ -151,7 +151,7 @@ def test_files_that_are_missing_wrong_or_open_to_others(node: Path) -> None:
     for path, data in ((destination, good), (master, KEYS.encode())):
         for bad in (b"", data[:-1], data + b"x", bytes(len(data))):
             write(path, bad)
-            with pytest.raises(ConfigError, match=f"{path.name} is (no|neither a) private key file of an I2P destin"):
+            with pytest.raises(ConfigError, match=f"{path.name} is (not|neither) a private key file of an I2P destin"):
                 assemble(node)
         write(path, data, 0o644)
         with pytest.raises(ConfigError, match=f"chmod 600 {path}"):

@@ -116,18 +116,18 @@ def test_a_member_posts_its_own_records_and_nothing_else() -> None:
     assert objection(user, record(MEMBER, LEAF)) is None
     assert objection(user) is None, "that asks who leads"
     for other in (1, 7, MEMBER + 1):
-        assert f"a status record of {other}" in str(objection(user, record(other)))
+        assert f"a status record in the name of {other}" in str(objection(user, record(other)))
     assert "no status record" in str(objection(user, b"hello"))
     assert "no status record" in str(objection(user, admin(user)))
     assert "another farm" in str(objection(user, record(MEMBER, cluster="another")))
-    assert "not one record" in str(objection(user, record(MEMBER), record(MEMBER)))
+    assert "other than one status record" in str(objection(user, record(MEMBER), record(MEMBER)))
     rights = Rights("farm", lambda: {1, 2})
-    assert "not one record" in str(rights.objection(User(user), post(b"", kind=ValueType.CONFIGURATION)))
+    assert "other than one status record" in str(rights.objection(User(user), post(b"", kind=ValueType.CONFIGURATION)))
 
 
 def test_a_member_is_no_server_whatever_its_id() -> None:
     rights = Rights("farm", lambda: {MEMBER})
-    assert "a status record of" in str(rights.objection(User(f"leaf-{MEMBER}"), post(record(MEMBER))))
+    assert "a status record in the name of" in str(rights.objection(User(f"leaf-{MEMBER}"), post(record(MEMBER))))
     assert rights.objection(User(f"server-{MEMBER}"), post(record(MEMBER))) is None
 
 
@@ -137,11 +137,11 @@ def test_a_members_record_has_its_limits() -> None:
     assert objection(user, record(MEMBER, *most[:-1])) is None
     assert "17 destinations" in str(objection(user, record(MEMBER, *most)))
     long = record(MEMBER, extra={"note": "x" * MAX_LEAF_MEMBER_BYTES})
-    assert f"it may have {MAX_LEAF_MEMBER_BYTES}" in str(objection(user, long))
+    assert f"at most {MAX_LEAF_MEMBER_BYTES} are allowed" in str(objection(user, long))
     meta = Meta("AAAA", "on", publishing=True, last_published_ms=2**52)
-    assert "only servers say" in str(objection(user, record(MEMBER, meta=meta)))
+    assert "which only servers may post" in str(objection(user, record(MEMBER, meta=meta)))
     accused = (RemoteRouter(1, reachable=False),)
-    assert "only servers say" in str(objection(user, record(MEMBER, remote_routers=accused)))
+    assert "which only servers may post" in str(objection(user, record(MEMBER, remote_routers=accused)))
 
 
 def test_a_member_posts_one_record_in_five_seconds_on_average() -> None:

@@ -120,8 +120,8 @@ def test_a_server_that_has_moved_is_known_by_the_fingerprint_of_its_id_and_by_no
     refused = ways.prepare([moved, new, known])
     assert list(refused) == [new]
     assert refused[new] == (
-        "The client's file does not say which certificate tcp://192.0.2.7:9001 has: add the [[servers]] table of "
-        "server 7 with its fingerprint, as in any server's gf-i2p.toml, or ca = the file of a CA that vouches for "
+        "The client's file does not say which certificate tcp://192.0.2.7:9001 has. Add the [[servers]] table of "
+        "server 7 with its fingerprint, as in any server's gf-i2p.toml, or set ca to the file of a CA that vouches for "
         "the server."
     )
     # An endpoint in the file keeps the fingerprint from the file.

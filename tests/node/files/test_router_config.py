@@ -142,8 +142,8 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
             ("[router]\n\n[publish]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\n[publish]\nleaf = "web"'),
             "set router.i2pcontrol_few_tunnels = true",
         ),
-        (("tcp://127.0.0.1:4150", "tcp://10.0.0.1:4150"), "node.listen: 10.0.0.1 is where the router brings"),
-        (("tcp://127.0.0.1:4150", "tcp://localhost:4150"), "node.listen: localhost is where the router brings"),
+        (("tcp://127.0.0.1:4150", "tcp://10.0.0.1:4150"), "node.listen: the router would bring streams to 10.0.0.1"),
+        (("tcp://127.0.0.1:4150", "tcp://localhost:4150"), "node.listen: the router would bring streams to localhost"),
         (("tcp://127.0.0.1:4150", f"tcp://{ADDRESS}:80"), f"node.listen: {ADDRESS} lies inside I2P"),
         (
             (f'{OTHER}:80"', f'{OTHER}:80"\nfingerprint = "{"aa" * 32}"'),

@@ -170,7 +170,7 @@ def test_who_is_out_of_the_farm_makes_room(farm: Path, monkeypatch: pytest.Monke
         assert [server.id for server in Config.load(directory).servers] == [1, 7]
         assert set(Secrets.load(directory).users) >= {"client-web"}
         assert "server-2" not in Secrets.load(directory).users
-        with pytest.raises(ConfigError, match="server 2 is out of the farm, and ids are never used twice"):
+        with pytest.raises(ConfigError, match="server 2 has left the farm, and ids are never used twice"):
             invite(directory, farm / "newer", 2, Endpoint("127.0.0.1", 4009))
 
 

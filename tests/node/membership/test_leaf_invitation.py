@@ -102,9 +102,9 @@ def test_an_invitation_is_for_one_farm_and_of_one_kind(farm: Path) -> None:
 
 
 def test_no_server_is_invited_with_a_members_id(farm: Path) -> None:
-    with pytest.raises(ConfigError, match="those of leaf-only members"):
+    with pytest.raises(ConfigError, match="belong to leaf-only members"):
         invite_server(farm / "server-1", farm / "more", FIRST_LEAF_MEMBER_ID, Endpoint("127.0.0.1", 4003))
-    with pytest.raises(ConfigError, match="those of leaf-only members"):
+    with pytest.raises(ConfigError, match="belong to leaf-only members"):
         make_farm(farm / "b", {FIRST_LEAF_MEMBER_ID: None}, cluster="farm", profile="auto", clients=[])
 
 

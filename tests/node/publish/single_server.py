@@ -93,7 +93,7 @@ class PublishingServer:
         """Step the machine, and follow the machine's orders, until one set is given or has failed."""
         loop, machine = self.publisher._loop, self.publisher.machine
         while True:
-            await loop._obey(loop._step())
+            await loop._perform(loop._step())
             if loop._under_way is not None:
                 await asyncio.wait([loop._under_way])
             if machine._attempt is None and not machine._stopping:

@@ -300,7 +300,7 @@ async def test_a_server_whose_local_service_is_gone_says_so_at_once(
         record = await made.reported("it publishes no more", lambda record: publish_config(record) == "off")
         assert record.router_up
         await becomes("it is closed", lambda: service.state is ServiceState.CLOSED)
-        assert "start it, or correct target" in (made.publisher.trouble or "")
+        assert "start the service, or correct target" in (made.publisher.trouble or "")
         await made.local.start()
         await made.reported("it may publish again", lambda record: publish_config(record) == "auto")
         await becomes("it serves again", lambda: len(made.hosting.services) == 2)

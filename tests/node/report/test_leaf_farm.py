@@ -87,10 +87,10 @@ def test_the_configuration_names_one_leaf_and_has_a_router(tmp_path: Path) -> No
     where = tenant(tmp_path, "a", OTHER.b32).directory
     text = (where / CONFIG_FILE).read_text()
     (where / CONFIG_FILE).write_text(text.replace("[router]\n", ""))
-    with pytest.raises(ConfigError, match=r"router: is missing, and without one nothing of publish.leaf_farm"):
+    with pytest.raises(ConfigError, match=r"router: is missing, and publish.leaf_farm needs it"):
         Config.load(where)
     (where / CONFIG_FILE).write_text(f'{text}leaf = "{THIRD.b32}"\n')
-    with pytest.raises(ConfigError, match=r"publish.leaf_farm: stands in the place of publish.leaf"):
+    with pytest.raises(ConfigError, match=r"publish.leaf_farm: cannot stand beside publish.leaf"):
         Config.load(where)
 
 
@@ -144,7 +144,7 @@ async def test_a_farm_that_publishes_leaves_is_a_leaf_that_is_up() -> None:
         (FakeFarm({1: publishing(leaf(5, up=False))}), "none of its leaves is up"),
         (FakeFarm({1: record(1, leaf(5))}), "nothing is published yet"),
         (FakeFarm({1: publishing(leaf(5), sent=False)}), "nothing is published yet"),
-        (FakeFarm({1: publishing(leaf(5), age_ms=LISTED_MS + 1)}), "has run out"),
+        (FakeFarm({1: publishing(leaf(5), age_ms=LISTED_MS + 1)}), "published last has expired"),
         (FakeFarm({1: record(1, leaf(5), publish="off")}, master=MASTER.hash), "it has no publisher"),
         (
             FakeFarm({1: publishing(leaf(5), Leaf(OTHER.hash, up=True, type=META_TYPE, depth=MAX_DEPTH))}),

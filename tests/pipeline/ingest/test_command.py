@@ -54,7 +54,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys)
     assert code == 0
     assert out.splitlines() == [
-        "files       5: 4 read, 1 as they were, 1 the same as others, 1 with something wrong",
+        "files       5: 4 read, 1 unchanged, 1 the same as other files, 1 with faults",
         "entries     1,000 in 1,200 lines: 600 new, 400 known",
         "new         598 status, 2 admin; 3 status records are not believed",
         "quarantine  4 new rows",

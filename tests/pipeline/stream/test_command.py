@@ -111,7 +111,7 @@ def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_pa
     ] * 2
 
 
-@pytest.mark.parametrize(("text", "says"), [("what is this\n", "no file of alerts"), (None, "Give a file")])
+@pytest.mark.parametrize(("text", "says"), [("what is this\n", "not a file of alerts"), (None, "Give a file")])
 def test_a_file_that_cannot_be_of_alerts(
     runs: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None, says: str
 ) -> None:
