@@ -159,7 +159,7 @@ class Administration:
         self.excluded: dict[bytes, Made] = {}
         """Leaves that are not listed, whatever their servers report."""
         self.costs: dict[bytes, int] = {}
-        """By leaf, a cost that replaces the reckoned cost."""
+        """By leaf, a cost that replaces the computed cost."""
         self.moved_to: int | None = None
         """The server that publishing was moved to, which publishes as long as it can; None: no such server."""
         self.drained: dict[int, Made] = {}

@@ -1,8 +1,8 @@
 """Sensed floodfills: for each day, the floodfills closest to a hash of the farm, as a scan of the netDb found them.
 
 Proposal 150, "Application Data Contents", remote sensing: "closest floodfills profile data for time periods yesterday,
-today, and tomorrow". Administrators post them, and the explanation of the choice shows them. No choice depends on
-them.
+today, and tomorrow". Administrators post such data, and the explanation of the choice shows the posts. No choice
+depends on the posts.
 """
 
 import re
@@ -36,7 +36,7 @@ class Floodfill:
     hash: bytes
     """Hash of the router, 32 bytes."""
     distance: bytes
-    """Its hash XOR the routing key, 32 bytes, big endian."""
+    """The router's hash XOR the routing key, 32 bytes, big endian."""
     profile: Mapping[str, int | float] = field(default_factory=dict)
     """A router's measurements of the floodfill, by the router's own names."""
 

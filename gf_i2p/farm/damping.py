@@ -1,7 +1,7 @@
 """Damping: a leaf that goes up and down is not listed and dropped each time.
 
 All times are of the farm's stopwatch (`FarmClock.passed_ms`), in ms. As in BGP's route flap damping (RFC 2439), a leaf
-that goes down again must stay up for longer before it counts again. A quiet time shortens the wait again.
+that goes down again must stay up for longer before the farm lists the leaf again. A quiet time shortens the wait again.
 """
 
 from collections.abc import Sequence

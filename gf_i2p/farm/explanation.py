@@ -36,7 +36,7 @@ _LOADS: Final = {
 
 
 def explain(state: FarmState) -> dict[str, Any]:
-    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null while no server has posted."""
+    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post."""
     choice, seen = state.choice, state.field()
     administration = state.administration
     return {

@@ -31,8 +31,8 @@ class Parameters:
     fresh_ms: int = 105_000
     """Greatest age of a server's newest record. A server posts every 30 s."""
     ahead_ms: int = 60_000
-    """How far a record's date may be ahead of farm time. Without this limit, a dead server whose clock was ahead would
-    stay fresh for longer."""
+    """How far a record's date may be ahead of farm time. Without this limit, a dead server would stay fresh for
+    longer, by as much as its clock was ahead."""
     margin: int = 50
     """By how many points of the score, of 1000, another server must be better to become the publisher."""
     hold_ms: int = 600_000

@@ -281,7 +281,7 @@ class FarmState:
     def _accuse(self, record: StatusRecord, index: int) -> None:
         """Note which servers the reporting server cannot hear, and withdraw its accusations of servers that it hears.
 
-        The report is news: the other servers' newest records are older in the log.
+        Such a report counts, because the newest record of the reported server is older in the log.
         """
         for other in record.remote_routers:
             poster = self.posters.by_id.get(other.id)

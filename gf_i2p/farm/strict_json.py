@@ -23,8 +23,8 @@ def decode_object(data: bytes, what: str, *, max_bytes: int, max_openings: int) 
     """Read a JSON object in UTF-8. Raises `RecordError`.
 
     `what` names the value in the error, as in "a status record". `max_openings` limits the lists and objects, and so
-    the depth. Without this limit one server could read a value that another cannot: a JSON parser's depth depends on
-    its caller.
+    the depth. Without this limit one server could read a value that another server cannot read: a JSON parser's depth
+    depends on its caller.
     """
     if len(data) > max_bytes:
         raise RecordError(f"{what} has up to {max_bytes} bytes, not {len(data)}")

@@ -20,8 +20,7 @@ _KEY_CERTIFICATE: Final = 5
 _CERTIFICATE: Final = struct.Struct(">BHHH")
 """Type, length of the rest, signature type, crypto type."""
 _CRYPTO_TYPES: Final = {0: "ElGamal", 4: "X25519"}
-"""Names of the crypto types. I2P no longer uses a destination's crypto key, but Java only accepts sessions with type
-0."""
+"""Names of the crypto types. I2P no longer uses a destination's crypto key. Java accepts sessions of type 0 only."""
 
 
 @dataclass(frozen=True)

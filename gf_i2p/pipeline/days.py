@@ -1,4 +1,4 @@
-"""UTC days, as the arguments of a job name them."""
+"""The UTC days that the arguments of a job name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Span:
         """Read two days, YYYY-MM-DD; None: no limit. Raises `UsageError`."""
         made = cls(_day(since), _day(until))
         if made.since is not None and made.until is not None and made.since > made.until:
-            raise UsageError(f"--since {since} is after --until {until}: no day is left.")
+            raise UsageError(f"--since {since} is after --until {until}: give the earlier day as --since.")
         return made
 
     @property
@@ -44,7 +44,10 @@ ALL_DAYS: Final = Span()
 
 
 def spans_around(days: Iterable[str]) -> list[Span]:
-    """Return spans of each of these days (YYYY-MM-DD) with the day before and the day after; joined, in order."""
+    """Return the spans that cover each of `days` (YYYY-MM-DD), the day before and the day after, in order of time.
+
+    Spans that overlap or touch are joined.
+    """
     found: list[Span] = []
     one = timedelta(days=1)
     for day in sorted({date.fromisoformat(each) for each in days}):
@@ -64,7 +67,7 @@ def _day(text: str | None) -> date | None:
     except ValueError:
         found = date.min
     if not FIRST_DAY <= found <= LAST_DAY:
-        raise UsageError(f"{text!r} is no day from {FIRST_DAY} to {LAST_DAY}: write YYYY-MM-DD.")
+        raise UsageError(f"{text!r} is not a day from {FIRST_DAY} to {LAST_DAY}: write YYYY-MM-DD.")
     return found
 
 

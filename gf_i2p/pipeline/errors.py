@@ -1,9 +1,9 @@
-"""Errors of the pipeline that an operator can mend."""
+"""Errors of the pipeline. An operator can remove the cause of each of them."""
 
 
 class PipelineError(Exception):
-    """A job cannot run or has failed; `str()` says why, and how to go on."""
+    """A job cannot run, or has failed. `str()` says why, and what to do next."""
 
 
 class UsageError(PipelineError):
-    """An argument, or the file that an argument names, is wrong; the job has done nothing."""
+    """An argument is wrong, or the file that an argument names. The job has done nothing."""

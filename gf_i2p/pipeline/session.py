@@ -27,17 +27,17 @@ BATCH_ROWS: Final = 2_000
 """Rows of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
 _INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install default-jre-headless"
 
-# For a session of our own or of a cluster; none of these settings needs a restart.
+# For every session, also on a cluster or a Connect server: Spark takes these settings while the JVM runs.
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.compression.codec": "zstd",
-    "spark.sql.parquet.mergeSchema": "true",  # a column that a newer version knows is missing in older files
+    "spark.sql.parquet.mergeSchema": "true",  # files from before a column existed lack that column
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a farm may be called 2026
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
 }
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
-# Settings that only the starter of the JVM can make.
+# Only for a JVM that gf-i2p starts: Spark reads these settings when the JVM starts.
 _OF_OUR_OWN: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -45,13 +45,13 @@ _OF_OUR_OWN: Final = {
     "spark.io.compression.codec": "zstd",
     "spark.sql.catalogImplementation": "in-memory",
 }
-# PySpark 4.3 runs with pandas 3 and still warns of pandas 3 on import. No job uses pandas: Spark gets and gives Arrow
-# tables.
+# PySpark 4.3 runs with pandas 3, but warns of pandas 3 on import. No job uses pandas: Spark exchanges Arrow tables with
+# Python.
 _WARNS_OF_PANDAS_3: Final = "PySpark does not yet fully support pandas >= 3"
 _RETYPED: Final = re.compile(r"SchemaColumnConvertNotSupportedException: column: \[([^\]]{1,200})\]")
 _LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """These loggers write kilobytes of the JVM's stack to standard error, also for errors that the pipeline reports."""
-# No other machine has business with a Spark that runs wholly here; a cluster's executors call their driver.
+# No other machine needs to reach a Spark that runs wholly here. On a cluster, the executors connect to the driver.
 _OF_THIS_MACHINE: Final = {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -60,22 +60,25 @@ class SessionOptions:
     """The way to Spark. The default is a Spark of our own, on all cores of this machine."""
 
     master: str | None = None
-    """As spark-submit's --master; None: `local[*]`, or what spark-submit has set."""
+    """As spark-submit's --master; None: `local[*]`, or the master that spark-submit has set."""
     remote: str | None = None
     """A Spark Connect server: sc://HOST:PORT."""
     memory_mb: int = DEFAULT_MEMORY_MB
-    """Heap of a JVM of our own, in MiB; Python's workers come on top."""
+    """Heap of a JVM of our own, in MiB. Python's workers need memory besides."""
     scratch: Path | None = None
     """Directory to which Spark spills; None: the system's directory for temporary files."""
     more: dict[str, str] = field(default_factory=dict)
-    """More of Spark's settings, by their names."""
+    """More settings, by Spark's names."""
 
 
 @contextmanager
 def session(options: SessionOptions) -> Iterator["SparkSession"]:
-    """Start Spark, and stop Spark at the end. Raises `PipelineError`, also when Spark fails meanwhile."""
+    """Start Spark, and stop Spark at the end of the block.
+
+    Raises `PipelineError` when Spark does not start, and when Spark fails within the block.
+    """
     spark = start(options)
-    from py4j.protocol import Py4JError  # noqa: PLC0415 -- it comes with Spark
+    from py4j.protocol import Py4JError  # noqa: PLC0415 -- py4j comes with Spark
     from pyspark.errors import PySparkException  # noqa: PLC0415
 
     try:
@@ -106,7 +109,7 @@ def start(options: SessionOptions) -> "SparkSession":
     if options.remote is not None:
         builder = builder.remote(options.remote)
     elif not _is_submitted():
-        _look_for_java()
+        _check_java()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers get the same Python
         if is_local(options):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -135,21 +138,21 @@ def not_started(options: SessionOptions, error: Exception) -> PipelineError:
         said = said.replace(secret, "…")
     asked = "--remote, and whether a server runs there" if remote else "--master, --memory and JAVA_HOME"
     where = shown or options.master or "this machine"
-    return PipelineError(f"Spark does not start on {where}: {said}. Look at {asked}.")
+    return PipelineError(f"Spark does not start on {where}: {said}. Check {asked}.")
 
 
 def failed(error: Exception, doing: str = "") -> PipelineError:
-    """Say how Spark has failed. `doing`: the step that Spark was at."""
+    """Return the error that says how Spark has failed. `doing`: the step in which Spark failed."""
     when = f" while {doing}" if doing else ""
     if (retyped := _RETYPED.search(str(error))) is not None:
         column = retyped[1].replace(", ", ".")
         return PipelineError(
-            f"A file of this lake has {column} in another type than this version of gf-i2p writes. Make a new lake of "
-            "the exports with `gf-i2p pipeline ingest`, or take the version that made this one."
+            f"A file of this lake has another type for {column} than this version of gf-i2p writes. Make a new lake of "
+            "the exports with `gf-i2p pipeline ingest`, or use the version of gf-i2p that made this lake."
         )
     return PipelineError(
-        f"Spark failed{when}: {_reason(error)}. Mend that, and run the job again; if memory or disk is short, give "
-        "more: --memory, or --scratch DIR on a larger disk."
+        f"Spark failed{when}: {_reason(error)}. Remove the cause, and run the job again. If memory or disk space "
+        "is short, give more: --memory, or --scratch DIR on a larger disk."
     )
 
 
@@ -182,11 +185,11 @@ def own_settings(options: SessionOptions) -> dict[str, str]:
 
 
 def _is_submitted() -> bool:
-    """Whether spark-submit has started this process, and its JVM waits for the process."""
+    """Return whether spark-submit started this process. Then the JVM of spark-submit runs already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def _look_for_java() -> None:
+def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     try:
@@ -196,6 +199,6 @@ def _look_for_java() -> None:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
         version = said.split('"')[1].split(".")[0]
     except (OSError, subprocess.SubprocessError, IndexError):
-        raise PipelineError(f"There is no Java that works here. {_INSTALL_JAVA}") from None
+        raise PipelineError(f"No working Java was found. {_INSTALL_JAVA}") from None
     if not version.isdigit() or int(version) < LEAST_JAVA:
         raise PipelineError(f"{java} is Java {version}. {_INSTALL_JAVA}, or set JAVA_HOME.")

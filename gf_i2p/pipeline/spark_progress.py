@@ -1,4 +1,7 @@
-"""Tells how far Spark is, as lines of text: asks the driver now and then, or a Connect server reports."""
+"""Reports how far Spark is, as lines of text.
+
+A thread asks a driver in this process every `EVERY_SECONDS`. A Connect server reports without being asked.
+"""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,21 +15,21 @@ EVERY_SECONDS: Final = 0.5
 
 
 class Steps:
-    """The job's present step, and how many of Spark's tasks are done in that step."""
+    """Reports the job's present step, and how many of Spark's tasks are done in that step."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
-        self._lock = threading.Lock()  # a thread asks Spark
+        self._lock = threading.Lock()  # the thread that asks Spark calls `tasks`
         self._doing = ""
 
     def __call__(self, doing: str) -> None:
-        """Begin a step."""
+        """Begin the step `doing`."""
         with self._lock:
             self._doing = doing
             self._say(doing)
 
     def tasks(self, done: int, count: int) -> None:
-        """Take in how far the step is."""
+        """Report that `done` of `count` tasks are done. Says nothing before the first step, or without tasks."""
         with self._lock:
             if count and self._doing:
                 self._say(f"{self._doing}: {done} of {count} tasks")
@@ -34,9 +37,12 @@ class Steps:
 
 @contextmanager
 def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps]:
-    """Watch Spark meanwhile; give the object that a job calls at each step. `say`: a thread may call this function."""
+    """Report Spark's progress until the end of the block; give the object that the job calls at each step.
+
+    `say`: called with each line of text, also from another thread.
+    """
     steps = Steps(say)
-    if type(spark).__module__.startswith("pyspark.sql.connect"):  # the only place that tells the two kinds apart
+    if type(spark).__module__.startswith("pyspark.sql.connect"):  # nothing else distinguishes Connect
 
         def hear(stages: Any, *_: Any, **__: Any) -> None:
             steps.tasks(sum(each.num_completed_tasks for each in stages), sum(each.num_tasks for each in stages))
@@ -63,7 +69,7 @@ def _ask(spark: "SparkSession", steps: Steps, ended: threading.Event) -> None:
     while not ended.wait(EVERY_SECONDS):
         try:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        except Exception:  # noqa: BLE001 -- the gateway raises anything when its JVM ends: nothing is left to tell
+        except Exception:  # noqa: BLE001 -- py4j may raise any error when the JVM ends, and then no progress is left
             return
         known = [stage for stage in stages if stage is not None]
         steps.tasks(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))

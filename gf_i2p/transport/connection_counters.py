@@ -59,7 +59,7 @@ class Counters:
 
 
 class RefusalLog:
-    """Counts refusals. Logs one refusal of each reason in ten seconds, with the number of refusals not logged since."""
+    """Counts refusals. Logs one refusal per reason in ten seconds, with the number of refusals not logged before."""
 
     def __init__(self, counters: Counters, now: Callable[[], float]) -> None:
         """`now`: monotonic seconds."""

@@ -46,7 +46,7 @@ class Gate:
         """Admit a connection that was just accepted; at a limit, close an older unauthenticated connection.
 
         Args:
-            source: counted by the limit per source: an address (`source_of`), or a name that a peer cannot make up.
+            source: what the limit per source counts by: an address (`source_of`), or a name that a peer cannot make up.
             remote: the peer's address for the log.
         """
         counters = self.counters

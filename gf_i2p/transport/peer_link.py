@@ -401,7 +401,7 @@ class _Connection(asyncio.Protocol):
         if self._written:
             self._batch.append(data)
         else:
-            # The first request in a turn of the loop leaves at once, later ones together at the end of the turn.
+            # The first request in a turn of the loop leaves at once, later requests together at the end of the turn.
             self._written = True
             self._loop.call_soon(self._uncork)
             transport.write(data)

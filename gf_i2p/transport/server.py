@@ -133,7 +133,7 @@ class Server:
         """Farms that are served now, by cluster."""
         self.authenticators: dict[str, Authenticator] = {}
         self.configurations: dict[str, ToldConfiguration] = {}
-        """Read by handshakes under way, so that a withdrawn farm is not found at once."""
+        """Read by handshakes under way: these no longer find a withdrawn farm."""
         self.max_in_flight = max_in_flight
         self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy

@@ -5,8 +5,8 @@ asyncio channel stores the most entries per second as soon as there are several 
 5 % sooner through a synchronous channel. Each workload gets the better of the two. aetcd and etcd3 are slower by a
 fifth to two thirds.
 
-etcd talks plain TCP here, our farm TLS: etcd has that advantage. A client puts its data under one set of keys per
-writer; every put is one log entry and one revision.
+etcd uses plain TCP here, and our farm uses TLS: this is an advantage for etcd. A client puts its data under one set of
+keys per writer; every put is one log entry and one revision.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def _grpc() -> ModuleType:
 
 
 class EtcdClient:
-    """One writer of etcd; all writers share the cluster's channel to a node, which was the fastest."""
+    """One writer of etcd; all writers share the cluster's channel to a node: the fastest of the ways measured."""
 
     def __init__(self, channel: Any, writer: int) -> None:
         self._put = channel.unary_unary(etcd_messages.PUT)
@@ -74,7 +74,7 @@ class EtcdClient:
         return etcd_messages.revision(await call(request, timeout=REQUEST_SECONDS))
 
     async def close(self) -> None:
-        """Nothing to give up: the channel is the cluster's."""
+        """Do nothing: the channel belongs to the cluster."""
 
 
 class LoneEtcdClient(EtcdClient):
@@ -182,7 +182,7 @@ async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[C
                 "logger": "zap",
                 "log-outputs": "stderr",
                 "log-level": "error",
-                "quota-backend-bytes": str(8 << 30),  # a long run must not meet the default of 2 GiB
+                "quota-backend-bytes": str(8 << 30),  # a long run must not reach the default of 2 GiB
             }
             command = ["etcd", *(f"--{key}={value}" for key, value in arguments.items())]
             node = Node(name, processes.start(name, command, directory / f"{name}.log", environment))

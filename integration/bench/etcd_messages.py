@@ -1,6 +1,6 @@
 """The few protocol buffer messages of etcd that the benchmark needs, encoded by hand, without generated code.
 
-Field numbers: etcd's rpc.proto (`etcdserverpb`), the same in 3.4 to 3.6. Pure.
+Field numbers: etcd's rpc.proto (`etcdserverpb`), the same in 3.4 to 3.6. No I/O.
 """
 
 from collections.abc import Sequence

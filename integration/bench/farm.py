@@ -15,7 +15,7 @@ from integration.harness.local_farm import LocalFarm, NotSeenError
 
 
 def check() -> None:
-    """Nothing to install: the farm is this checkout."""
+    """Do nothing: the farm is this checkout, and needs no installation."""
 
 
 class SharedClient:
@@ -29,7 +29,7 @@ class SharedClient:
         return await self._client.post(values)
 
     async def close(self) -> None:
-        """Nothing to give up: the connection is the cluster's."""
+        """Do nothing: the connection belongs to the cluster."""
 
 
 class FarmCluster:

@@ -1,7 +1,7 @@
 """etcd asked by a client in C: h2load, nghttp2's load generator, when it is installed (Debian: nghttp2-client).
 
-A gRPC call is an HTTP/2 POST, so h2load sends etcd's Put unchanged. The figures are the bound for a client without
-Python's cost. h2load sends the same key and value each time, which changes nothing for etcd: each put is a revision.
+A gRPC call is an HTTP/2 POST, so h2load sends etcd's Put unchanged. The figures show what etcd does without the cost of
+a Python client. h2load sends the same key and value each time, which changes nothing for etcd: each put is a revision.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ def parse_log(text: str) -> list[float]:
 
 
 async def run(cluster: EtcdCluster, directory: Path, writers: int, *, warmup: float, seconds: float) -> Sample:
-    """Put values of 1 KiB at the leader by so many writers, each on its own connection."""
+    """Put values of 1 KiB at the leader, by `writers` writers with a connection each."""
     leader = await cluster.leader()
     witness = await cluster.connect(leader)
     before = await witness.post([b"before"])

@@ -34,7 +34,7 @@ def py_spy() -> str | None:
 
 
 async def sample(pid: int, seconds: float, output: Path) -> None:
-    """Sample a Python process for so many seconds; write folded stacks, which flame graph viewers read."""
+    """Sample a Python process for `seconds`; write folded stacks, which flame graph viewers read."""
     program = py_spy()
     assert program is not None
     process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""The report of the runs: figures, medians, a document for JSON and a table for people. Pure."""
+"""The report of the runs: figures, medians, a JSON document and a text table. No I/O."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -149,7 +149,7 @@ def _median(rows: Sequence[Mapping[str, Any]], workload: str, system: str, figur
 
 
 def table(report: Document) -> str:
-    """Return the report as aligned text: figures, each repeat, processors' time, profile."""
+    """Return the report as aligned text: figures, each repeat, processor time, profile."""
     rows = report["results"]
     parts = [_facts(report), _figures(rows, report["goals"]), _repeats(rows), _processors(rows)]
     if "profile" in report:

@@ -34,7 +34,7 @@ def values(members: int) -> Iterator[bytes]:
 
 
 def measure(members: int) -> str:
-    """Apply the records; return the times, in CPU time."""
+    """Apply the records; return a line with the CPU times, and with the times and the size of a snapshot."""
     made = values(members)
     log = [next(made) for _ in range(ENTRIES)]
     state = FarmState("farm")

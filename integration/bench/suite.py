@@ -172,7 +172,7 @@ def _figures(sample: Sample) -> Figures:
 
 @contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """Make a directory for one repeat; remove it afterwards and let the disk come to rest."""
+    """Make a directory for one repeat; remove it afterwards, and sync the disk."""
     with tempfile.TemporaryDirectory(prefix="bench-", dir=parent) as directory:
         yield Path(directory)
     os.sync()  # the next repeat must not pay for this one's unwritten data

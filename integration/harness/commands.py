@@ -21,7 +21,7 @@ async def command(
     """Run a command that must succeed, or end with an allowed exit code; return the JSON. Raises `AssertionError`.
 
     The command runs again when the outcome is unknown because the answer got lost, or when the farm had no leader.
-    So the command must be one that may run twice.
+    So the command must be safe to run twice.
     """
     for _ in range(ATTEMPTS):
         status, said = await _run(words, seconds)

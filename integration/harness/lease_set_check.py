@@ -1,4 +1,4 @@
-"""Meta lease sets, read and verified by hand: by their byte offsets alone, with OpenSSL's cryptography."""
+"""Meta lease sets, read and verified without `gf_i2p.netdb`: by byte offsets alone, with OpenSSL's cryptography."""
 
 import base64
 import hashlib
@@ -36,6 +36,7 @@ class ByHand:
     """Hash of the destination."""
     published: int
     expires: int
+    """Seconds since the epoch, as are `published` and `good_until`."""
     transient: bytes | None
     """The transient key that the destination has authorised; None: the destination signs itself."""
     good_until: int | None
@@ -48,7 +49,7 @@ class ByHand:
         destination, rest = data[:_DESTINATION_BYTES], data[_DESTINATION_BYTES:]
         assert destination[384:391] == bytes([5, 0, 4, 0, 7, 0, destination[390]]), "a key certificate for Ed25519"
         published, lifetime, flags = struct.unpack(">IHH", rest[:8])
-        assert flags in {0, 1}, "an offline signature perhaps, and nothing else"
+        assert flags in {0, 1}, "no flag but that of an offline signature"
         signer, transient, good_until, place = destination[352:384], None, None, 8
         if flags:
             authorised, by_master = rest[8:46], rest[46:110]

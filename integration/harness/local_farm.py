@@ -36,7 +36,7 @@ async def until(
                 await asyncio.sleep(poll)
     except TimeoutError as error:
         if not limit.expired():
-            raise  # the time-out is the condition's own
+            raise  # the condition itself has timed out
         raise NotSeenError(f"not seen within {seconds:g} s: {what}") from error
 
 
@@ -106,7 +106,7 @@ class LocalFarm:
         self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id))
 
     def where(self, _server_id: int) -> list[str]:
-        """Give the prefix that runs a command in the namespace of a server."""
+        """Return the prefix that runs a command in a server's network namespace; empty here, where all share one."""
         return []
 
     def start_all(self) -> None:
@@ -139,7 +139,7 @@ class LocalFarm:
                 raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
 
     async def status(self, server_id: int, *, seconds: float = 5) -> dict[str, Any] | None:
-        """Return the status of a server, None without an answer within so many seconds."""
+        """Return the status of a server, None without an answer within `seconds`."""
         try:
             answer: dict[str, Any] = await local_client.request(
                 self.node(server_id), "GET", "/v1/status", seconds=seconds
@@ -163,9 +163,9 @@ class LocalFarm:
         return found[0]
 
     async def calm(self) -> int:
-        """Let the leader stay, however busy the machine is with something else; return its id.
+        """Lengthen the election time-outs, so that the leader stays on a busy machine, too; return the leader's id.
 
-        An election then begins after 5 to 10 s of silence, unless the leader resigns.
+        An election then begins only after 5 to 10 s of silence, unless the leader resigns.
         """
         await self.leader()
         for server_id in self.running:
@@ -173,7 +173,7 @@ class LocalFarm:
             path.write_text(path.read_text().replace("[timing]", f"[timing]\n{_CALM}\n", 1))
             reload = await local_client.request(self.node(server_id), "POST", "/v1/reload", seconds=60, body={})
             assert reload["error"] is None, reload
-        # A follower waits by the new times from the next heartbeat on: a read is answered when a majority heard one.
+        # A follower uses the new time-outs from the next heartbeat on. This read ends when a majority has heard one.
         leader = await self.leader()
         await local_client.request(self.node(leader), "GET", "/v1/entries?limit=1", seconds=60)
         return leader
@@ -205,7 +205,7 @@ class LocalFarm:
         await until(f"all histories go up to {index}", seconds, all_have)
 
     def stop(self) -> None:
-        """Stop every process, kindly first."""
+        """Stop every process: by SIGTERM, and by SIGKILL after 120 s."""
         for server_id in self.running:
             self._processes[server_id].send_signal(signal.SIGCONT)
             self._processes[server_id].send_signal(signal.SIGTERM)

@@ -31,7 +31,7 @@ def say(line: str) -> None:
 
 
 def between(low: float, high: float) -> Callable[[str], float]:
-    """Make the type of an option: a number within bounds, whole numbers as int."""
+    """Return an argparse type: a number from `low` to `high`, an int when written without a point."""
 
     def parse(text: str) -> float:
         value = int(text) if text.lstrip("-").isdigit() else float(text)
@@ -62,7 +62,7 @@ def conclude(
 ) -> int:
     """Do the work, and print the findings or the obstacle; return the exit code.
 
-    `lifeline`: of the first process inside namespaces, see `integration.testnet.namespace`.
+    `lifeline`: the pipe that ends with the outer process, see `integration.testnet.namespace`; None: no namespaces.
     """
 
     async def bounded() -> Figures:
@@ -71,9 +71,9 @@ def conclude(
 
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            figures = runner.run(_until_told(bounded(), lifeline))
+            figures = runner.run(_until_signalled(bounded(), lifeline))
     except asyncio.CancelledError:
-        return _failed(options, name, "stopped before its end; nothing is left of it", STOPPED)
+        return _failed(options, name, "stopped before its end; all its processes and files are removed", STOPPED)
     except TimeoutError:
         return _failed(options, name, f"not done within {limit:.0f} s: is the machine busy, or does the farm hang?", 1)
     except (NotSeenError, ProcessEndedError, OSError) as error:
@@ -86,7 +86,7 @@ def conclude(
 
 
 def show(figures: Figures) -> None:
-    """Print figures for people: a list of tables line by line."""
+    """Print figures as text; a list takes one line for each element."""
     for name, value in figures.items():
         title = name.replace("_", " ")
         if isinstance(value, list) and value:
@@ -104,8 +104,8 @@ def _failed(options: argparse.Namespace, name: str, what: str, code: int) -> int
     return code
 
 
-async def _until_told(work: Coroutine[Any, Any, Figures], lifeline: int | None) -> Figures:
-    """Cancel the work at the first ending signal, and only once: the cancelled work cleans up."""
+async def _until_signalled(work: Coroutine[Any, Any, Figures], lifeline: int | None) -> Figures:
+    """Do the work; cancel it once, at the first of `SIGNALS` or at the end of the lifeline: the work then cleans up."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     told = False
 

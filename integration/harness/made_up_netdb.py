@@ -1,4 +1,4 @@
-"""Made-up netDbs: directories of correctly signed RouterInfos, the same ones for the same seed."""
+"""Made-up netDbs: directories of correctly signed RouterInfos, the same ones for the same settings."""
 
 import random
 from collections.abc import Iterator
@@ -65,7 +65,7 @@ def infos(netdb: NetDb) -> Iterator[RouterInfo]:
 
 
 def path_of(directory: Path, info: RouterInfo) -> Path:
-    """Return the path of a RouterInfo below a netDb directory, as i2pd and Java have it."""
+    """Return the path of a RouterInfo below a netDb directory, as i2pd and Java I2P name it."""
     name = to_base64(info.hash)
     return directory / f"r{name[0]}" / f"routerInfo-{name}.dat"
 

@@ -1,7 +1,7 @@
 """A farm whose servers have a network namespace each, joined by a router that drops packets on demand.
 
-For the first process inside fresh namespaces (`integration.testnet.namespace`). A cut loses packets silently, as on a
-real network: no host is told, and connections hang.
+Only the first process inside fresh namespaces can use this module (`integration.testnet.namespace`). A cut loses
+packets silently, as on a real network: no host is told, and connections hang.
 """
 
 import asyncio
@@ -55,11 +55,11 @@ class FarmNet:
             self._join(host, self._pids[host])
 
     def where(self, host: int) -> list[str]:
-        """Give the prefix that runs a command on a host."""
+        """Return the prefix that runs a command on a host."""
         return _enter(self._pids[host])
 
     def cut(self, ways: Sequence[tuple[int, int]]) -> None:
-        """Drop packets from the first to the second host of each way; one cut may be made several times."""
+        """Drop packets from the first to the second host of each way. A way that was cut twice needs two `mend`."""
         new = [way for way in ways if not self._cuts[way]]
         self._cuts.update(ways)
         self._rules("add", new)
@@ -75,7 +75,7 @@ class FarmNet:
             self._ip(self._router, rules)
 
     def _join(self, host: int, pid: int) -> None:
-        """Lead a cable from the router to a namespace."""
+        """Connect the router and a namespace by a pair of virtual interfaces."""
         gateway = f"10.99.{host}.1"
         self._ip(
             self._router,
@@ -98,7 +98,7 @@ class FarmNet:
     async def _namespace(self, name: str) -> int:
         """Make a namespace; return the id of the process that keeps it."""
         pid = self._processes.start(name, ["unshare", "--net", "sleep", "infinity"], self._log)
-        ours = os.readlink("/proc/self/ns/net")  # noqa: PTH115 -- it names no path
+        ours = os.readlink("/proc/self/ns/net")  # noqa: PTH115 -- the link's text is no path
 
         def elsewhere() -> bool:
             self._processes.check()

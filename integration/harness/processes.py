@@ -28,7 +28,7 @@ class ProcessEndedError(Exception):
 
 def spawn(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start a program with its output appended to `log`."""
-    # The kernel ends the child when this process is killed. A session of its own keeps Ctrl-C from reaching the child.
+    # With setpriv, the kernel ends the child when this process is killed. The new session keeps Ctrl-C from the child.
     guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -44,7 +44,7 @@ def spawn(arguments: Sequence[str], log: Path, environment: Mapping[str, str] | 
 class Processes:
     """A group of children that ends with the `with` block, also after Ctrl-C and errors.
 
-    The end blocks the event loop on purpose: a cancelled task must not leave a process running.
+    Leaving the block blocks the event loop on purpose: a cancelled task must not leave a process running.
     """
 
     def __init__(self, stop_signal: signal.Signals = signal.SIGTERM, grace: float = 5.0) -> None:
@@ -88,7 +88,7 @@ class Processes:
                     process.wait(max(0.0, deadline - time.monotonic()))
                 except subprocess.TimeoutExpired:
                     process.kill()
-        finally:  # a second Ctrl-C ends the patience, not the duty
+        finally:  # after a second Ctrl-C, too: no process stays
             for _, process, _ in self._running:
                 process.kill()
                 process.wait()

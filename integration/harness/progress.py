@@ -8,13 +8,13 @@ from typing import Final, TextIO
 
 _MARKS: Final = "|/-\\"
 _QUIET_SECONDS: Final = 10.0
-"""Off a terminal, the least interval between two lines."""
+"""Without a terminal: seconds between two lines of a long step."""
 
 
 class Progress:
     """One line a step. On a terminal `tick` redraws the present step.
 
-    Elsewhere a line comes at the end of a step, and now and then one that names the awaited event.
+    Elsewhere each step prints a line at its end, and a long step prints the awaited event every `_QUIET_SECONDS`.
     """
 
     def __init__(self, stream: TextIO = sys.stdout, clock: Callable[[], float] = time.monotonic) -> None:

@@ -3,7 +3,7 @@
 Also a plugin of pytest (`-p integration.harness.pytest_outcomes`), which writes the outcomes down. Real routers act
 partly by chance: in their choice of tunnels, and in the load on these. So a failed test runs once more, on routers of
 its own. The first failure is printed whole, with the name of the test: a test that often needs a second run has a
-fault. More failures than `MAX_AGAIN` at once are no chance.
+fault. More failures than `MAX_AGAIN` at once are not due to chance.
 """
 
 import json
@@ -49,7 +49,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def read_outcome(told: Path, status: int, group: Sequence[str]) -> Outcome:
-    """Read pytest's file, if it exists. After a bad end without a named failure, the group failed as a whole."""
+    """Read pytest's file, if it exists. If pytest failed and named no failure, the whole group counts as failed."""
     try:
         outcomes = json.loads(told.read_text())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Runs `gf-i2p` with other lengths for shortening the log than the program's own, for tests.
+"""Runs `gf-i2p` with other values of `SNAPSHOT_ENTRIES` and `KEPT_ENTRIES`, for tests that soon shorten the log.
 
 python -m integration.harness.short_log SNAPSHOT_ENTRIES KEPT_ENTRIES run DIRECTORY
 """
@@ -10,7 +10,7 @@ from gf_i2p.node import view
 
 
 def program(snapshot_entries: int, kept_entries: int) -> tuple[str, ...]:
-    """Give the program for `LocalFarm`."""
+    """Return the argument `program` of `LocalFarm`."""
     return ("-m", "integration.harness.short_log", str(snapshot_entries), str(kept_entries))
 
 

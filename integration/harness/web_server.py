@@ -9,12 +9,12 @@ from typing import Final
 from aiohttp import web
 
 _TURNS: Final = 10
-"""Turns of the event loop: three turns after its acceptance a connection belongs to the server."""
+"""Turns of the event loop to wait: asyncio gives an accepted connection to the server after three turns."""
 
 
 @asynccontextmanager
 async def web_server(app: web.Application, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[tuple[str, int]]:
-    """Serve; give address and port. No connection stays open afterwards. `port` 0: any free port."""
+    """Serve `app`; yield address and port. No connection stays open afterwards. `port` 0: any free port."""
     loop = asyncio.get_running_loop()
     runner = web.AppRunner(app)
     await runner.setup()
@@ -25,7 +25,7 @@ async def web_server(app: web.Application, host: str = "127.0.0.1", port: int = 
             try:
                 yield host, listener.getsockname()[1]
             finally:
-                # asyncio forgets a connection that was just accepted when its server closes: first stop accepting.
+                # asyncio forgets a just accepted connection when the server closes. So stop accepting first, and wait.
                 loop.remove_reader(listener)
                 for _ in range(_TURNS):
                     await asyncio.sleep(0)

@@ -78,7 +78,7 @@ def test_a_farms_hashes_go_with_their_newest_days_masters_first(spark: "SparkSes
 
 def test_a_farm_that_no_name_tells_of_has_its_leaves(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     assert {hash_ for hash_, _ in sensing(spark, lake, "archive").found} == {(901).to_bytes(32)}
-    with pytest.raises(Exception, match="knows no hash of nobody"):
+    with pytest.raises(Exception, match="has no hash of nobody"):
         sensing(spark, lake, "nobody")
     with pytest.raises(Exception, match="run `gf-i2p pipeline floodfills` first"):
         sensing(spark, Lake(str(tmp_path)), "web")
@@ -229,10 +229,10 @@ def test_refused(farm: Farm, files: dict[str, Path], out: Out, words: list[str],
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("[farm", "is no TOML"),
-        ("margin = 70", "no table [farm.parameters]"),
-        ("farm = 3", "no table [farm.parameters]"),
-        ("[farm.parameters]", "no table [farm.parameters]"),
+        ("[farm", "is not TOML"),
+        ("margin = 70", "no parameter in [farm.parameters]"),
+        ("farm = 3", "no parameter in [farm.parameters]"),
+        ("[farm.parameters]", "no parameter in [farm.parameters]"),
         ("[farm.parameters]\nmarginal = 70", "is no parameter of a farm"),
         ("[farm.parameters]\nmargin = 1001", "margin is a whole number from 0 to 1000"),
         ("#" * 70_000, "more than 65536 bytes"),

@@ -47,9 +47,9 @@ def test_a_token_in_an_address_is_not_repeated() -> None:
         text = str(not_started(options, error))
         assert "secret-word" not in text
         assert text.startswith("Spark does not start on sc://farm.example:15002/: ")
-        assert text.endswith("Look at --remote, and whether a server runs there.")
+        assert text.endswith("Check --remote, and whether a server runs there.")
     assert str(not_started(SessionOptions(), RuntimeError("why\nat x"))).startswith(
-        "Spark does not start on this machine: why. Look at --master"
+        "Spark does not start on this machine: why. Check --master"
     )
 
 
@@ -99,5 +99,5 @@ def test_a_column_of_another_type_is_named_with_what_to_do(spark: SparkSession, 
     with pytest.raises(Exception, match="SchemaColumnConvertNotSupported") as raised:
         frame.collect()
     said = str(failed(raised.value))
-    assert said.startswith("A file of this lake has record.router.jobLag in another type than this version")
+    assert said.startswith("A file of this lake has another type for record.router.jobLag than this version")
     assert "Make a new lake of the exports" in said

@@ -73,7 +73,7 @@ def load(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
 
 
 def reckoned(of: Load, current: int | None) -> int:
-    """Return the cost, 1 to 240. `current`: the leaf's cost in the present set, None when the leaf is not listed."""
+    """Return the cost, 1 to 240. `current`: the leaf's cost in the present set, None for a new leaf."""
     points = of.total
     if current is not None and abs(points - current) <= STAYS_WITHIN:
         return current

@@ -22,7 +22,7 @@ class Cadence:
     most: float
     """Most time between any two sets (republishMaxMs)."""
     hurried: int = HURRIED_SETS
-    """Number of sets that follow each other quickly at the start of a session; 0 when no router is given a set."""
+    """Number of sets that follow each other quickly at the start of a session; 0 in a dry run."""
 
 
 @dataclass(frozen=True, slots=True)

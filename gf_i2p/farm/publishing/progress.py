@@ -1,8 +1,8 @@
 """Progress of a set: attempted, sent, confirmed, each with its time.
 
 *Attempted*: the set's announcement is committed in the farm's log, and the router is about to get the set. *Sent*: our
-router has taken the set. *Confirmed*: another server has found the set in the netDb. A router may not show which
-version is found.
+router has taken the set. *Confirmed*: another server has found the set in the netDb. Not every router shows
+which version was found.
 """
 
 from collections.abc import Callable

@@ -64,13 +64,13 @@ class RemoteDestination:
 
 @dataclass(frozen=True, slots=True)
 class MetaSensing:
-    """Result of a look for the farm's own set in the netDb. Times in ms; None: not found."""
+    """Result of a search for the farm's own set in the netDb. Times in ms; None: not found, or not told."""
 
     last_version_ms: int | None
     """`published` of the found set, since the epoch."""
     fetch_ms: int | None
     date_ms: int
-    """Date of the look, since the epoch."""
+    """Date of the search, since the epoch."""
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""

@@ -1,4 +1,4 @@
-"""The parameter sets to try: all combinations of some values, or sets that a file names one by one."""
+"""The parameter sets to try: all combinations of some values, single sets from a file, or both."""
 
 import itertools
 import tomllib
@@ -22,7 +22,7 @@ USUAL: Final[Mapping[str, tuple[Any, ...]]] = {
 """The values to try when the operator names none: around the defaults."""
 
 Set = Mapping[str, Any]
-"""Fixed values by their names in the log; the empty set stands for the farm's own parameters."""
+"""Fixed values of parameters, by the names in the log. The empty set is the *live set*: the farm's own parameters."""
 
 
 def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
@@ -31,7 +31,7 @@ def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
     for each in values.values():
         count *= len(each)
     if count >= MAX_SETS:
-        raise UsageError(f"{count} combinations are too many, up to {MAX_SETS - 1} go: leave values out.")
+        raise UsageError(f"{count} combinations are too many, the limit is {MAX_SETS - 1}: leave values out.")
     names = list(values)
     return checked(dict(zip(names, each, strict=True)) for each in itertools.product(*values.values()) if names)
 
@@ -44,11 +44,11 @@ def read(path: Path) -> list[Set]:
     with path.open("rb") as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
-        raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes: no grid needs so many.")
+        raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes: give a smaller file.")
     try:
         found = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no TOML: {error}") from None
+        raise UsageError(f"{path} is not TOML: {error}") from None
     values, sets = found.pop("values", {}), found.pop("set", [])
     if (
         found
@@ -57,7 +57,7 @@ def read(path: Path) -> list[Set]:
         or not isinstance(sets, list)
         or not all(isinstance(each, dict) for each in sets)
     ):
-        raise UsageError(f"{path} has a table [values] with a list for each parameter, or tables [[set]].")
+        raise UsageError(f"{path} may have only a table [values], with a list for each parameter, and tables [[set]].")
     made = combined(values) if values else []
     return checked([*made, *sets])
 
@@ -69,13 +69,13 @@ def checked(sets: Iterable[Set]) -> list[Set]:
         if len(found) >= MAX_SETS:
             raise UsageError(f"There are more than {MAX_SETS - 1} sets: leave some out.")
         if NO_MATTER in each:
-            raise UsageError(f"No decision depends on {NO_MATTER}: leave it out.")
+            raise UsageError(f"No decision depends on {NO_MATTER}: leave {NO_MATTER} out.")
         if any(value is None for value in each.values()):
-            raise UsageError(f"A set gives each of its parameters a value, not {dict(each)}.")
+            raise UsageError(f"A set must give each of its parameters a value, unlike {dict(each)}.")
         try:
             Parameters().changed(each)
         except RecordError as error:
-            raise UsageError(f"No farm can have {shown(each)}: {error}") from None
+            raise UsageError(f"No farm can have the parameters {shown(each)}: {error}") from None
         if each not in found:
             found.append({name: each[name] for name in NAMES if name in each})
     return found

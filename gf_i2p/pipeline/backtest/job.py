@@ -1,7 +1,7 @@
 """Replays the farms of a lake with a grid of parameters, by Spark: the tables `decisions` and `backtest`.
 
 Spark gives all rows of a farm to one task, in the order of the farm's log; the tasks with the largest farms begin
-first. A Python worker keeps the states of one farm and a batch of rows. With fewer farms than cores, several tasks
+first. A Python worker holds the states of one farm, and one batch of rows. With fewer farms than cores, several tasks
 share a farm: each task has all rows of the farm, and a part of the grid.
 """
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _CORES: Final = 8
-"""Cores of a cluster that does not tell the number."""
+"""Assumed number of cores of a cluster: Spark does not tell the number."""
 _MOST_PARTITIONS: Final = 4096
-"""A higher number gains nothing: planning the partitions would take longer than running the tasks."""
+"""Most partitions. More partitions would save nothing, because Spark would plan longer than the tasks run."""
 _FILES: Final = 4
 """Files of the table of decisions."""
 _ROWS: Final = 500
-"""Of a batch that is given back."""
+"""Rows of a batch that a worker gives back."""
 _LISTED: Final = {
     "hash": pa.string(),
     "type": pa.int32(),
@@ -85,7 +85,7 @@ class Window:
 
     farm: str | None = None
     since_ms: int | None = None
-    """By the exporters' clocks. Older entries count only if they are administrators' entries or Configurations."""
+    """By the exporters' clocks. Of older entries, only administrators' entries and Configurations count."""
     until_ms: int | None = None
 
 
@@ -95,7 +95,7 @@ class BacktestFigures:
 
     farms: int
     sets: int
-    """Parameter sets, the live one included."""
+    """Parameter sets, with the live set."""
     entries: int
     """Log entries of all farms, each counted once."""
     decisions: int
@@ -105,7 +105,7 @@ class BacktestFigures:
 
     @property
     def entries_a_second(self) -> int:
-        """Entries that one set replays in a second, times the number of sets."""
+        """Entries replayed in a second; an entry counts once for each set."""
         return round(self.entries * self.sets / self.seconds) if self.seconds else 0
 
 
@@ -130,7 +130,7 @@ def backtest(
     window = window or Window()
     tell("looking which farms there are")
     log = _log(spark, lake, window)
-    # Long farms must not begin last.
+    # The farms with the most entries first: such a farm, begun last, would prolong the job.
     stored = [row["farm"] for row in log.groupBy("farm").count().orderBy(f.desc("count"), "farm").collect()]
     if not stored:
         raise PipelineError(_nothing(lake))
@@ -208,9 +208,10 @@ def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
 
 
 def _dealt(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions: int) -> "DataFrame":
-    """Bring the rows of each task together. A task is a farm and a chunk of the grid; the first tasks begin first.
+    """Bring the rows of each task together. A task is a farm and the number of a chunk of the grid.
 
-    A task's rows are ordered by index; at the same index entries come before gap rows, and higher terms first.
+    The tasks begin in the order of `tasks`. A task's rows are ordered by index. At the same index, entries come before
+    gap rows, and higher terms come first.
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
 
@@ -222,7 +223,7 @@ def _dealt(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions: int) 
 
 def _nothing(lake: Lake) -> str:
     return (
-        f"There is nothing to replay in {lake.path('entries')}: run `gf-i2p pipeline ingest`, or look at --farm, "
+        f"There is nothing to replay in {lake.path('entries')}: run `gf-i2p pipeline ingest`, or check --farm, "
         "--since, --until."
     )
 
@@ -250,7 +251,7 @@ def _played(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) 
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
-    """Give each row of a batch with its farm and its chunk."""
+    """Give the rows of a batch: farm, chunk and row."""
     values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     servers = (tuple(each or ()) for each in values["servers"])
     rows = map(Row, *(values[name] for name in ("index", "term", "received_ms", "kind", "value")), servers)
@@ -258,12 +259,15 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
 
 
 def play(farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Give decisions (only for chunk 0) and results of a farm under a chunk's sets. `log`: rows for `Replay.feed`."""
+    """Replay a farm under the sets of `chunks[chunk]`; give results, and for chunk 0 also the live set's decisions.
+
+    `log`: rows in the order that `Replay.feed` needs.
+    """
     trial = Trial(farm, chunks[chunk])
     row: Row | None = None
     for row in log:
         decided = trial.feed(row)
-        if decided and decided[0] == 0 and chunk == 0:  # the live set is the first of the first chunk
+        if decided and decided[0] == 0 and chunk == 0:  # set 0 of chunk 0 is the live set
             yield _decision_row(farm, trial.replay.decision(0, row))
     if row is not None:
         yield from _results_of(farm, trial)

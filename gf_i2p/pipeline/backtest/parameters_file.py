@@ -1,6 +1,6 @@
-"""The file with recommended parameters: TOML with a table `[farm.parameters]`, of names as in the farm's log.
+"""The file with recommended parameters: TOML with a table `[farm.parameters]`, by the names in the farm's log.
 
-Above that table `[farm]` names the farm, as `cluster`: the best parameters of one farm are not those of another.
+The table `[farm]` names the farm as `cluster`, because the best parameters differ from farm to farm.
 """
 
 import json
@@ -21,23 +21,23 @@ def quoted(text: str) -> str:
 
 
 def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
-    """Read the parameters of such a file, by their names in the log. Raises `UsageError` and `OSError`.
+    """Read the parameters of such a file, by the names in the log. Raises `UsageError` and `OSError`.
 
-    `cluster`: the farm that will get the parameters. A file that names no farm fits any farm.
+    `cluster`: the farm that will get the parameters. A file without the name of a farm fits any farm.
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise UsageError(f"{path} has more than {MAX_BYTES} bytes: a file of parameters has some lines.")
+        raise UsageError(f"{path} has more than {MAX_BYTES} bytes: give a file of pipeline backtest --out.")
     try:
         found = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is no TOML: {error}") from None
+        raise UsageError(f"{path} is not TOML: {error}") from None
     farm = found.get("farm")
     farm = farm if isinstance(farm, dict) else {}
     parameters = farm.get("parameters")
     if not isinstance(parameters, dict) or not parameters:
-        raise UsageError(f"{path} has no table [farm.parameters] with a parameter in it: see pipeline backtest --out.")
+        raise UsageError(f"{path} has no parameter in [farm.parameters]: give a file of pipeline backtest --out.")
     if farm.get("cluster", cluster) != cluster:
         raise UsageError(f"{path} is for the farm {farm['cluster']!r}, and not for {cluster!r}: nothing was posted")
     try:

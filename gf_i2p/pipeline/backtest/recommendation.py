@@ -15,8 +15,9 @@ from gf_i2p.pipeline.backtest.parameters_file import quoted
 from gf_i2p.pipeline.backtest.replay_measures import DAY_MS, Measures
 
 LEAST_MS: Final = DAY_MS
+"""Least farm time for a recommendation."""
 LEAST_GAIN: Final = 0.05
-"""Part of the live set's cost."""
+"""Least saving for a recommendation, as a share of the live set's cost."""
 _COUNTS: Final = (
     ("changes", "changes of publisher"),
     ("unneeded", "unneeded ones"),
@@ -55,7 +56,10 @@ class Advice:
     farm: str
     live: BacktestRow
     front: tuple[BacktestRow, ...]
-    """The sets that no other set beats in everything, the cheapest first."""
+    """The sets that no other set beats (the Pareto front), the cheapest first.
+
+    A set beats another set when it is better in one measure, and worse in none.
+    """
     best: BacktestRow | None
     """The recommended set; None: no set is recommended."""
     why_not: str = ""
@@ -63,7 +67,7 @@ class Advice:
 
     @property
     def changes(self) -> dict[str, Any]:
-        """The values to set, by their names in the log, without those that the farm has already."""
+        """The values to set, by the names in the log, without values that the farm already has."""
         return {} if self.best is None else _missing(self.best, self.live)
 
     @property
@@ -73,7 +77,7 @@ class Advice:
 
 
 def advise(results: Sequence[BacktestRow]) -> Advice:
-    """Choose the set for one farm. `results`: all rows of that farm, with the live set's row."""
+    """Choose the set for one farm. `results`: all rows of that farm, also the live set's row."""
     live = next(each for each in results if each.live)
     possible = [each for each in results if _can_be(each, live)]
     front = tuple(
@@ -114,17 +118,17 @@ def fragment(advice: Advice) -> str:
     """Return the recommendation as TOML for `gf-i2p pipeline post`. Without a recommendation: only comments."""
     live = advice.live.measures
     days = f"{live.entries} entries, {live.farm_ms / DAY_MS:.1f} days of farm time"
-    name = quoted(advice.farm)  # so the name cannot end the comment
+    name = quoted(advice.farm)  # a name with a line break must not end the comment
     lines = [f"# Farm {name}, by gf-i2p pipeline backtest: {days}."]
     if not live.exact:
         lines.append("# The log has gaps, so the farm may have decided otherwise here and there.")
     if advice.best is None:
         return "\n".join([*lines, f"# Nothing is recommended: {advice.why_not}.", ""])
-    lines += [f"# Recommended, for {advice.gain:.0%} less cost. In place of what was, by the same log:"]
+    lines += [f"# Recommended: {advice.gain:.0%} less cost. The same log with the farm's and with these parameters:"]
     lines += [
         f"#   {name:22} {_short(old):>10} -> {_short(new)}" for name, old, new in compared(live, advice.best.measures)
     ]
-    lines += ["# These are parameters of the whole farm, in its log. They are set by gf-i2p pipeline post, or by"]
+    lines += ["# Parameters are in the farm's log, for the whole farm. Set these by gf-i2p pipeline post, or by"]
     lines += [f"#   {command(advice)}", "", "[farm]", f"cluster = {name}", "", "[farm.parameters]"]
     for name, value in advice.changes.items():
         lines.append(f"{name} = {json.dumps(value)}  # until now {json.dumps(live.in_force.get(name))}")
@@ -136,7 +140,7 @@ def _short(number: float) -> str:
 
 
 def _can_be(result: BacktestRow, live: BacktestRow) -> bool:
-    """Return whether a set's values, each in range, also fit the other parameters that the farm has."""
+    """Return whether a set's values, each in range, also fit the farm's other parameters."""
     try:
         Parameters().changed({**live.measures.in_force, **result.measures.parameters})
     except RecordError:
@@ -145,7 +149,7 @@ def _can_be(result: BacktestRow, live: BacktestRow) -> bool:
 
 
 def _missing(result: BacktestRow, live: BacktestRow) -> dict[str, Any]:
-    """Return those values of a set that differ from the farm's values at the end of the log."""
+    """Return the values of a set that differ from the farm's values at the end of the log."""
     have = live.measures.in_force
     return {name: value for name, value in result.measures.parameters.items() if have.get(name) != value}
 

@@ -3,8 +3,8 @@
 The node's own `FarmState` decides. This module finds out which rows of a history are the farm's log, and where the
 replay has to begin anew. This module does not need Spark.
 
-A history keeps the meaning of a value's JSON, and not its bytes. So the replay takes in a member's record that exceeds
-4 KiB only because of spaces, which the farm refused.
+A history keeps the meaning of a value's JSON, and not the bytes. So the replay takes in a member's record that exceeds
+4 KiB only because of spaces, although the farm refused that record.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ SERVERS: Final = "servers"
 """The kind of a Configuration entry; the kinds of Application entries make no difference here."""
 
 
-@dataclass(slots=True)  # not frozen: to make a frozen row takes as long as to read one
+@dataclass(slots=True)  # not frozen: to make a frozen row takes as long as to read the row
 class Row:
     """A row of the table `entries`."""
 
@@ -43,7 +43,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The publisher, mode and set from one entry of the log on."""
+    """The publisher, the mode and the published set from one entry of the log on."""
 
     index: int
     received_ms: int
@@ -55,21 +55,21 @@ class Decision:
     entries: tuple[SetEntry, ...]
     branches: tuple[Branch, ...]
     exact: bool
-    """False: the log up to this entry has gaps, so the farm may have decided otherwise."""
+    """See `Replay.exact`. False: the farm may have decided otherwise, because the log up to this entry has a gap."""
 
     @property
     def listed(self) -> Iterator[tuple[int | None, SetEntry]]:
-        """The entries of the top set (branch None) and of all branches, each with the number of its branch."""
+        """The entries of the top set (with branch None), and the entries of all branches with the branch's number."""
         yield from ((None, entry) for entry in self.entries)
         for branch in self.branches:
             yield from ((branch.number, entry) for entry in branch.entries)
 
 
 class SetState(FarmState):
-    """The state of a farm in which some parameters have fixed values, whatever administrators set in the log."""
+    """The state of a farm with fixed values for some parameters, whatever administrators set in the log."""
 
     def __init__(self, cluster: str, fixed: Mapping[str, Any]) -> None:
-        """`fixed`: values by their names in the log, checked; see `grid`."""
+        """`fixed`: values by the names in the log, checked as in `grid`."""
         self._fixed = {NAMES[name]: value for name, value in fixed.items()}
         self._said: Parameters | None = None
         self._in_force = Parameters()
@@ -77,7 +77,7 @@ class SetState(FarmState):
 
     @property
     def parameters(self) -> Parameters:
-        """The farm's parameters, with the fixed values in the place of the farm's."""
+        """The farm's parameters, with the fixed values in place of the farm's values."""
         said = self.administration.parameters
         if said is not self._said:
             self._said, self._in_force = said, replace(said, **self._fixed)
@@ -89,7 +89,7 @@ class ParameterRun:
 
     def __init__(self, cluster: str, fixed: Mapping[str, Any]) -> None:
         self.fixed = dict(fixed)
-        """Empty: the live parameters."""
+        """The fixed values; empty: the run has the live parameters."""
         self.publisher: int | None = None
         self.mode = "off"
         self.entries: tuple[SetEntry, ...] = ()
@@ -103,7 +103,7 @@ class ParameterRun:
         return SetState(self._cluster, self.fixed) if self.fixed else FarmState(self._cluster)
 
     def begin(self, administration: Administration, servers: Iterable[int]) -> None:
-        """Begin anew after a gap with nothing but the administrators' settings and the servers."""
+        """Begin anew after a gap, with only the administrators' settings and the servers."""
         self.state = self._new()
         self.state.administration = administration
         self.state.configure(servers)
@@ -116,7 +116,7 @@ class ParameterRun:
         publisher_changed = publisher != self.publisher or mode != self.mode
         if publisher_changed:
             self.publisher, self.mode = publisher, mode
-        # A listing makes a new dict at each look, also when a parameter changes on which branches depend.
+        # The listing gets a new dict whenever leaves are chosen, also after a change of a parameter for branches.
         if state.listing.listed is self._listed:
             return publisher_changed, False
         self._listed = state.listing.listed
@@ -128,7 +128,7 @@ class ParameterRun:
 
 
 class ReplayListener(Protocol):
-    """The calls by which a replay reports to the object that measures it."""
+    """The calls by which a replay reports to the object that measures the runs."""
 
     def begins(self, servers: Sequence[int]) -> None:
         """The log has a gap: the replay begins anew with these servers, without earlier records."""
@@ -140,7 +140,10 @@ class ReplayListener(Protocol):
         """A server or member of the farm has posted a record. Called before any run has taken in the record."""
 
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
-        """The publisher (or mode) or the set of a run has changed. `told`: an administrator's entry is the cause."""
+        """The publisher (or mode) or the set of a run has changed.
+
+        `run`: number of the run. `listing`: the set has changed. `told`: an administrator's entry is the cause.
+        """
 
 
 class Replay:
@@ -149,7 +152,7 @@ class Replay:
     def __init__(
         self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: ReplayListener | None = None
     ) -> None:
-        """`sets`: fixed values by their names in the log, checked; {}: the live parameters."""
+        """`sets`: fixed values by the names in the log, checked; {}: the live parameters."""
         self.farm = farm
         self.runs = [ParameterRun(farm, fixed) for fixed in sets]
         self.entries = 0
@@ -165,7 +168,7 @@ class Replay:
 
     @property
     def exact(self) -> bool:
-        """Whether decisions surely agree with the farm's: without a gap, or once every server has posted after it."""
+        """Whether decisions surely agree with the farm's: there is no gap, or every server has posted since the gap."""
         if not self._exact and self._servers_seen:
             state = self.runs[0].state
             self._exact = all(server in state.records for server in state.servers)
@@ -182,12 +185,12 @@ class Replay:
             self.superseded += 1
             return []
         if row.index != self._index + 1:
-            self._begin()
+            self._begin_anew()
         self._index, self._term = row.index, row.term
         self.entries += 1
         if row.kind == SERVERS:
             self._configure(row.servers)
-            return self._look(told=False)
+            return self._report_changes(told=False)
         value = row.value or b""
         found = read_entry(value)
         if isinstance(found, StatusRecord) and found.cluster == self.farm:
@@ -195,7 +198,7 @@ class Replay:
         for run in self.runs:
             with suppress(Exception):  # as in the node, which stays alive: see node.view.take_in
                 run.state.take(found, value, row.index)
-        return self._look(told=isinstance(found, AdminEntry))
+        return self._report_changes(told=isinstance(found, AdminEntry))
 
     def decision(self, run: int, row: Row) -> Decision:
         """Return the present decision of a run. `row`: the row that was fed last."""
@@ -213,21 +216,21 @@ class Replay:
 
     def _feed_gap(self, row: Row) -> list[int]:
         """Take in the servers after a gap, unless other histories have the missing entries."""
-        began_anew = row.term > self._term  # from a snapshot: from here on, entries of lower terms are forgotten
+        began_anew = row.term > self._term  # from a snapshot: entries of lower terms no longer count
         if row.index < self._index or 0 < row.term < self._term:
             return []
         if row.index > self._index:
-            self._begin()
+            self._begin_anew()
         elif self._servers_seen and not began_anew:
             return []
         self._index, self._term = row.index, max(row.term, self._term)
         self._servers_seen = True
         if set(row.servers) == set(self.runs[0].state.servers):
-            return []  # the farm did not look at its leaves here; one more look might list others
-        self._tell(row.servers)
-        return self._look(told=False)
+            return []  # the farm chose no leaves here, and `configure` would choose leaves
+        self._set_servers(row.servers)
+        return self._report_changes(told=False)
 
-    def _look(self, *, told: bool) -> list[int]:
+    def _report_changes(self, *, told: bool) -> list[int]:
         decided: list[int] = []
         for number, run in enumerate(self.runs):
             publisher_changed, listing = run.look()
@@ -251,15 +254,15 @@ class Replay:
         self._servers_seen = self._servers_seen or not guessed
         if self._index == 1 and not guessed:
             self._exact = True
-        self._tell(servers)
+        self._set_servers(servers)
 
-    def _tell(self, servers: Sequence[int]) -> None:
+    def _set_servers(self, servers: Sequence[int]) -> None:
         if self._watcher is not None:
             self._watcher.configured(servers)
         for run in self.runs:
             run.state.configure(servers)
 
-    def _begin(self) -> None:
+    def _begin_anew(self) -> None:
         self._exact = self._servers_seen = False
         self.gaps += 1
         servers = self.runs[0].state.servers

@@ -2,8 +2,8 @@
 
 The farm's stopwatch (`farm_time.FarmClock`) measures the time, with the default parameters for all sets. So a silence
 of the whole farm counts little, and no wall clock is needed. The posters' own records tell, with hindsight, when a
-poster was up: a poster that was silent for longer than `SILENT_MS` counts as dead from its last record on.
-`docs/pipeline.md` ("Backtest") has the definitions for operators.
+poster was up. A poster that was silent for longer than `SILENT_MS` counts as dead from the last record before the
+silence on. `docs/pipeline.md` ("Backtest") has the definitions for operators.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,14 @@ SILENT_MS: Final = Parameters().fresh_ms
 """Longest time between two records of a poster that lived all the time."""
 AHEAD_MS: Final = Parameters().ahead_ms
 LONG_MS: Final = 600_000
-"""Time for which a replaced publisher must go on well, so that the change counts as unneeded."""
+"""Time for which a replaced publisher must stay able to publish, so that the change counts as unneeded."""
 SETTLE_MS: Final = 2 * SILENT_MS
-"""Time after the beginning, or after a gap, that is not measured: meanwhile every server should post."""
+"""Time after the beginning, or after a gap, that is not measured, so that every server can post first."""
 BALANCE_MS: Final = 300_000
-"""Time between two looks at the balance."""
+"""Time between two samples of the balance."""
 DAY_MS: Final = 86_400_000
 MOST_SEEN: Final = 2 * MAX_LEAF_MEMBERS
-"""Most posters that the meter remembers: those that posted last."""
+"""Most posters that the meter remembers: the posters with the newest records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Weights:
     vacant_minute: float = 2.0
     """A minute without a publisher, while some server could publish."""
     stale_minute: float = 0.5
-    """A minute for which one listed leaf was dead: clients that choose the leaf wait in vain."""
+    """A minute in which one listed leaf was dead: clients that choose the leaf wait in vain."""
     set_change: float = 0.05
     """A change of the published set."""
     imbalance: float = 20.0
@@ -58,9 +58,9 @@ class Measures:
     """Measures of one parameter set on one farm."""
 
     parameters: Mapping[str, Any]
-    """Values that the set fixes, by their names in the log; empty: these are the live parameters."""
+    """Values that the set fixes, by the names in the log; empty: the live set."""
     in_force: Mapping[str, Any]
-    """All parameters at the end of the log, by their names in the log."""
+    """All parameters at the end of the log, by the names in the log."""
     entries: int
     """Entries of the log."""
     exact: bool
@@ -68,9 +68,9 @@ class Measures:
     farm_ms: int
     """Measured time, by the farm's stopwatch."""
     changes: int
-    """Changes from one publisher to another one; the first publisher does not count."""
+    """Changes from one publisher to another. The first publisher does not count."""
     unneeded: int
-    """Changes after which the old publisher went on posting for `LONG_MS`, without a silence and able to publish.
+    """Changes after which the old publisher posted for `LONG_MS` more, without a silence, and stayed able to publish.
     Changes that an administrator caused do not count."""
     without_publisher_ms: int
     """Time without a publisher, while some server's newest record was fresh and called that server able to publish."""
@@ -80,8 +80,8 @@ class Measures:
     """Changes of the listed leaves: of a leaf, or of its cost, owner or branch."""
     balance: float
     """0 to 1, less is better: the share of the new clients that would have to choose another leaf, so that every leaf's
-    share of the clients equals its share of the free room. The mean over samples every `BALANCE_MS` with at least two
-    leaves listed. Of the clients a leaf has its share of the weights 256 - cost; see `imbalance`."""
+    share of the clients equals the leaf's share of the free room. A leaf's share of the clients is its share of the
+    weights 256 - cost; see `imbalance`. The mean over samples every `BALANCE_MS`, with at least two leaves listed."""
 
     def cost(self, weights: Weights = WEIGHTS) -> float:
         """Return the weighted sum of all measures, in points a day; less is better."""
@@ -124,14 +124,15 @@ class _Tally:
     set_changes: int = 0
     imbalance: float = 0.0
     looks: int = 0
+    """Number of samples of the balance. `imbalance` is the sum of the samples."""
     publisher: int | None = None
     """The latest publisher."""
     lost: dict[int, list[int]] = field(default_factory=dict)
-    """By server: the times when another server replaced it as publisher, if the server has been able ever since."""
+    """By replaced publisher: the times of the changes, as long as that server has stayed able to publish."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
     """The listed leaves, and since when each leaf is listed."""
     before: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
-    """Times (begin, end) of leaves that are no longer listed. The owners' next records tell if the leaves were up."""
+    """Past times (begin, end) of a leaf in the set. The owner's next record tells whether the leaf was up then."""
 
 
 class ReplayMeter:
@@ -142,7 +143,7 @@ class ReplayMeter:
         self._tallies: list[_Tally] = []
         self._clock = FarmClock()
         self._dates: dict[int, int] = {}
-        self._seen: dict[int, _Seen] = {}  # the latest poster stands last
+        self._seen: dict[int, _Seen] = {}  # in the order of the posters' newest records
         self._servers: frozenset[int] = frozenset()
         self._settled_ms: int | None = None
         self._measured_ms = 0
@@ -183,7 +184,7 @@ class ReplayMeter:
         if is_server:
             joined = poster not in self._dates
             self._dates[poster] = record.date_ms
-            self._pass(joined=joined)
+            self._advance(joined=joined)
         now, before = self._clock.passed_ms, self._seen.pop(poster, None)
         leaves: dict[bytes, bool] = {}
         for leaf in record.leaves:
@@ -197,7 +198,7 @@ class ReplayMeter:
         silent = self._judge_leaves(poster, before)
         for hash_ in before.leaves.keys() - leaves.keys():
             if any(_Leaf(poster, hash_) in tally.listed for tally in self._tallies):
-                leaves[hash_] = False  # the record names the leaf no more, and the leaf is listed still
+                leaves[hash_] = False  # the record no longer names the leaf, but the leaf is still listed
         if is_server:
             self._judge_server(poster, now, well=able and not silent)
 
@@ -206,13 +207,13 @@ class ReplayMeter:
         found, tally = self._runs[run], self._tallies[run]
         if publisher_changed and found.publisher is not None:
             old, tally.publisher = tally.publisher, found.publisher
-            if old is not None and old != found.publisher and self._counts:
+            if old is not None and old != found.publisher and self._is_settled:
                 tally.changes += 1
                 if not told and self._seems_well(old, found):
                     tally.lost.setdefault(old, []).append(self._clock.passed_ms)
         if listing:
-            tally.set_changes += self._counts
-            self._list(tally, found)
+            tally.set_changes += self._is_settled
+            self._update_listed(tally, found)
 
     # The counting ----------------------------------------------------------------------------------------------------
 
@@ -237,7 +238,7 @@ class ReplayMeter:
         ]
 
     @property
-    def _counts(self) -> bool:
+    def _is_settled(self) -> bool:
         return self._settled_ms is not None and self._clock.passed_ms >= self._settled_ms
 
     def _is_able(self, record: StatusRecord) -> bool:
@@ -262,7 +263,7 @@ class ReplayMeter:
             and Setting.of(record) == run.state.most
         )
 
-    def _pass(self, *, joined: bool) -> None:
+    def _advance(self, *, joined: bool) -> None:
         clock = self._clock
         before = clock.passed_ms
         clock.look(self._dates.values(), len(self._servers), fresh_ms=SILENT_MS, ahead_ms=AHEAD_MS, joined=joined)
@@ -271,7 +272,7 @@ class ReplayMeter:
         if self._settled_ms is None:
             self._settled_ms = clock.passed_ms + SETTLE_MS
         step = clock.passed_ms - before
-        if not step or not self._counts:
+        if not step or not self._is_settled:
             return
         self._measured_ms += step
         vacant = [tally for tally, run in zip(self._tallies, self._runs, strict=True) if run.publisher is None]
@@ -281,7 +282,7 @@ class ReplayMeter:
         if clock.passed_ms - self._looked_ms >= BALANCE_MS:
             self._looked_ms = clock.passed_ms
             for tally, run in zip(self._tallies, self._runs, strict=True):
-                self._weigh(tally, run)
+                self._sample_balance(tally, run)
 
     def _somebody_could(self, at_ms: int) -> bool:
         return any(
@@ -320,7 +321,7 @@ class ReplayMeter:
         for poster, seen in self._seen.items():
             self._judge_leaves(poster, seen)
 
-    def _list(self, tally: _Tally, run: ParameterRun) -> None:
+    def _update_listed(self, tally: _Tally, run: ParameterRun) -> None:
         now = self._clock.passed_ms
         entries = (*run.entries, *(entry for branch in run.branches for entry in branch.entries))
         leaves = {_Leaf(entry.owner, entry.hash) for entry in entries}
@@ -339,7 +340,7 @@ class ReplayMeter:
             tally.listed[leaf] = now
 
     @staticmethod
-    def _weigh(tally: _Tally, run: ParameterRun) -> None:
+    def _sample_balance(tally: _Tally, run: ParameterRun) -> None:
         state, seen = run.state, run.state.field()
         weights: list[int] = []
         rooms: list[float] = []
@@ -364,7 +365,7 @@ def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
 
 
 def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
-    """Return for how many milliseconds between these times a leaf was listed; forget its past times."""
+    """Return for how many milliseconds between these times a leaf was listed; forget the leaf's past times."""
     found = sum(max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.before.pop(leaf, ()))
     listed = tally.listed.get(leaf)
     return found if listed is None else found + max(until_ms - max(listed, since_ms), 0)
@@ -374,7 +375,7 @@ class Trial:
     """Replays and measures one farm's log under several parameter sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
-        """`sets`: values by their names in the log, checked; none for the farm's own parameters."""
+        """`sets`: fixed values by the names in the log, checked; {}: the farm's own parameters."""
         self._measure = ReplayMeter()
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)

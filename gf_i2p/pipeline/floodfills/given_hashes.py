@@ -1,4 +1,4 @@
-"""The hashes that an operator gives, one a line, with names."""
+"""Reads the hashes that an operator gives: on each line one hash, and perhaps a name."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from gf_i2p.netdb.errors import StructureError
 from gf_i2p.pipeline.errors import UsageError
 
 MAX_TARGETS: Final = 1_000_000
-"""Hashes of one run."""
+"""Most hashes of one run."""
 MAX_LINE: Final = 1024
 MAX_NAME: Final = 255
 _BASE64_CHARS: Final = 44
@@ -17,7 +17,7 @@ _BASE64_CHARS: Final = 44
 
 @dataclass(frozen=True, slots=True)
 class SoughtLeaseSet:
-    """A destination whose lease set is looked for."""
+    """A destination; the job looks for the floodfills of its lease set."""
 
     hash: bytes
     """Hash of the destination, 32 bytes."""
@@ -41,19 +41,19 @@ def parse_target(text: str) -> SoughtLeaseSet:
     else:
         hash_ = from_b32_address(word)
     if len(hash_) != HASH_BYTES:
-        raise StructureError(f"{word[:80]!r} is no hash: it has {len(hash_)} bytes, not {HASH_BYTES}")
+        raise StructureError(f"{word[:80]!r} is not a hash: a hash has {HASH_BYTES} bytes, and not {len(hash_)}")
     name = name.strip() or word
     if len(name) > MAX_NAME or not name.isprintable():
-        raise StructureError(f"a name has up to {MAX_NAME} characters that can be printed")
+        raise StructureError(f"a name has at most {MAX_NAME} characters, all of them printable")
     return SoughtLeaseSet(hash_, name)
 
 
 def parse_targets(lines: Iterable[str]) -> list[SoughtLeaseSet]:
-    """Read lines as `parse_target` does, without empty lines and lines that begin with #. Raises `UsageError`."""
+    """Read lines as `parse_target` does; skip empty lines, and lines that begin with #. Raises `UsageError`."""
     targets = []
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_LINE:
-            raise UsageError(f"line {number} has more than {MAX_LINE} characters, which is no hash and its name")
+            raise UsageError(f"line {number} has more than {MAX_LINE} characters: a line is HASH, or HASH NAME")
         if not line.strip() or line.startswith("#"):
             continue
         try:
@@ -61,5 +61,5 @@ def parse_targets(lines: Iterable[str]) -> list[SoughtLeaseSet]:
         except StructureError as error:
             raise UsageError(f"line {number}: {error}") from None
         if len(targets) > MAX_TARGETS:
-            raise UsageError(f"these are more than {MAX_TARGETS} hashes: give fewer at a time")
+            raise UsageError(f"there are more than {MAX_TARGETS} hashes: give fewer at a time")
     return targets

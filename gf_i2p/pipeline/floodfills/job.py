@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 CLOSEST: Final = 8
 """Floodfills for each hash and day; a lease set is on four to six floodfills at any moment."""
 MAX_FLOODFILLS: Final = 1_000_000
-"""The driver and each worker hold the floodfills' hashes: 32 MB for so many."""
+"""Most floodfills. The driver and each worker hold the hashes of all floodfills: up to 32 MB."""
 _FOUND_TYPE: Final = "hash binary, name string, day string, rank int, floodfill binary, distance binary"
 _HOUR_MS: Final = 3_600_000
 _TARGET_PARTS: Final = 16
-"""Partitions of the few hashes. Without this limit, a shuffle would leave hundreds of partitions in memory."""
+"""Most partitions of the sought hashes. Without this limit, a shuffle would leave hundreds of partitions in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,16 @@ class FloodfillOptions:
     """The routers, hashes and days of one run."""
 
     netdbs: list[str]
-    """Directories of netDbs, or of routers that have a netDb; or addresses of such directories."""
+    """Directories of netDbs, or of routers with a netDb, or the addresses of such directories."""
     day: date
-    """The middle one of the three days, in UTC."""
+    """The middle day of the three, in UTC."""
     profiles: list[str] = field(default_factory=list)
     targets: list[SoughtLeaseSet] = field(default_factory=list)
-    """Hashes besides those of the lake's farms."""
+    """Hashes besides the hashes of the lake's farms."""
     net_id: int | None = None
-    """Only floodfills of this network count; 2 is the live one."""
+    """Only floodfills of this network count; 2 is the live network. None: any network."""
     within_hours: int | None = None
-    """Only floodfills whose RouterInfo is at most this old count, now or at the end of a past `day`."""
+    """Greatest age of a RouterInfo, in hours before now, or before the end of a past `day`. None: any age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,14 @@ def find_closest(
     """
     targets = targets_of(spark, options.targets, tables.read_entries(spark, lake))
     if targets is None:
-        raise PipelineError(f"There are no hashes to look for: {lake.root} has no entries (see ingest); or give --hash")
+        raise PipelineError(
+            f"There are no hashes to look for: fill {lake.root} with `gf-i2p pipeline ingest`, or give --hash"
+        )
     targets = targets.coalesce(_TARGET_PARTS).persist()
     try:
         hashes = targets.count()
         if not hashes:
-            raise PipelineError(f"No record in {lake.root} names a master or a leaf: give the hashes with --hash")
+            raise PipelineError(f"No record in {lake.root} names a master or a leaf: give hashes with --hash")
         progress("looking for the files of routers")
         found = find(options.netdbs, options.profiles)
         progress(f"reading {found.count} files of routers")
@@ -128,9 +130,10 @@ def find_closest(
 
 
 def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: int) -> int:
-    """Read the files, write the table `routers`, add broken files to `quarantine`, and return the number of these.
+    """Write the table `routers`, add the broken files to `quarantine`, and return the number of broken files.
 
-    Of several RouterInfos of a router the newest counts. Of several profiles the one with the latest `heard_ms` counts.
+    If a router has several RouterInfos, the newest counts. If a router has several profiles, the profile with the
+    latest `heard_ms` counts.
     """
     rows = read(spark, found).persist()
     try:
@@ -158,7 +161,7 @@ def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: 
 
 
 def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: int) -> None:
-    """Add the broken files that are not in quarantine yet, so that a second run adds nothing."""
+    """Add the broken files that the quarantine does not have yet, so that a second run adds nothing."""
     new = broken.select(
         fn.col("file").alias("source"),
         fn.lit("file").alias("what"),
@@ -179,7 +182,10 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
 
 
 def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
-    """Give the floodfills of the wanted network and age. Raises `PipelineError` for none, or too many."""
+    """Give the floodfills of the wanted network and age.
+
+    Raises `PipelineError` for no such floodfill, or more than `MAX_FLOODFILLS`.
+    """
     chosen = routers.where("floodfill")
     if options.net_id is not None:
         chosen = chosen.where(fn.col("net_id") == options.net_id)
@@ -190,15 +196,17 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
     hashes = chosen.select(_to_bytes(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
     if not hashes.num_rows:
         raise PipelineError(
-            "None of these routers is a floodfill that counts: look at the table `routers`, and at --net-id and "
-            "--published-within"
+            "None of these routers is a floodfill of the wanted network and age: check --net-id, --published-within, "
+            "and the table `routers`"
         )
     if hashes.num_rows > MAX_FLOODFILLS:
-        raise PipelineError(f"There are more than {MAX_FLOODFILLS} floodfills; the live netDb has some thousands.")
+        raise PipelineError(
+            f"There are more than {MAX_FLOODFILLS} floodfills, and the live netDb has some thousands: check --netdb."
+        )
     return SortedHashes.of(b"".join(_fixed(each) for each in hashes.column("hash").chunks))
 
 
-# The closest ones ----------------------------------------------------------------------------------------------------
+# Closest floodfills --------------------------------------------------------------------------------------------------
 
 
 def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: date, floodfills: SortedHashes) -> None:

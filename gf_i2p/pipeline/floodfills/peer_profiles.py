@@ -7,16 +7,16 @@ from typing import Final
 from gf_i2p.netdb.errors import StructureError
 
 MAX_PROFILE_BYTES: Final = 1 << 18
-"""Unpacked size. Java's profiles have ten to twenty KiB, for they are full of rates."""
+"""Most bytes of an unpacked profile. Java's profiles have 10 to 20 KiB, because Java stores many rates."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _MAX_NUMBER: Final = 2**53
-"""Limit of any number, of seconds also: a thousand times as much still fits a column."""
+"""Largest number in a profile, also for seconds: as milliseconds, such a number still fits a column of 64 bits."""
 _SECTIONS: Final = frozenset({"participation", "usage"})
 
 
 @dataclass(frozen=True, slots=True)
 class PeerProfile:
-    """One router's profile of a peer. None: the file has no such value. Times are milliseconds since the epoch."""
+    """One router's profile of a peer. None: not in the file. Times are milliseconds since the epoch."""
 
     router: str
     """Kind of the router that keeps the profile: i2pd or java."""
@@ -45,7 +45,7 @@ def parse_i2pd(data: bytes) -> PeerProfile:
     """Read i2pd's profile-….txt. Raises `StructureError`."""
     values = _pairs(data, sections=True)
     if not any("." in name for name in values):
-        raise StructureError("this is no profile of i2pd: it has neither [participation] nor [usage]")
+        raise StructureError("this is not a profile of i2pd: the file has neither [participation] nor [usage]")
     return PeerProfile(
         "i2pd",
         heard_ms=_seconds(values, "lastupdatetimestamp"),
@@ -62,7 +62,7 @@ def parse_java(data: bytes) -> PeerProfile:
     values = _pairs(_unpacked(data), sections=False)
     if "tunnels.lifetimeAgreedTo" not in values and "lastHeardFrom" not in values:
         raise StructureError(
-            "this is no profile of Java I2P: it has neither lastHeardFrom nor tunnels.lifetimeAgreedTo"
+            "this is not a profile of Java I2P: the file has neither lastHeardFrom nor tunnels.lifetimeAgreedTo"
         )
     return PeerProfile(
         "java",
@@ -85,11 +85,11 @@ def _unpacked(data: bytes) -> bytes:
     try:
         text = unpacker.decompress(data, MAX_PROFILE_BYTES)
     except zlib.error as error:
-        raise StructureError(f"this is not what gzip makes: {error}") from error
+        raise StructureError(f"this file is not in the format of gzip: {error}") from error
     if unpacker.unconsumed_tail:
-        raise StructureError(f"unpacked, it is larger than {MAX_PROFILE_BYTES} bytes")
+        raise StructureError(f"the unpacked profile is larger than {MAX_PROFILE_BYTES} bytes")
     if not unpacker.eof:
-        raise StructureError("what gzip made ends too early")
+        raise StructureError("the gzip data ends too early")
     return text
 
 
@@ -101,7 +101,7 @@ def _pairs(data: bytes, *, sections: bool) -> dict[str, str]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise StructureError("a profile is a text in UTF-8, and this is none") from error
+        raise StructureError("the profile is not text in UTF-8") from error
     section = ""
     values: dict[str, str] = {}
     for line in text.splitlines():
@@ -121,12 +121,12 @@ def _whole(values: dict[str, str], name: str) -> int | None:
         return None
     digits = text.isascii() and text.removeprefix("-").isdigit() and len(text) <= len(str(_MAX_NUMBER))
     if not digits or int(text) > _MAX_NUMBER:
-        raise StructureError(f"{name} is {text[:40]!r}, which is no number")
+        raise StructureError(f"{name} is {text[:40]!r}, which is not a number up to {_MAX_NUMBER}")
     return max(int(text), 0)  # Java writes -1 for an unknown number
 
 
 def _time(values: dict[str, str], name: str) -> int | None:
-    return _whole(values, name) or None  # 0 is never
+    return _whole(values, name) or None  # 0 stands for never
 
 
 def _seconds(values: dict[str, str], name: str) -> int | None:
@@ -143,7 +143,7 @@ def _amount(values: dict[str, str], name: str) -> float | None:
     except ValueError:
         number = -1.0
     if not 0 <= number <= _MAX_NUMBER:
-        raise StructureError(f"{name} is {text[:40]!r}, which is no amount")
+        raise StructureError(f"{name} is {text[:40]!r}, which is not a number from 0 to {_MAX_NUMBER}")
     return number
 
 

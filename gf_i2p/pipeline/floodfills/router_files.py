@@ -1,8 +1,8 @@
 """Finds the files of routers' netDbs and peer profiles by pyarrow, and reads them in Spark's workers.
 
 i2pd and Java I2P have the same layout (HashedStorage, PersistentDataStore): netDb/rX/routerInfo-HASH.dat, where X is
-the first letter of the hash. Java keeps all files in one directory if router.networkDatabase.flat says so. Profiles are
-peerProfiles/pX/profile-HASH.txt of i2pd, and ….txt.gz of Java. A hash is in I2P's base64.
+the first letter of the hash. Java keeps all files in one directory if router.networkDatabase.flat says so. A profile is
+peerProfiles/pX/profile-HASH.txt in i2pd, and peerProfiles/pX/profile-HASH.txt.gz in Java. A hash is in I2P's base64.
 """
 
 import base64
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MAX_FILE_BYTES: Final = MAX_ROUTER_INFO_BYTES
-"""A larger file is neither RouterInfo nor profile, and is not read."""
+"""A larger file is neither a RouterInfo nor a profile, and is not read."""
 MAX_FILES: Final = 1_000_000
-"""Files of one run: the driver lists the files. The live netDb has some fifty thousand routers."""
+"""Most files of one run, because the driver keeps the list. The live netDb has some fifty thousand routers."""
 NETDB, PROFILES = "netDb", "peerProfiles"
 """Names of the directories inside a router's own directory."""
 QUARANTINED_BYTES: Final = 4096
+"""Characters of a broken file that the quarantine keeps."""
 _FILES_A_TASK: Final = 2_000
 _OUT_ROWS: Final = 500
-"""Rows of a batch that a worker gives back: at most two MiB, if all rows were quarantined."""
+"""Rows of a batch that a worker gives back: at most 2 MiB, even if the worker quarantines all rows."""
 _SUBDIRECTORY: Final = re.compile(r"[rp][A-Za-z0-9~-]")
 _HASH: Final = r"(?P<hash>[A-Za-z0-9~-]{43}=)"
 _NAMES: Final = {
@@ -92,7 +93,7 @@ READ_TYPE: Final = (
     f"version string, net_id int, addresses int, verified boolean, profile {PROFILE_TYPE}, reason string, "
     "text string, digest string"
 )
-"""A row for each file. A broken file has a `reason`, `text` and `digest`, and no column of a router."""
+"""A row for each file. Only a broken file has a `reason`; also `text` and `digest`, if the file was read."""
 _MAX_MS: Final = 2**63 - 1
 
 
@@ -108,22 +109,24 @@ class FoundFiles:
 
 
 def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
-    """Find the files in netDb and peerProfiles directories, or in the routers' directories that contain these.
+    """Find the files of RouterInfos and profiles.
 
-    `netdbs`, `profiles`: paths, or addresses that pyarrow knows. A router's directory in `netdbs` also gives the
-    router's profiles. Raises `PipelineError` for a directory that is missing, or has no such file.
+    `netdbs`, `profiles`: netDb and peerProfiles directories, or routers' directories that contain them; as paths, or as
+    addresses that pyarrow knows. A router's directory in `netdbs` also gives the router's profiles. Raises
+    `PipelineError` for a directory that is missing, or has no such file.
     """
     rows: list[tuple[str, str, int, str]] = []
     for address in netdbs:
-        if not (_look(address, NETDB, "router", rows) or _look(address, "", "router", rows)):
+        if not (_add_files(address, NETDB, "router", rows) or _add_files(address, "", "router", rows)):
             raise PipelineError(
-                f"{address} has no routerInfo-….dat: expected a netDb directory, or the router's that it is in"
+                f"{address} has no routerInfo-….dat: give a netDb directory, or a router's directory with a netDb"
             )
-        _look(address, PROFILES, "profile", rows)
+        _add_files(address, PROFILES, "profile", rows)
     for address in profiles:
-        if not (_look(address, PROFILES, "profile", rows) or _look(address, "", "profile", rows)):
+        if not (_add_files(address, PROFILES, "profile", rows) or _add_files(address, "", "profile", rows)):
             raise PipelineError(
-                f"{address} has no profile-….txt or .txt.gz: expected a peerProfiles directory, or the router's"
+                f"{address} has no profile-….txt or profile-….txt.gz: give a peerProfiles directory, or a router's "
+                "directory with peerProfiles"
             )
     rows = sorted(set(rows))
     columns = list(zip(*rows, strict=True))
@@ -132,7 +135,7 @@ def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
 
 
 def read(spark: "SparkSession", found: FoundFiles) -> "DataFrame":
-    """Read and parse the files; give a row of `READ_TYPE` for each file that is still there."""
+    """Read and parse the files; give a row of `READ_TYPE` for each file that still exists."""
     tasks = math.ceil(found.count / _FILES_A_TASK)
     return spark.createDataFrame(found.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
 
@@ -159,12 +162,12 @@ def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _read_file(system: fs.FileSystem, path: str, length: int, kind: str) -> dict[str, Any] | None:
     row: dict[str, Any] = {"kind": kind, "file": path, "length": length}
     if length > MAX_FILE_BYTES:
-        return row | {"reason": f"{length} bytes are more than the {MAX_FILE_BYTES} of any such file; it is not read"}
+        return row | {"reason": f"it has {length} bytes, and was not read: such a file has up to {MAX_FILE_BYTES}"}
     try:
         with system.open_input_stream(path, compression=None) as stream:  # pyarrow would unpack without a bound
             data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
-        return None  # the router has forgotten this peer
+        return None  # the router has deleted the file since the listing
     except OSError as error:
         return row | {"reason": f"it cannot be read: {error}"}
     row["length"] = len(data)
@@ -178,14 +181,14 @@ def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
     """Return the columns of `READ_TYPE` that a file gives. Raises `NetDbError` for a broken file."""
     name = path.rsplit("/", 1)[-1]
     match = _NAMES[kind].fullmatch(name)
-    assert match is not None, "only such files are found"
+    assert match is not None, "`find` gives only files with such names"
     if kind == "profile":
         profile: PeerProfile = parse_java(data) if name.endswith(".gz") else parse_i2pd(data)
         return {"hash": match["hash"], "profile": asdict(profile)}
     info = RouterInfo.parse(data)
     found = to_base64(info.hash)
     if found != match["hash"]:
-        raise NetDbError(f"the file has the name of another router: inside is {found}")
+        raise NetDbError(f"the file has another router's name: the RouterInfo is of {found}")
     return {
         "hash": found,
         "published_ms": min(info.published, _MAX_MS),
@@ -217,11 +220,11 @@ def _file_system(address: str) -> tuple[fs.FileSystem, str]:
     try:
         system, path = fs.FileSystem.from_uri(absolute(address))
     except (pa.ArrowException, OSError) as error:
-        raise PipelineError(f"{address} is no directory that can be read: {error}") from None
+        raise PipelineError(f"{address} is not a directory that can be read: {error}") from None
     return system, path.rstrip("/")
 
 
-def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, str]]) -> bool:
+def _add_files(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, str]]) -> bool:
     """Add to `rows` the files of a kind in a directory, or in its subdirectory `inside`; return whether any exist."""
     system, base = _file_system(address)
     top = f"{base}/{inside}" if inside else base
@@ -233,17 +236,19 @@ def _look(address: str, inside: str, kind: str, rows: list[tuple[str, str, int, 
             infos = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
         except (pa.ArrowException, OSError) as error:
             raise PipelineError(
-                f"{directory} cannot be read: {error}. Run this as a user that may, or on a copy of it."
+                f"{directory} cannot be read: {error}. Run the job as a user that may read it, or on a copy."
             ) from None
         for info in infos:
             try:
                 name = info.base_name
-            except UnicodeDecodeError:  # no file of a router has such a name
+            except UnicodeDecodeError:  # a router's files have ASCII names
                 continue
             if info.type == fs.FileType.Directory and directory == top and _SUBDIRECTORY.fullmatch(name):
                 left.append(info.path)
             elif info.type == fs.FileType.File and _NAMES[kind].fullmatch(name):
                 rows.append((address, info.path, info.size, kind))
         if len(rows) > MAX_FILES:
-            raise PipelineError(f"there are more than {MAX_FILES} files in {address}: give fewer directories at a time")
+            raise PipelineError(
+                f"the directories up to {address} have more than {MAX_FILES} files: give fewer at a time"
+            )
     return len(rows) > before

@@ -1,4 +1,4 @@
-"""The hashes to look for: the masters and leaves of the lake's farms, and the hashes that the operator gives."""
+"""Collects the hashes to look for: masters and leaves of the lake's farms, and the hashes that the operator gives."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _LEAST_DESTINATION: Final = 387
+"""Bytes of the shortest destination."""
 
 
 def targets_of(spark: "SparkSession", given: list[SoughtLeaseSet], entries: "DataFrame | None") -> "DataFrame | None":
@@ -42,7 +43,7 @@ def targets_of(spark: "SparkSession", given: list[SoughtLeaseSet], entries: "Dat
 
 
 def _reported(entries: "DataFrame") -> list["DataFrame"]:
-    """Find the hashes in the farms' records, which name masters by destination and leaves by hash."""
+    """Give masters and leaves from the farms' records. A record has a master's destination, and a leaf's hash."""
     records = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
     master = _from_base64(fn.col("destination"))
     masters = (

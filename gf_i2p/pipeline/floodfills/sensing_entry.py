@@ -1,4 +1,4 @@
-"""Turns the rows of the table `closest` for one farm's hashes into the form of an entry of the farm's log."""
+"""Turns the rows of the table `closest` for one farm's hashes into findings, as an entry of the farm's log has them."""
 
 import math
 import re
@@ -31,8 +31,8 @@ class Sensing:
 def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
     """Give the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
 
-    The farm's hashes are those that the job floodfills has named after the farm. If no hash has such a name, the
-    farm's leaves in the table `destination_hours` are used.
+    A hash is the farm's if the job `floodfills` has named the hash after the farm. If there is no such hash, the farm's
+    leaves in the table `destination_hours` count.
     """
     closest = tables.read(spark, lake, "closest")
     if closest is None:
@@ -46,14 +46,14 @@ def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
         total = own.count()
     if not total:
         raise PipelineError(
-            f"The table closest knows no hash of {farm}: run `gf-i2p pipeline floodfills` anew, when the lake has "
+            f"The table closest has no hash of {farm}: run `gf-i2p pipeline floodfills` again, once the lake has "
             "entries of this farm that name a master or a leaf."
         )
-    # Masters before leaves: "farm: leaf of server 1", "farm: master".
+    # Masters before leaves. The names are "farm: master" and "farm: leaf of server 1".
     chosen = own.orderBy(sf.col("called").endswith(": master").desc(), "called", "hash").limit(MAX_HASHES)
     rows = newest.join(sf.broadcast(chosen), "hash").limit(MAX_HASHES * MAX_DAYS * MAX_CLOSEST).collect()
     figures = [name for name in closest.columns if name not in _OF_CLOSEST]
-    return Sensing(_told(rows, figures), max(total - MAX_HASHES, 0))
+    return Sensing(_findings(rows, figures), max(total - MAX_HASHES, 0))
 
 
 def _hashes(frame: DataFrame) -> DataFrame:
@@ -68,23 +68,23 @@ def _leaves(spark: SparkSession, lake: Lake, farm: str, newest: DataFrame) -> Da
     return newest.join(own, "hash", "left_semi")
 
 
-def _told(rows: list[Row], figures: list[str]) -> list[tuple[bytes, Sensed]]:
+def _findings(rows: list[Row], figures: list[str]) -> list[tuple[bytes, Sensed]]:
     by_day: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         by_day.setdefault((row["hash"], row["day"]), []).append(row)
     try:
         return [
-            (a_hash(hash_, "a hash"), Sensed.parse({"day": day, "closest": [_near(row, figures) for row in own]}))
+            (a_hash(hash_, "a hash"), Sensed.parse({"day": day, "closest": [_floodfill(row, figures) for row in own]}))
             for (hash_, day), near in sorted(by_day.items())
             for own in [sorted(near, key=lambda row: row["rank"])]
         ]
     except RecordError as error:
         raise PipelineError(
-            f"The table closest has a row that no log takes ({error}): run pipeline floodfills anew."
+            f"The table closest has a row that does not fit an entry ({error}): run `gf-i2p pipeline floodfills` again."
         ) from None
 
 
-def _near(row: Row, figures: list[str]) -> dict[str, Any]:
+def _floodfill(row: Row, figures: list[str]) -> dict[str, Any]:
     found = {"hash": row["floodfill"], "distance": row["distance"]}
     profile = profile_of({name: row[name] for name in figures})
     return found | ({"profile": profile} if profile else {})

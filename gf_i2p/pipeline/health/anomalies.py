@@ -1,8 +1,8 @@
-"""Hours that differ from a server's own past: from the median of its last seven days, measured by their spread.
+"""Finds anomalies: hours in which a figure is far from the median of the same server's last seven days.
 
-The spread is the median distance from the median (MAD), scaled to equal the standard deviation of normal noise. The
-spread has a floor, so that 99.9 % is no anomaly for a server that has always been at 100 %. Hours that were watched for
-less than a quarter of an hour measure nothing.
+The unit of the distance is the spread: the median distance from the median (MAD), scaled to equal the standard
+deviation of normal noise. The spread has a floor, so that 99.9 % is no anomaly for a server that has always been at
+100 %. Hours that were watched for less than a quarter of an hour do not count, neither as past hours.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 PAST_MS: Final = 7 * DAY_MS
 LEAST_HOURS: Final = 24
-"""Least number of past hours with which an hour is judged."""
+"""Least number of past hours that an hour is compared with; with fewer, the hour is not judged."""
 MOST_SPREADS: Final = 5.0
 """Distance from the median, in spreads, above which an hour is an anomaly."""
 LEAST_WATCHED_MS: Final = HOUR_MS // 4
 _NORMAL: Final = 1.4826
-"""The standard deviation of normal noise, over its MAD."""
+"""The standard deviation of normal noise, divided by the MAD of the same noise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class HourlyFigure:
     """Factor from the column to the figure in sentences."""
     digits: int = 0
     only: str | None = None
-    """"low" or "high", where a figure on the other side is good news."""
+    """The side of the median on which an hour can be an anomaly: "low" or "high"; None: both sides."""
 
 
 MEASURES: Final = (
@@ -62,9 +62,9 @@ MEASURES: Final = (
 
 
 def anomalies(server_hours: "DataFrame") -> "DataFrame":
-    """Give a row for each anomaly, an hour and a measure: value, usual (median), spread, score, and a sentence.
+    """Give a row for each anomaly: hour, measure, value, usual (the median), spread, score (distance in spreads), text.
 
-    `server_hours`: the hours to judge, and those of the seven days before; all hours in the frame are judged.
+    `server_hours`: the hours to judge, and the hours of the seven days before. All hours in the frame are judged.
     """
     judged = server_hours.where(fn.col("watched_ms") >= LEAST_WATCHED_MS)
     values = fn.array(
@@ -112,7 +112,7 @@ def _by_measure(make: Callable[[HourlyFigure], "Column"]) -> "Column":
 
 
 def _sentence() -> "Column":
-    """Return the sentence that tells the operator how the hour differs. The sentence quotes no text of a record."""
+    """Return a sentence for the operator: how the hour differs. The sentence quotes no text of a record."""
     hour = fn.lpad(fn.floor(fn.col("hour_ms") % DAY_MS / HOUR_MS).cast("string"), 2, "0")
     return fn.concat(
         _by_measure(lambda each: fn.lit(f"{each.words} of server ")),

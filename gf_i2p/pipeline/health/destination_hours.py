@@ -1,10 +1,10 @@
-"""The hours of each destination at each server: how long the destination was up, as the server tells, and its load.
+"""The hours of each destination at each server: how long the server reported the destination as up, and the load.
 
-A record about a destination counts until the next record of that server. A record that calls the destination up
+A record about a destination counts until the next record of that server. A record that reports the destination as up
 counts as up for `FRESH_MS` at most. A destination is up only when the router is up, too (`farm.posters`). A destination
-that the next record does not name is gone. While a server is silent, its destinations stay for a day, counted as down.
-After that day they are gone until a record names them again. An hour has a row if the destination was there in a part
-of that hour.
+that the next record does not name is gone. While a server is silent, the server's destinations stay for a day, counted
+as down. After that day the destinations are gone until a record names them again. An hour has a row if the destination
+was not gone during the whole hour.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -33,7 +33,7 @@ def destination_hours(
     in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
     hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
     recent = first - fn.col("past_ms") <= MEMORY_MS
-    # End of the time for which the hour's last record of the destination counts; null: the hour has a later record.
+    # End of the time for which the server's last record of the hour counts; null: that record omits the destination.
     stands_ms = fn.when(fn.col("stands"), fn.least("server_next_ms", reach, last + MEMORY_MS))
     found = found.withColumns(
         {"past_ms": fn.lag("last_ms").over(in_order), "past_up": fn.lag("last_up").over(in_order)}
@@ -80,7 +80,7 @@ def destination_hours(
 
 
 def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
-    """Give the figures of each hour that need only that hour's records with the destination."""
+    """Give the figures of each destination and hour that follow from the records of that hour alone."""
     status = reports(entries, fn.col("record.destinations").alias("named"))
     in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
     lasts = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
@@ -120,7 +120,7 @@ def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Give each server's hours with records, and the times of the hour's last, the next, and the farm's last record."""
+    """Give each server's hours with records: the times of the hour's last record, the next, and the farm's last."""
     times = reports(entries).groupBy("farm", "server", "hour_ms")
     hours = times.agg(fn.min("received_ms").alias("from_ms"), fn.max("received_ms").alias("server_last_ms"))
     if extents is None:
@@ -140,7 +140,7 @@ def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "
 
 
 def _each_once(name: str) -> "Column":
-    """Give the leaves of a record without repetition. A leaf is up if one of its mentions is up (`farm.posters`)."""
+    """Give the leaves of a record, each once. A leaf is up if the record calls it up at least once (`farm.posters`)."""
     leaves = fn.transform(
         name,
         lambda leaf: fn.struct(

@@ -1,8 +1,8 @@
-"""The job `health`: the health of servers and destinations, hour by hour, and hours unlike a server's past.
+"""The job `health`: figures of servers and destinations, hour by hour, and the hours unlike a server's past.
 
 The job computes whole days, from the entries of these days and of the day before, so a rerun gives the same rows. Only
-a few rows go from one hour to another; see `server_hours` and `destination_hours`. A stream computes again only the
-days with new entries (`refresh_days`).
+a few rows go from one hour to another; see `server_hours` and `destination_hours`. A stream recomputes only the days
+near new entries (`refresh_days`).
 """
 
 import time
@@ -34,7 +34,7 @@ _HOURS: Final = "farm string, day string, server bigint, hour_ms bigint"
 
 @dataclass(frozen=True, slots=True)
 class HealthFigures:
-    """Figures of one run, for the wanted days; only `anomalies` counts all days."""
+    """Figures of one run, for the wanted days. Only `anomalies` counts all days."""
 
     records: int
     """Status records in the wanted hours."""
@@ -45,7 +45,7 @@ class HealthFigures:
 
     @property
     def records_per_second(self) -> float:
-        """Status records by the seconds of the run."""
+        """Status records, divided by the seconds of the run."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
@@ -60,9 +60,9 @@ class ServerSummary:
     availability: float
     """0 to 1, of the watched time."""
     gaps: int
-    """Number of silences; a silence that lasts over several hours counts in each hour."""
+    """Number of gaps; a gap that lasts over several hours counts in each hour."""
     longest_gap_ms: int
-    """Longest silence within one hour."""
+    """Longest part of a gap within one hour."""
     flaps: int
     lag_ms: float | None
     """Mean of the router's job lag."""
@@ -95,13 +95,14 @@ def refresh(
     span: Span = ALL_DAYS,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> HealthFigures:
-    """Compute again the hours of these days, and the anomalies of all days. Raises `PipelineError`.
+    """Recompute the hours of the days in `span`, and the anomalies of all days. Raises `PipelineError`.
 
-    For new entries of some days, give the days beside them, too (`days.spans_around`): a record may cover time of the
-    next day, and the farm's last record ends the hours of the day before. `on_step`: called with the name of each step.
+    `farm`: None for all farms. `span`: after new entries, also the day before and the day after (`days.spans_around`).
+    A record may cover time of the next day, and the farm's last record ends the hours of the day before. `on_step`:
+    called with the name of each step.
     """
     began = time.monotonic()
-    read = _of(_there(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
+    read = _of(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
     limited = span != ALL_DAYS
     known = extents(read) if limited else None
     rows = read.where(in_days(span, before=1)) if limited else read
@@ -114,7 +115,7 @@ def refresh(
     made = None if hours is None else _of(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
     if hours is None or made is None or not made[0]:
         wanted = "any farm" if farm is None else f"farm {farm!r}"
-        raise PipelineError(f"The lake has no status records of {wanted} on these days: see what ingest has read.")
+        raise PipelineError(f"The lake has no status records of {wanted} on these days: check what ingest has read.")
     anomalies(hours).write.mode("overwrite").parquet(lake.path("anomalies"))
     leaves = tables.read(spark, lake, "destination_hours")
     return HealthFigures(
@@ -133,7 +134,7 @@ def summarize(
 
     The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
     """
-    every = _there(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
+    every = _existing(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
     hours = _of(every, farm).where(in_days(span))
     watched, records = fn.sum("watched_ms"), fn.sum("records")
     each = hours.groupBy("farm", "server").agg(
@@ -149,7 +150,7 @@ def summarize(
         *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
     )
     servers = each.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
-    odd = _of(_there(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
+    odd = _of(_existing(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
     if span.since_ms is not None:
         odd = odd.where(fn.col("hour_ms") >= span.since_ms)
     if span.until_ms is not None:
@@ -161,7 +162,7 @@ def summarize(
     )
 
 
-def _there(found: "DataFrame | None", lake: Lake, table: str, job: str) -> "DataFrame":
+def _existing(found: "DataFrame | None", lake: Lake, table: str, job: str) -> "DataFrame":
     if found is None:
         raise PipelineError(f"{lake.root} has no table {table}: run `gf-i2p pipeline {job}` first.")
     return found
@@ -180,7 +181,7 @@ def _write(rows: "DataFrame", lake: Lake, table: str) -> None:
 def refresh_days(
     spark: "SparkSession", lake: Lake, entries: "DataFrame", farms: Sequence[str], days: Sequence[str], scratch: str
 ) -> None:
-    """Compute again the hours of these farms on these days (YYYY-MM-DD) and the days beside them, and all anomalies.
+    """Recompute the hours of these farms on these days (YYYY-MM-DD), the days before and after, and all anomalies.
 
     `entries`: the lake's table, with status records of these days. `scratch`: a directory whose content is replaced.
     In a lake without the table `server_hours`, compute the hours of all entries.
@@ -203,7 +204,11 @@ def refresh_days(
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":
-    """Give the same as `status_reports.extents` from entries since the day before, and from older rows of `hours`."""
+    """Give what `status_reports.extents` gives for all entries, without reading all entries.
+
+    The entries since the day before the span count, and the older rows of `hours`. The first report of a server in such
+    a row counts from the beginning of its hour.
+    """
     assert span.since is not None
     since = extents(entries.where(in_days(Span(span.since), before=1)))
     older = hours.where(fn.col("day") < span.since.isoformat()).groupBy("farm", "server")

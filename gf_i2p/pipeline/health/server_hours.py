@@ -1,12 +1,12 @@
-"""Each server's hours: the server's availability, the skew of its clock, its router's figures.
+"""Each server's hours: availability, clock skew, and the figures of the server's router.
 
 A record covers the time from its reception to the next record of the same server, but at most `FRESH_MS`, as in the
 farm's own decisions. Availability is the share of the hour that is covered by records with the router up. A gap is a
-stretch that no record covers, whether up or down. The time before a server's first record does not count. After its
-last record the server counts as silent up to the farm's last record, `reach_ms`. If the farm has not reached the end of
-an hour, or the server is new in that hour, only that part of the hour counts: `watched_ms`.
+stretch that no record covers, with the router up or down. The time before a server's first record does not count. From
+its last record to the farm's last record, `reach_ms`, the server counts as silent. So only a part of a server's first
+hour counts, and a part of the farm's last hour: `watched_ms`.
 
-The job has two steps. The first step reads the records of one server and one hour, and makes a few figures of them. The
+The job has two steps. The first step reads the records of one server and one hour, and computes a few figures. The
 second step joins the figures of consecutive hours. So no partition holds more records than one server posts in an hour.
 """
 
@@ -53,14 +53,14 @@ def server_hours(
 ) -> "DataFrame":
     """Give one row for each farm, server and hour, from the server's first hour to the farm's last hour.
 
-    `entries`: those of the days of `span` and of the day before. `extents`: `status_reports.extents` of all entries of
-    the lake; None: `entries` are all entries. `fresh_ms`: 1 to `HOUR_MS`.
+    `entries`: the entries of the days of `span`, and of the day before. `extents`: `status_reports.extents` of all
+    entries of the lake; None: `entries` are all entries. `fresh_ms`: 1 to `HOUR_MS`.
     """
     filled = _with_silent(_within(entries, fresh_ms), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
     begin = fn.greatest(hour, fn.col("born_ms"))
     end = fn.least(hour + HOUR_MS, fn.col("reach_ms"))
-    heard = fn.coalesce(first, end)  # until then, the last record before this hour stands
+    heard = fn.coalesce(first, end)  # until then, the last record before this hour counts
     head_ms = _not_negative(fn.least(before + fresh_ms, heard) - begin)
     head_gap_ms = _not_negative(heard - fn.greatest(begin, before + fresh_ms))  # greatest() leaves nulls out
     tail_ms = fn.least(last + fresh_ms, end) - last
@@ -160,9 +160,9 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
 
 
 def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
-    """Give a row for each server that begins its hours, even if `entries` have no record of the server.
+    """Give a row for the first hour of each server, even if `entries` have no record of the server.
 
-    The row's hour is that of the server's first record, or `MEMORY_MS` before the wanted days if that is later.
+    The first hour is the hour of the server's first record, or `MEMORY_MS` before the wanted days if that is later.
     """
     first = fn.col("first_ms")
     start = first if span.since_ms is None else fn.greatest(first, fn.lit(span.since_ms - MEMORY_MS))
@@ -173,7 +173,7 @@ def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
 
 
 def _not_negative(value: "Column") -> "Column":
-    """Return the value, 0 in place of a negative value; null stays null."""
+    """Return the value, with 0 in place of a negative value; null stays null."""
     return fn.when(value > 0, value).when(value <= 0, 0)
 
 

@@ -1,4 +1,4 @@
-"""Status records as reports: a server's state at a time by the exporter's clock. All figures of health use reports.
+"""Status records as reports: a server's state at a time by the exporter's clock. All figures of `health` use reports.
 
 A superseded record is a report, too. A record with a `misfit` is not a report.
 """
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FRESH_MS: Final = Parameters().fresh_ms
-"""Time for which a record stands when no other follows, as the farm judges (`farm.candidates`)."""
+"""Time for which a record counts when no other record follows, as in `farm.choice.candidates`."""
 MEMORY_MS: Final = DAY_MS
-"""A record older than this is not compared with a new one: so a day's figures need the day before, and no more."""
+"""A new record is not compared with a record that is older by more. So a day's figures need only the day before."""
 
 _TRAFFIC: Final = {
     "lag_ms": "jobLag",
@@ -71,8 +71,8 @@ def number(value: "Column") -> "Column":
 def extents(entries: "DataFrame") -> "DataFrame":
     """Give for each farm and server the times of its first report (`first_ms`) and of the farm's last (`reach_ms`).
 
-    To compute some days, give the extents of all entries: the time before a server's first report does not count, and
-    after its last report the server counts as silent until the farm's last report.
+    The hours of some days need the extents of all entries. The time before a server's first report does not count.
+    After its last report, the server counts as silent until the farm's last report.
     """
     found = reports(entries).groupBy("farm", "server")
     each = found.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))

@@ -1,9 +1,9 @@
-"""Writes the table `entries` by Arrow in the Spark workers that read the entries; the JVM sees no rows.
+"""Writes the table `entries` by Arrow, in the Spark workers that read the entries. No row goes through the JVM.
 
 A file has entries of one farm and day. A worker writes the file in a directory of unfinished files, and moves the
 whole file into the table. The file's name tells the run, the task and the number of the file in the task. So a task
-that Spark repeats replaces its own files, and no entry is in the table twice. (Arrow's own `write_dataset` does not
-bound memory. With a limit of open files, `write_dataset` divides the same rows into different files at each attempt.)
+that Spark repeats replaces its own files, and no entry is in the table twice. (Arrow's `write_dataset` cannot replace
+this module: it does not bound memory, and with a limit of open files each attempt divides the rows differently.)
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,13 +27,13 @@ WRITTEN: Final = pa.schema(
 )
 """The output of a task: entries, misfits, files, bytes on the disk, entries of each kind."""
 _GROUP_BYTES: Final = 32 << 20
-"""Arrow's bytes of a row group."""
+"""Bytes of rows in memory that make a row group."""
 _HELD_BYTES: Final = 96 << 20
-"""Arrow's bytes of all row groups that grow."""
+"""Most bytes of rows in memory, in all files together."""
 _BATCH_OVERHEAD: Final = 16 << 10
-"""Bytes that a batch takes however few its rows are: a batch has some hundred buffers."""
+"""Bytes that even a batch of few rows takes, because a batch has some hundred buffers."""
 _OPEN: Final = 4
-"""Most open files. Few suffice, for days come in order, except where clocks were wrong."""
+"""Most open files. Few files suffice, because days come in order, except where clocks were wrong."""
 _APART: Final = PARTITIONS["entries"]
 
 
@@ -101,7 +101,7 @@ class EntryWriter:
         _, self._unfinished = file_system(target.unfinished)
         self._name = f"part-{task:05}-{target.run}"
         self._attempt = uuid4().hex
-        self._parts: dict[tuple[str, str], _Part] = {}  # the part that got rows last is last
+        self._parts: dict[tuple[str, str], _Part] = {}  # in the order in which parts last got rows
         self._numbers = 0
         self._held_bytes = 0
         self.files = 0
@@ -120,7 +120,10 @@ class EntryWriter:
         return self._held_bytes
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take rows of one farm; write rows in memory to files when these rows are enough."""
+        """Take rows of one farm; write rows to files when enough rows are in memory.
+
+        Rows of another farm first finish all files.
+        """
         if not rows.num_rows:
             return
         farm = rows.column("farm")[0].as_py()
@@ -172,7 +175,7 @@ class EntryWriter:
             schema,
             compression="zstd",
             use_dictionary=_repeating(schema),
-            store_schema=False,  # kilobytes in each file that say what Parquet's own schema does
+            store_schema=False,  # Arrow's copy of Parquet's schema takes kilobytes in each file
         )
 
     def _finish(self, key: tuple[str, str]) -> None:
@@ -184,13 +187,13 @@ class EntryWriter:
         part.stream.close()
         directory = "/".join([self._table, *(f"{name}={value}" for name, value in zip(_APART, key, strict=True))])
         self._system.create_dir(directory, recursive=True)
-        self._place(part.path, f"{directory}/{self._name}-{part.number:04}.zstd.parquet")
+        self._move(part.path, f"{directory}/{self._name}-{part.number:04}.zstd.parquet")
         self.files += 1
 
-    def _place(self, path: str, place: str) -> None:
+    def _move(self, path: str, place: str) -> None:
         try:
             self._system.move(path, place)
-        except OSError:  # some file systems replace no file; then an earlier attempt has written the file there
+        except OSError:  # some file systems replace no file: an earlier attempt of the task has moved the file there
             if self._system.get_file_info(place).type != pafs.FileType.File:
                 raise
             self._system.delete_file(path)
@@ -210,7 +213,7 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def _repeating(schema: pa.Schema) -> list[str]:
-    """Return the columns, by Parquet's names, for which a dictionary saves space: all but the records' text."""
+    """Return the columns, by Parquet's names, for which a dictionary saves space: all but `value`."""
     return [path for field in schema for path in _leaves(field.name, field.type) if path != "value"]
 
 

@@ -1,9 +1,8 @@
 """Adds the entries of histories to the lake, each entry once. Lines and records with errors go to the quarantine.
 
-The job has three steps, and each reads only what the step needs. A *survey* goes once through each new or changed file,
-and notes which entries the file has. From the survey and the lake's entries a *plan* is made: which entries come from
-which file. Only these entries are then read and written. So no machine has to send rows to another machine to find
-duplicates.
+The job has three steps. A *survey* goes once through each new or changed file, and notes which entries the file has.
+A *plan* follows from the survey and the lake's entries: which entries come from which file. The last step reads and
+writes only these entries. So no machine has to send rows to another machine to find duplicates.
 
 The job only adds rows: first to `entries`, then to `quarantine`, then to the list of read files. After an interruption,
 the next run finds the written rows in the lake, and adds the other rows.
@@ -41,11 +40,13 @@ FILES: Final = (
 )
 _KEY: Final = ("source", "what", "digest", "index")
 _SURVEY_BYTES: Final = 32 << 20
-"""Bytes of files for a task of the survey."""
+"""Stored bytes of files for each task of the survey."""
 _TASK_BYTES: Final = 128 << 20
-"""Bytes of values for a task that writes: the task's files are not too small, and its failure loses not too much."""
+"""Bytes of values for each task that writes. Less would make small files; more would lose more work with a task."""
 _LEAST_BYTES: Final = 8 << 20
+"""Least bytes of values for each task that writes, even if cores are idle."""
 _SHOWN: Final = 50
+"""Most reasons in `Figures.quarantined`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ class Figures:
     duplicates: int = 0
     """Files with the same content as another file."""
     damaged: int = 0
-    """Files with an error of the file itself."""
+    """Files with an error of the file itself, not only of single lines."""
     lines: int = 0
     entries: int = 0
     """Entries in the files that were read; an entry in several files counts for each file."""
@@ -97,10 +98,10 @@ def ingest(
     schema_text: str | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> Figures:
-    """Take in the histories under some directories, or addresses of directories.
+    """Take in the histories under directories.
 
-    `schema_text`: the JSON Schema of the status record; None: this version's. `step`: called with the name of each
-    step. Raises `PipelineError`.
+    `exports`: paths of directories, or addresses. `schema_text`: the JSON Schema of the status record; None: this
+    version's. `step`: called with the name of each step. Raises `PipelineError`.
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
 
@@ -112,7 +113,7 @@ def ingest(
         if CHANGED in text:
             line = next(line for line in text.splitlines() if CHANGED in line).strip()
             raise PipelineError(
-                f"{line.rpartition('Error: ')[2]}. Run ingest again: the job goes on where it was."
+                f"{line.rpartition('Error: ')[2]}. Run ingest again: the job goes on where it stopped."
             ) from error
         raise failed(error, run.doing) from error
     finally:
@@ -166,11 +167,11 @@ class _Run:
         )
         assert count is not None
         if count["error"]:
-            raise PipelineError(f"{count['error']}. Give the directories in which nodes' histories are.")
+            raise PipelineError(f"{count['error']}. Give directories that contain nodes' histories.")
         if not count["files"]:
             raise PipelineError(
-                f"There is no history under {', '.join(exports)}: give the directories `history` of nodes, or those "
-                "in which they are. The files there are called entries-….jsonl or ….jsonl.gz."
+                f"There is no history under {', '.join(exports)}: give the directories `history` of nodes, or "
+                "directories above them. A history has files entries-….jsonl or entries-….jsonl.gz."
             )
         new_files = count["files"] - count["unchanged"]
         if not new_files:
@@ -285,10 +286,7 @@ class _Run:
         return {name: found[name] or 0 for name in WRITTEN.names}
 
     def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
-        """Add new rows to the quarantine.
-
-        Return the most frequent reasons with their counts, and the number of new rows.
-        """
+        """Add new rows to the quarantine; return the most frequent reasons with counts, and the number of new rows."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         nothing = F.lit(None).cast("bigint").alias("index")
@@ -328,13 +326,13 @@ class _Run:
         )
         staged = self._staged(new, "quarantine")
         kinds = staged.groupBy("what", "reason").count().orderBy(F.desc("count"), "what", "reason")
-        counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # a reason may contain numbers
+        counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # reasons contain numbers, so there may be many
         if rows:
             tables.append(staged.coalesce(4), self.lake, "quarantine")
         return counts, rows
 
     def _misfits(self, runs: "DataFrame") -> "DataFrame":
-        """Give the misfits of the surveyed files that the quarantine lacks, also those of an interrupted run."""
+        """Give the misfits of the surveyed files that the quarantine lacks, also misfits from an interrupted run."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         quarantined = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 KNOWN: Final = -1
-"""Worth of a run that the lake has."""
+"""`worth` of a run that the lake already has: less than the worth of any run of a file."""
 RUNS: Final = pa.schema(
     {
         "farm": pa.string(),
@@ -27,7 +27,7 @@ RUNS: Final = pa.schema(
         "strict": pa.bool_(),
     }
 )
-"""The runs in the files, and the runs in the lake: the latter with `KNOWN`, and without a path."""
+"""The runs in the files, and the runs in the lake. A run in the lake has the worth `KNOWN`, and no path."""
 PLAN: Final = pa.schema(
     {
         "farm": pa.string(),
@@ -42,7 +42,7 @@ PLAN: Final = pa.schema(
         "terms": pa.list_(pa.int64()),
     }
 )
-"""A row for each file from which entries are taken: the runs in order; the number of entries, and about their bytes."""
+"""A row for each file from which entries are taken: the runs in order, the number of entries, about their bytes."""
 
 
 class Covered:
@@ -75,8 +75,8 @@ class Covered:
 def planned(runs: pa.Table) -> pa.Table:
     """Choose the files for one farm, for `applyInArrow`, from rows of `RUNS` to rows of `PLAN`.
 
-    Entries that the lake has are not taken. Runs of nodes that applied the entries soon come before late ones, and
-    longer runs before shorter ones.
+    Entries that the lake has are not taken. If several runs have an entry, the run with the least `worth` wins: the
+    exporter was not late (see `survey.SURVEYED`). Then a run of an undamaged packed file wins, and then the longer run.
     """
     rows = sorted(
         runs.to_pylist(),
@@ -113,7 +113,7 @@ def planned(runs: pa.Table) -> pa.Table:
 
 
 def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join entries to runs, for `mapInArrow`, from columns farm, index, term (in any order) to rows of `RUNS`."""
+    """Join entries to runs, for `mapInArrow`, from rows (farm, index, term) in any order to rows of `RUNS`."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -159,5 +159,5 @@ class WantedEntries:
 
     @property
     def done(self) -> bool:
-        """Whether no entry after that of the last `takes` is wanted."""
+        """Whether the entry of the last `takes` comes after all wanted entries."""
         return self._at >= len(self._lasts)

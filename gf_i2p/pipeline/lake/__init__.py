@@ -1,1 +1,1 @@
-"""The lake: the places of its tables, their schemas, and the locks of jobs. No job is here."""
+"""The lake: the paths of the tables, reading and writing of tables, and the locks of jobs. This package has no job."""

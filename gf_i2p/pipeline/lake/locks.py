@@ -25,7 +25,10 @@ WRITES: Final[Mapping[str, tuple[str, ...]]] = {
     "floodfills": ("closest", "quarantine", "routers"),
     "stream": ("alerts", "anomalies", "destination_hours", "entries", "files", "quarantine", "server_hours"),
 }
-"""Tables that each job writes, in the order of locking. `stream` writes no `files`, but relies on `ingest`'s."""
+"""Tables that each job locks, in the order of locking: all tables that the job writes.
+
+`stream` locks `files`, too, without writing that table: `ingest` must not run beside a stream.
+"""
 _NEED_A_LAKE: Final = frozenset({"health", "backtest"})
 _OF_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _MAX_BYTES: Final = 256
@@ -33,7 +36,7 @@ _MAX_BYTES: Final = 256
 
 @contextmanager
 def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
-    """Lock all tables that a job writes until the end of the block. Nothing is locked for a job that writes no table.
+    """Lock the tables of a job (`WRITES`) until the end of the block. A job that writes no table locks nothing.
 
     `remote`: the address of the Connect server that runs the job, if any; the lake is then a directory of that server.
     A lake at an address or on another machine is not locked. Raises `PipelineError`, without waiting, when another job
@@ -53,7 +56,7 @@ def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
 def directory(lake: Lake, remote: str | None = None) -> Path | None:
     """Return the directory of a lake on this machine; None: the lake is elsewhere, or an address is malformed.
 
-    Spark will later raise the error for a malformed address.
+    A malformed address raises no error here: Spark raises the error later.
     """
     try:
         if remote is not None and urlsplit(remote).hostname not in _OF_THIS_MACHINE:
@@ -83,8 +86,8 @@ def _held(root: Path, table: str, job: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise PipelineError(
-                f"{_holder(descriptor)} has the table {table} of {root}: wait for its end, or stop that job, and then "
-                "run this one again."
+                f"{_holder(descriptor)} has locked the table {table} of {root}: wait until that job ends, or stop that "
+                "job. Then run this job again."
             ) from None
         except OSError as error:
             raise PipelineError(
@@ -94,7 +97,7 @@ def _held(root: Path, table: str, job: str) -> Iterator[None]:
         try:
             yield
         finally:
-            _write(descriptor, b"")  # else the next holder would be taken for this job, until its own note is written
+            _write(descriptor, b"")  # the next holder must not pass for this job before its own note is written
     finally:
         os.close(descriptor)
 
@@ -105,11 +108,11 @@ def _write(descriptor: int, text: bytes) -> None:
 
 
 def _holder(descriptor: int) -> str:
-    """Return the holder of a file's lock as the subject of a sentence."""
+    """Return a text that names the holder of a file's lock: the subject of a sentence."""
     try:
         said: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
         job, process = said["job"], int(said["process"])
-    except (OSError, ValueError, KeyError, TypeError):  # the holder has not written its note yet
+    except (OSError, ValueError, KeyError, TypeError):  # the holder has not written a note yet
         return "Another job"
     if job not in WRITES:
         return f"Process {process}"

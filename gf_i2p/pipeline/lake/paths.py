@@ -30,7 +30,7 @@ PARTITIONS: Final = {
 
 _PATTERN: Final = frozenset("{}[]*?\\")
 _PLAIN: Final = "/-._~:=@+,"
-"""Characters that stand for themselves in an address: where Arrow takes %20 for a space, Spark looks for "%20"."""
+"""Characters that an address needs no escape for. Escapes are refused: Arrow reads %20 as a space, Spark as "%20"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class Lake:
         _, is_address, below = self.root.partition("://")
         if not is_address:
             if found := _PATTERN.intersection(self.root):
-                raise UsageError(f"{self.root}: {min(found)} is a pattern to Spark. Give the lake another name.")
+                raise UsageError(f"{self.root}: Spark reads {min(found)} as a pattern. Give the lake another name.")
             return
         _, _, inside = below.partition("/")
         if inside != quote(inside, safe=_PLAIN):
-            raise UsageError(f"{self.root}: as an address a lake has only ASCII letters, digits, and {_PLAIN}")
+            raise UsageError(f"{self.root}: the address of a lake has only ASCII letters, digits and {_PLAIN}")
 
     def path(self, table: str) -> str:
         """Return the path of a table. `table`: one of `TABLES`."""

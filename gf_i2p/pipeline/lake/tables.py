@@ -1,4 +1,4 @@
-"""Reads and extends the tables of a lake; also tells when a table does not exist yet."""
+"""Reads and extends the tables of a lake, and tells when a table does not exist yet."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,42 +23,42 @@ _SIZES: Final = "path string, bytes bigint"
 
 def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
     """Return a table with all columns of all its files; None: the table does not exist yet."""
-    return _looked_at(lambda: spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
+    return _if_there(lambda: spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
 
 
 def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
     """Return `entries` with this version's columns and record fields; None: the table does not exist yet.
 
-    A field is null in files from before the field existed. Columns of a later version are left out.
+    A field is null in the rows of files that are older than the field. Columns of a later version are left out.
     """
     made = columns(entries_schema(RecordSchema(farm_schema.text())))
-    return _looked_at(lambda: spark.read.schema(made).parquet(lake.path("entries")))
+    return _if_there(lambda: spark.read.schema(made).parquet(lake.path("entries")))
 
 
 def read_columns(spark: "SparkSession", lake: Lake, table: str, wanted: str) -> "DataFrame":
-    """Return some columns of a table, without opening each file; no rows if there is no table.
+    """Return some columns of a table; no rows if the table does not exist.
 
-    `wanted`: the columns in the form "NAME TYPE, …".
+    `wanted`: the columns in the form "NAME TYPE, …". So Spark need not open each file to find the schema.
     """
     return read_path(spark, lake.path(table), wanted)
 
 
 def read_path(spark: "SparkSession", path: str, wanted: str) -> "DataFrame":
     """Return some columns of a directory, as `read_columns` does of a table."""
-    found = _looked_at(lambda: spark.read.schema(wanted).parquet(path))
+    found = _if_there(lambda: spark.read.schema(wanted).parquet(path))
     return spark.createDataFrame([], wanted) if found is None else found
 
 
-def _looked_at(made: Callable[[], "DataFrame"]) -> "DataFrame | None":
-    """Return the frame of `made`; None: the table does not exist.
+def _if_there(make: Callable[[], "DataFrame"]) -> "DataFrame | None":
+    """Return the frame that `make` returns; None: the table does not exist.
 
-    Reading the schema makes a Connect server look for the table now, not at the first row. A table without files and
-    without a given schema counts as missing, too.
+    A Connect server looks for a table only when the schema or a row is needed, so this function reads the schema. A
+    table without files and without a given schema counts as missing, too.
     """
     from pyspark.errors import AnalysisException  # noqa: PLC0415 -- an extra, and it takes seconds
 
     try:
-        frame = made()
+        frame = make()
         assert frame.schema is not None
     except AnalysisException as error:
         if error.getCondition() in {"PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"}:
@@ -83,7 +83,7 @@ def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
 
 
 def for_worker(spark: "SparkSession", path: str) -> "DataFrame":
-    """Return a frame with one row (`path`), for one task. A worker sees the lake's files; the driver may not."""
+    """Return a frame with one row (`path`), for one task. Workers reach the lake's files; the driver may not."""
     return spark.createDataFrame([(path,)], "path string").coalesce(1)
 
 
@@ -110,7 +110,7 @@ def _written(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Record
         return
     system, inside = file_system(path)
     directory, _, name = inside.rpartition("/")
-    draft = f"{directory}/.{name}"  # Spark leaves such a name out
+    draft = f"{directory}/.{name}"  # Spark ignores names that begin with a dot
     system.create_dir(directory, recursive=True)
     pq.write_table(pa.Table.from_batches(found), draft, filesystem=system, compression="zstd")
     system.move(draft, inside)

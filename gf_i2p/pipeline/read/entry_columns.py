@@ -1,8 +1,8 @@
 """Entries as columns: the kind of each entry, and a status record's fields with their types.
 
-Almost all entries are status records without errors. Arrow parses a batch of such records at once; then the other
-rules of the schema are checked by columns. Each record with a possible error is parsed again alone, with the nodes'
-own code (`StatusRecord.parse`), whose result counts.
+Almost all entries are status records without errors. Arrow parses a batch of such records at once. Then this module
+checks the other rules of the schema by columns. A record with a possible error is parsed again alone, by the nodes' own
+code (`StatusRecord.parse`), and that result counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ from gf_i2p.storage.history_lines import Servers, read_json
 EARLIEST_MS: Final = 1_577_836_800_000
 """2020-01-01: no farm is older. A clock that was never set says 1970."""
 LATEST_MS: Final = 7_258_118_400_000
-"""2200-01-01. Some tables have a row for each hour up to a farm's last record: these tables must end."""
+"""2200-01-01. Some tables have a row for each hour up to a farm's last record, so the last record needs a limit."""
 MAX_APART_MS: Final = 86_400_000
-"""Most time between a record's date and its reception by the exporter."""
+"""Most time between a record's date and the exporter's reception of the record."""
 _DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2_932_896
 """9999-12-31, in days since the epoch."""
 _ONE_BY_ONE: Final = 16
-"""Up to this many records are parsed one by one, when Arrow cannot parse them at once."""
+"""Most records that are parsed one by one, when Arrow cannot parse them together."""
 _STATUS: Final = {"id", "date", "router"}
 _ADMIN: Final = {"action", "by"}
 
@@ -119,7 +119,7 @@ class Typer:
         ]
 
     def _odd_columns(self, found: Sequence[FoundLine], odd: Mapping[int, Odd]) -> list[pa.Array]:
-        """Return the same columns for a batch with other entries; `odd`: these entries, by place."""
+        """Return the columns from `kind` to `misfit` for a batch with other entries. `odd`: these entries, by place."""
         count = len(found)
         kinds: list[str] = ["status"] * count
         misfits: list[str | None] = [None] * count
@@ -155,7 +155,7 @@ class Typer:
         quick: list[tuple[list[int], pa.StructArray]],
         odd: dict[int, Odd],
     ) -> None:
-        """Parse the entries at `places`: add the good ones to `quick` as columns, the doubtful ones to `odd`."""
+        """Parse the entries at `places`: add good entries to `quick` as columns, and doubtful entries to `odd`."""
         if not places:
             return
         texts = [found[place].text for place in places]
@@ -186,7 +186,7 @@ class Typer:
             quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
 
     def _columns(self, joined: bytes, count: int) -> pa.StructArray | None:
-        """Parse lines of a number and a record; None: a record has a field of a wrong type. `count`: of the lines."""
+        """Parse lines of a number and a record; None: Arrow cannot parse some record. `count`: number of lines."""
         try:
             table = pajson.read_json(
                 pa.BufferReader(joined),
@@ -201,7 +201,7 @@ class Typer:
         return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
     def _odd(self, farm: str, found: FoundLine) -> Odd:
-        """Parse one entry alone."""
+        """Parse one entry alone, of any kind."""
         if found.what is not Is.RECORD:
             return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:

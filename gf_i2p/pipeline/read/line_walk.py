@@ -1,8 +1,8 @@
 """Goes through one file of a history line by line, and tells the kind of each line, for the survey and for reading.
 
-A file accounts for every index from its first index on, in order. A line that is malformed, or out of order, is bad;
-the other lines are taken nevertheless. A line with too high an index is held back. If the next line follows that line,
-lines are missing before both. Otherwise the held line is bad.
+A file accounts for every index from its first index on, in order. A line that is malformed, or out of order, is bad,
+and the walk goes on with the next line. A line with too high an index is held back until the next line. If the next
+line's index follows the held line's index, the file lacks lines before the held line. Otherwise the held line is bad.
 """
 
 import json
@@ -46,8 +46,8 @@ class Is(IntEnum):
     GAP = 4
     """The servers after missing entries; `at`: the last missing index; `text`: the line.
 
-    The term is that in which the farm began anew from a snapshot, else 0. So the line never counts as the missing entry
-    itself. The time is that of the entry that follows, or of the file if no entry follows.
+    `term`: the term in which the farm began anew from a snapshot, otherwise 0. So the line never passes for the missing
+    entry. `received_ms`: of the next entry; if no entry follows, the time when the file was begun.
     """
 
 
@@ -71,14 +71,17 @@ class MissingRange(NamedTuple):
     first: int
     last: int
     servers: FoundLine | None = None
-    """The line with the servers after the range, if the line tells the servers."""
+    """The line itself, if the line tells the servers after the range."""
 
 
 class Walk:
     """An iterator, to use once, of the lines of a file. After the last line the attributes tell the file's state."""
 
     def __init__(self, lines: Lines, *, strict: bool) -> None:
-        """`strict`: parse each record; a record that is not JSON makes a bad line. Packed files have checksums."""
+        """`strict`: parse each record, and call a line bad if its record is not JSON.
+
+        A packed file without damage needs no strict walk: gzip has a checksum.
+        """
         self._lines = lines
         self._strict = strict
         self.header: Header | None = None
@@ -93,16 +96,16 @@ class Walk:
         self.lines = 0
         self._offset = 0
         self._held: list[FoundLine] = []
-        """Lines of kind `Is.GAP`: the entry that follows gives them their time."""
+        """Lines of kind `Is.GAP` that wait for the next entry, because they get the time of that entry."""
 
     def __iter__(self) -> Generator[FoundLine]:
-        """Yield the entries, and the bad lines; nothing if the first line is not that of a history's file."""
-        # The line that is held back, its offset, and its text.
+        """Yield entries, gaps with servers, and bad lines; nothing if the first line is not a history's header."""
+        # The line that is held back: as parsed, its offset, and its text.
         pending: tuple[FoundLine | MissingRange, int, bytes | Overlong] | None = None
-        missed = 0  # bad lines since the last good one
+        missed = 0  # bad lines since the last good line
         strict = self._strict
         for line in self._lines:
-            # Almost all lines: the next entry, and nothing is pending. The code below does the same, but slowly.
+            # The fast path of almost all lines: the next entry, with nothing pending. The code below would do the same.
             if pending is None and type(line) is bytes and (match := match_record(line)):
                 index, time, text, term = match.groups()
                 place = int(index)
@@ -142,7 +145,7 @@ class Walk:
                 held, where, text = pending
                 pending = None
                 if first == _last(held) + 1:
-                    self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
+                    self._note_problem(f"after entry {self.last_index} comes {_first(held)}", where)
                     self.last_index, missed = _last(held), 0
                     yield from self._entries(held)
                 else:
@@ -158,13 +161,13 @@ class Walk:
                 yield _misplaced(found, line, self.last_index)
         if pending is not None:
             held, where, _ = pending
-            self._wrong(f"after entry {self.last_index} comes {_first(held)}", where)
+            self._note_problem(f"after entry {self.last_index} comes {_first(held)}", where)
             self.last_index = _last(held)
             yield from self._entries(held)
         if self.header is not None:
             yield from self._dated(self.header.opened_ms)
         if self.header is None:
-            self._wrong("it is empty, or its first line has no end", 0)
+            self._note_problem("it is empty, or its first line has no end", 0)
         elif self._lines.rest:
             yield _bad(self._lines.rest, "it has no end: the file was cut, or is being written")
 
@@ -179,7 +182,7 @@ class Walk:
         dated, self._held = [each._replace(received_ms=received_ms) for each in self._held], []
         return dated
 
-    def _wrong(self, what: str, offset: int) -> None:
+    def _note_problem(self, what: str, offset: int) -> None:
         if self.problem is None:
             self.problem, self.problem_at = what, offset
 
@@ -191,9 +194,9 @@ class Walk:
             if not isinstance(found, Header):
                 raise LineError("it should be the first line of a history's file")
             if check_name("cluster name", found.cluster) == _NULL_PARTITION:
-                raise LineError(f"a lake can have no farm that is called {_NULL_PARTITION}: Spark reads it as none")
+                raise LineError(f"no farm of a lake can be called {_NULL_PARTITION}: Spark reads this name as null")
         except ValueError as error:
-            self._wrong(f"line 1: {error}", 0)
+            self._note_problem(f"line 1: {error}", 0)
             return
         self.header = found
         self.last_index = found.first - 1
@@ -208,11 +211,11 @@ class Walk:
                 return _bad(line, reason)
             return FoundLine(Is.RECORD, int(index), int(term), int(received_ms), text)
         try:
-            return self._slowly(line)
+            return self._parse(line)
         except LineError as error:
             return _bad(line, str(error))
 
-    def _slowly(self, line: bytes) -> FoundLine | MissingRange | None:
+    def _parse(self, line: bytes) -> FoundLine | MissingRange | None:
         match parse_line(line):
             case Record(index, term, received_ms, value, raw):
                 if raw is not None:
@@ -233,7 +236,7 @@ class Walk:
                 return MissingRange(first, last)
             case Trailer(last):
                 if last != self.last_index:
-                    self._wrong(f"its last line says {last}, after entry {self.last_index}", self._offset)
+                    self._note_problem(f"its last line says {last}, after entry {self.last_index}", self._offset)
                 self.closed = True
                 return None
         raise LineError("it is a first line in the middle of a file")
@@ -249,8 +252,8 @@ def servers_of(line: bytes) -> Servers | Gap:
 def _wrong_with(text: bytes) -> str:
     """Return the reason why this text is not a record; empty: the text is a record.
 
-    `MAX_DEPTH` is the limit of depth, because Python's own limit depends on the caller's stack: survey and reading must
-    agree.
+    `MAX_DEPTH` limits the depth, because Python's own limit depends on the caller's stack, and the survey and the later
+    reading must agree.
     """
     try:
         found = read_json(text)

@@ -1,11 +1,11 @@
 """The status record's JSON Schema as columns: gives the type of each field, and finds records that do not fit.
 
-Types: whole numbers are long, text is string, objects are structs, lists are arrays. A field without a type in the
-schema (a router's figure, for routers differ) is a double, or a string if the field's name is in `_OPEN_TEXTS`. A value
-of another type becomes null there, without a misfit. A new field of the schema makes a new column, which is null in
-older files. All fields are nullable.
+Types: whole numbers are long, text is string, objects are structs, lists are arrays. The schema gives no type to a
+router's figures, because routers differ. Such a field is a double, or a string if the field's name is in
+`_OPEN_TEXTS`. In such a field, a value of another type becomes null, without a misfit. A new field of the schema makes
+a new column, which is null in older files. All fields are nullable.
 
-Of JSON Schema this module knows the keywords in `status.json`: type, properties, required, items, maxItems, minimum,
+Of JSON Schema, this module knows the keywords in `status.json`: type, properties, required, items, maxItems, minimum,
 maximum, enum and pattern.
 """
 
@@ -30,7 +30,7 @@ _SPARK: Final = {
     pa.bool_(): "boolean",
 }
 _PYTHON: Final = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
-# A hash of 43 characters has bits to spare. With these bits zero the text is surely a hash.
+# 43 characters have 258 bits, and a hash has 256. If the two spare bits are 0, the text is surely a hash.
 _SURE: Final = {"^[A-Za-z0-9~-]{43}=?$": "^[A-Za-z0-9~-]{42}[AEIMQUYcgkosw048]=?$"}
 
 
@@ -187,7 +187,7 @@ def _doubtful(node: Mapping[str, Any], found: pa.Array) -> Flags:
 
 
 def _restricts(node: Mapping[str, Any]) -> bool:
-    """Return whether the schema has more rules for a field than a type."""
+    """Return whether the schema has rules for a field besides the type."""
     return _name(node) in {None, "object", "array"} or not node.keys().isdisjoint(
         {"enum", "minimum", "maximum", "pattern"}
     )

@@ -1,4 +1,4 @@
-"""Reads one file of a history on any file system, unpacks the file, and saves the readable part of a damaged one."""
+"""Reads and unpacks one file of a history on any file system. Of a damaged file, the readable part is saved."""
 
 import hashlib
 import time
@@ -13,11 +13,11 @@ import pyarrow.fs as pafs
 from gf_i2p.storage.history_lines import MAX_LINE_BYTES
 
 HEAD_BYTES: Final = 4 << 10
-"""Bytes that are kept of a quarantined line or file."""
+"""Bytes of a bad line or record that the quarantine keeps."""
 _PIECE_BYTES: Final = 256 << 10
 _UNPACKED_BYTES: Final = 1 << 20
 _GZIP: Final = 31
-"""zlib's value for the format of gzip."""
+"""zlib's `wbits` for the format of gzip."""
 
 
 class Readable(Protocol):
@@ -42,7 +42,7 @@ class UnpackedFile:
         self._packed = packed
         self._sha256 = hashlib.sha256()
         self.stored_bytes = 0
-        """Bytes that were read, as they are stored."""
+        """Stored bytes that were read, before unpacking."""
         self.damage: str | None = None
         """The reason why the unpacking ended before the end of the file; None: no damage."""
         self.damaged_at = 0
@@ -78,7 +78,7 @@ class UnpackedFile:
             more = True
             while more:
                 if engine.eof:
-                    piece = piece.lstrip(b"\0")  # gzip(1) takes padding, too
+                    piece = piece.lstrip(b"\0")  # gzip(1) accepts padding with zeros, too
                     if not piece:
                         break
                     if not piece.startswith(b"\x1f"):

@@ -1,7 +1,7 @@
 """The survey reads each file once, and notes the runs of entries that the file has, without the entries themselves.
 
-So the job knows which file has which entries before the job takes any entry. Of an entry that several nodes exported,
-the job then takes one copy.
+So the job knows which file has which entries, before the job takes any entry. If several nodes exported an entry, the
+job can take one copy.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,14 @@ from gf_i2p.pipeline.read.line_walk import Is, Walk
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, file_system
 
 MAX_DEPTH: Final = 6
-"""Levels of directories."""
+"""Most levels of directories below a given directory."""
 LATE_MS: Final = 600_000
-"""A node that applies an entry so long after its record's date had been away."""
+"""Time from a record's date to the entry's application after which the entry is late: the node had been away."""
 _LASTING: Final = 16
-"""So many late entries in a row make the exporter late, and so many timely ones end that: one wrong clock does not."""
+"""An exporter counts as late after this many late entries in a row, until as many timely entries follow in a row.
+
+Fewer entries would prove nothing, because one server's clock may be wrong.
+"""
 _ROWS: Final = 512
 
 LISTED: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "error": pa.string()})
@@ -32,11 +35,11 @@ SURVEYED: Final = pa.schema(
         "path": pa.string(),
         "farm": pa.string(),
         "exporter": pa.int64(),
-        # a run: entries that follow each other in one term
+        # a run: entries with consecutive indexes in one term
         "first": pa.int64(),
         "last": pa.int64(),
         "term": pa.int64(),
-        "worth": pa.int64(),  # 0: the exporter took part; 1: it was late; 2: its clock was wrong
+        "worth": pa.int64(),  # the exporter: 0: up to date; 1: late; 2: wrong clock
         "bytes": pa.int64(),
         # a file
         "size": pa.int64(),
@@ -85,7 +88,7 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _path(info: Any) -> str:
-    """Return the path of a file or directory; empty for a file whose name is not UTF-8, which no history has.
+    """Return the path of a file or directory; empty for a file whose name is not UTF-8: no history has such files.
 
     Raises `OSError` for a directory whose name is not UTF-8.
     """
@@ -95,7 +98,7 @@ def _path(info: Any) -> str:
         if info.type == pafs.FileType.File:
             return ""
         name = error.object.decode("utf-8", "backslashreplace")
-        raise OSError(f"{name}: the name of this directory is not in UTF-8, and so it cannot be read") from None
+        raise OSError(f"{name}: the name of this directory is not in UTF-8, so rename the directory") from None
 
 
 def _address(asked: str, path: str) -> str:
@@ -133,18 +136,18 @@ def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
     """Survey one file; yield rows of `SURVEYED`: for bad lines, then for runs, then for the file."""
     try:
         packed = path.endswith(".gz")
-        going = _Going(path, strict=not packed)
-        yield from going
-        if packed and going.stored.damage:  # the checksum vouches for nothing; the second walk finds the bad lines anew
-            going = _Going(path, strict=True)
-            yield from going
+        walked = _FileSurvey(path, strict=not packed)
+        yield from walked
+        if packed and walked.stored.damage:  # no checksum holds, so each record must be parsed; bad lines come twice
+            walked = _FileSurvey(path, strict=True)
+            yield from walked
     except OSError as error:
         nothing = {"lines": 0, "entries": 0, "bad": 0, "bytes": 0, "strict": False}
         yield _row("file", path, size=size, mtime_ms=mtime_ms, reason=f"it cannot be read: {error}", **nothing)
         return
-    header = going.walk.header
+    header = walked.walk.header
     owner = {} if header is None else {"farm": header.cluster, "exporter": header.server}
-    for run in going.runs:
+    for run in walked.runs:
         yield _row("run", path, **owner, **run)
     yield _row(
         "file",
@@ -152,18 +155,18 @@ def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
         **owner,
         size=size,
         mtime_ms=mtime_ms,
-        sha256=going.stored.sha256,
-        lines=going.walk.lines,
-        entries=going.entries,
-        bad=going.bad,
-        bytes=going.lines.bytes,
-        strict=going.strict,
-        reason=going.problem(),
+        sha256=walked.stored.sha256,
+        lines=walked.walk.lines,
+        entries=walked.entries,
+        bad=walked.bad,
+        bytes=walked.lines.bytes,
+        strict=walked.strict,
+        reason=walked.problem(),
     )
 
 
-class _Going:
-    """A walk through a file, as an iterator of rows for bad lines. Afterwards the attributes have the other figures."""
+class _FileSurvey:
+    """A walk through one file: an iterator of rows for bad lines. Afterwards the attributes have the other findings."""
 
     def __init__(self, path: str, *, strict: bool) -> None:
         self.path = path
@@ -184,7 +187,7 @@ class _Going:
             late = _Late().worth
             run: dict[str, int] = {}
             last = run_term = run_worth = -1
-            size = 0  # of the run
+            size = 0  # bytes of the run's values
             for what, index, term, received_ms, text, reason, overlong in self.walk:
                 if what is Is.BAD:
                     self.bad += 1
@@ -218,7 +221,7 @@ class _Going:
 
 
 class _Late:
-    """Tells whether an exporter applied entries long after their dates, because that server had been away."""
+    """Tells whether an exporter applied entries long after the entries' dates, because the exporter had been away."""
 
     def __init__(self) -> None:
         self._late = 0

@@ -49,7 +49,7 @@ _STRETCHES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A period in milliseconds since the epoch; `until_ms` is after `since_ms`."""
+    """A period, in milliseconds since the epoch. `until_ms` is after `since_ms`."""
 
     since_ms: int
     until_ms: int
@@ -65,7 +65,7 @@ class Period:
         return self.since_ms - self.since_ms % HOUR_MS
 
     def stretch_ms(self, most: int) -> int:
-        """Return the length of a stretch, so that the period has `most` at most: hours, days or weeks."""
+        """Return the length of a stretch (hours, days or weeks), so that the period has at most `most` stretches."""
         for stretch in _STRETCHES:
             if self.length_ms <= stretch * most:
                 return stretch
@@ -75,22 +75,24 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """From this moment on this server led, or published; None: no server did."""
+    """The moment from which on a server led, or published."""
 
     at_ms: int
     who: int | None
+    """The server; None: from then on no server led, or published."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The leaders and publishers by time. The last of each goes on until the end."""
+    """The leaders and publishers by time. The last leader and the last publisher stay until the end of the period."""
 
     led: Sequence[Turn] = ()
     published: Sequence[Turn] | None = ()
     """None: no decisions are known."""
     led_changes: int = 0
-    """Changes in all; if these are too many, only the newest are drawn."""
+    """All changes of leader in the period. Of more than `MAX_TURNS`, only the newest are drawn."""
     published_changes: int = 0
+    """All changes of publisher in the period, drawn in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """One server."""
+    """One server's row of a heat map."""
 
     server: int
     availability: float
@@ -118,7 +120,7 @@ class HeatRow:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """Servers by time."""
+    """A heat map: the availability of servers over time."""
 
     stretch_ms: int
     rows: Sequence[HeatRow]
@@ -126,7 +128,7 @@ class Heat:
     """Servers that are not drawn."""
     others_availability: float | None = None
     servers: int = 0
-    """Servers of the farm, drawn or not, without members that only serve."""
+    """Servers of the farm, drawn or not, without leaf members."""
     servers_availability: float | None = None
     """Mean of these servers."""
 
@@ -172,7 +174,7 @@ class Anomalies:
 
 @dataclass(frozen=True, slots=True)
 class TrialRow:
-    """Results of a replay with one set of parameters."""
+    """Results of the replay with one set of parameters."""
 
     parameters: str
     """JSON."""
@@ -187,12 +189,12 @@ class TrialRow:
     farm_ms: int | None = None
     """Farm time of the replay; None: not known."""
     in_force: str = ""
-    """JSON; of the live set: the farm's parameters."""
+    """All parameters at the end of the log, as JSON; of the live set, these are the farm's parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """The live parameters, and the best of the others."""
+    """Results with the live parameters, and with the best other sets."""
 
     trials: Sequence[TrialRow]
     total: int
@@ -225,7 +227,7 @@ class Near:
 
     @property
     def equal_bits(self) -> int:
-        """First bits that the floodfill's hash and the routing key share; 0 when `distance` is malformed."""
+        """Number of first bits that the floodfill's hash shares with the routing key; 0 for a malformed `distance`."""
         try:
             return min(max(256 - int(self.distance, 16).bit_length(), 0), 256)
         except ValueError:
@@ -233,7 +235,7 @@ class Near:
 
     @property
     def closeness(self) -> float:
-        """256 less the distance's logarithm, 0 to 256: tells more floodfills apart than `equal_bits`."""
+        """256 minus the binary logarithm of the distance, 0 to 256: finer than `equal_bits`."""
         try:
             distance = int(self.distance, 16)
         except ValueError:
@@ -288,7 +290,7 @@ class TableSize:
 
     name: str
     rows: int | None
-    """None: there is no such table."""
+    """None: the table does not exist."""
     files: int | None = None
     bytes: int | None = None
     """Bytes on the disk; None where this process cannot see Spark's files."""

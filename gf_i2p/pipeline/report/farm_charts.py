@@ -50,7 +50,7 @@ Span: TypeAlias = tuple[int, int, int | None]
 
 
 def spans(turns: Sequence[Turn], period: Period) -> list[Span]:
-    """Return the times of each leader, or publisher, inside the period; equal neighbours are joined."""
+    """Return the times of each leader, or publisher, inside the period. Adjoining times of one server are joined."""
     found: list[Span] = []
     for number, turn in enumerate(turns):
         end = turns[number + 1].at_ms if number + 1 < len(turns) else period.until_ms
@@ -174,7 +174,7 @@ def _heat_row(each: HeatRow, made: Heat, period: Period) -> Markup:
 
 
 def weights(made: SmallLines, period: Period) -> Markup:
-    """Draw the cost of leaves, 0 at the bottom and 255 at the top; a gap is where a leaf is not listed."""
+    """Draw the cost of leaves, 0 at the bottom and 255 at the top. A line has a gap where the leaf is not listed."""
     said = (
         f"Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), every {words.lasting(made.stretch_ms)}."
     )
@@ -225,7 +225,7 @@ def _lines(
 
 
 def anomalies(made: Anomalies, period: Period) -> Markup:
-    """Draw a dot for each hour unlike a server's own past, and list the strongest."""
+    """Draw a dot for each hour unlike a server's own past, and list these hours, the strongest first."""
     if not made.found:
         return note("No hour was unlike its server's own past.")
     servers = sorted({each.server for each in made.found})

@@ -30,9 +30,9 @@ from gf_i2p.pipeline.report.data import (
 from gf_i2p.pipeline.report.gather_farm import anomalies, backtest, heat, is_gap, loads, timeline, weights
 
 FIRST_MS: Final = 1_577_836_800_000
-"""2020: a node with an earlier time has no clock."""
+"""2020-01-01: a node with an earlier time has a clock that was never set."""
 _LEAST_MS: Final = 60_000
-"""The least length of a period: one record has no length."""
+"""Least length of a period, because the period of a single record has no length."""
 _DAYS: Final = 3
 _RANKS: Final = 8
 _FIGURES: Final = 6
@@ -41,7 +41,7 @@ _OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "dis
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The farms and times of the report. Times in milliseconds since the epoch; None: all."""
+    """The farms and times of the report. Times are in milliseconds since the epoch; None: no limit."""
 
     farms: tuple[str, ...] = ()
     """The farms in this order; empty: the largest farms."""
@@ -50,17 +50,18 @@ class Asked:
 
 
 def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], None] = lambda _: None) -> Report:
-    """Sum up the lake. `say` is told each step. Raises `PipelineError` when the lake has nothing that was asked for."""
+    """Sum up the lake. `say`: called with the name of each step.
+
+    Raises `PipelineError` when the lake has nothing that was asked for, or `asked` has too many farms or no time.
+    """
     if len(asked.farms) > MAX_FARMS:
-        raise PipelineError(f"These are {len(asked.farms)} farms, and a report has {MAX_FARMS} at most: make another.")
+        raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(asked.farms)}: make several reports.")
     now = now_ms()
     tables = {name: read_entries(spark, lake) if name == "entries" else read(spark, lake, name) for name in TABLES}
     since = max(asked.since_ms or FIRST_MS, FIRST_MS)
     until = min(asked.until_ms or now + words.DAY_MS, now + words.DAY_MS)
     if since >= until:
-        raise PipelineError(
-            "The period has no time in it: give a --since that is before --until and not in the future."
-        )
+        raise PipelineError("The period is empty: give a --since that is before --until, and not in the future.")
     say("farms and their sizes")
     sizes = [_size(lake, name, frame) for name, frame in tables.items()]
     if all(each.rows is None for each in sizes):
@@ -94,12 +95,12 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
         frame = own(which)
         if frame is None:
             return None
-        if "day" in frame.columns:  # Spark leaves whole files out by the day
+        if "day" in frame.columns:  # by the day, Spark leaves whole files out
             frame = frame.where(sf.col("day").between(words.day(period.since_ms), words.day(period.until_ms)))
         return make(frame, period)
 
     def replayed(which: str) -> DataFrame | None:
-        """Give None for a table without a row of the farm: the last backtest was of other farms."""
+        """Give None for a table without a row of the farm, because the last backtest was of other farms."""
         frame = own(which)
         return None if frame is None or frame.isEmpty() else frame
 
@@ -129,7 +130,7 @@ def _farms(
         frame = tables[name]
         if frame is None:
             continue
-        # An hour's row does not tell how far the hour was lived, so the hour counts as whole.
+        # A row of an hour does not tell when in the hour the last record came, so the whole hour counts.
         last = sf.col(at) + (words.HOUR_MS if at == "hour_ms" else 0)
         each = (
             frame.where((sf.col(at) >= since) & (sf.col(at) < until))
@@ -143,7 +144,7 @@ def _farms(
         unknown = [farm for farm in asked if farm not in known]
         if unknown:
             raise PipelineError(
-                f"The lake has nothing of a farm {unknown[0]!r} in this period: a report without --farm has names."
+                f"The lake has nothing of a farm {unknown[0]!r} in this period: a report without --farm names farms."
             )
         found = [(row.farm, int(row.rows or 0), int(row.first), int(row.last)) for row in best]
         if asked:

@@ -1,4 +1,4 @@
-"""Sums up one farm's tables for its charts. Each function takes the rows of one farm, and collects up to a limit."""
+"""Sums up one farm's tables for the farm's charts. Each function takes one farm's rows, and collects up to a limit."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) ->
 
 
 def is_gap() -> Column:
-    """Give the condition that a row of `entries` is no entry, but tells the servers behind a gap of a history."""
+    """Give the condition that a row of `entries` is not an entry, but tells the servers after a gap of a history."""
     return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
 
 
@@ -63,7 +63,7 @@ def _stretch(at: str, since_ms: int, stretch_ms: int) -> Column:
 
 
 def heat(server_hours: DataFrame, period: Period) -> Heat:
-    """Give servers' availability; of too many servers the worst ones, servers before members that only serve."""
+    """Give the availability of up to `MAX_SERVERS` servers: servers before leaf members, and the worst first."""
     stretch_ms = period.stretch_ms(MAX_CELLS)
     hours = _hours(server_hours, period)
     each = hours.groupBy("server").agg(
@@ -115,12 +115,12 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
 
 
 def _hours(frame: DataFrame, period: Period) -> DataFrame:
-    """Keep the hours of a period, also the hour in which the period begins."""
+    """Give the rows of the period's hours, also of the hour in which the period begins."""
     return frame.where((sf.col("hour_ms") > period.since_ms - 3_600_000) & (sf.col("hour_ms") < period.until_ms))
 
 
 def weights(decisions: DataFrame, period: Period) -> SmallLines:
-    """Give the costs of the leaves that were listed most; each stretch has the last decision before its end."""
+    """Give the costs of the leaves that were listed in most stretches. In a stretch, the last decision counts."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-period.length_ms // stretch_ms)
     last = (
@@ -143,7 +143,7 @@ def weights(decisions: DataFrame, period: Period) -> SmallLines:
 
 
 def _carried(name: str, known: dict[tuple[str, int], Any], decided: list[int], steps: int) -> list[float | None]:
-    """Give a leaf's cost in each stretch: a stretch without a decision has the cost of the stretch before."""
+    """Give a leaf's cost in each stretch. A stretch without a decision has the cost of the stretch before."""
     made: list[float | None] = []
     cost = known.get((name, -1))
     news = set(decided)
@@ -194,7 +194,7 @@ def anomalies(found: DataFrame, period: Period) -> Anomalies:
 
 
 def backtest(trials: DataFrame, _period: Period) -> Backtest:
-    """Give the live parameters and the cheapest others."""
+    """Give the results with the live parameters, and with the cheapest other sets."""
     rows = trials.orderBy(sf.desc("live"), sf.col("cost").asc_nulls_last(), "parameters").limit(MAX_SETS).collect()
     return Backtest(
         [

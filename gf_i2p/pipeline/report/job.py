@@ -41,7 +41,7 @@ class ReportFigures:
 def make_report(
     spark: SparkSession, lake: Lake, options: ReportOptions, say: Callable[[str], None] = lambda _: None
 ) -> ReportFigures:
-    """Make the report. `say` is told each step. Raises `PipelineError` and `OSError`."""
+    """Make the report. `say`: called with the name of each step. Raises `PipelineError` and `OSError`."""
     began = time.monotonic()
     report = gather(spark, lake, options.asked, say)
     text = page(report).encode("utf-8", "replace")

@@ -1,6 +1,7 @@
 """The parts of all charts: rows with a name, a plot and a figure, above one axis of time.
 
-A plot is as wide as the page has room. Only the plot is stretched, and letters stand outside: a phone shows the same.
+A plot takes all the width that the page has. Letters are outside of the plot, because only the plot is stretched. So a
+phone shows the same chart as a wide screen.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +25,7 @@ _STEPS: Final = (
 
 
 def across(period: Period, at_ms: float) -> float:
-    """Return where a moment stands in a plot, 0 to `WIDTH`."""
+    """Return the place of a moment in a plot, 0 to `WIDTH`."""
     return WIDTH * min(max((at_ms - period.since_ms) / period.length_ms, 0.0), 1.0)
 
 
@@ -58,7 +59,7 @@ def axis(period: Period) -> Markup:
 
 
 def grid(period: Period, height: float) -> Markup:
-    """Draw the axis' lines through a plot."""
+    """Draw the lines of the axis through a plot."""
     return joined(
         *(
             element("line", x1=(x := across(period, at_ms)), x2=x, y1=0, y2=height, class_="grid")
@@ -82,7 +83,7 @@ def plot(height: float, about: str, *shapes: str, class_: str = "plot") -> Marku
 
 
 def row(label: str, drawn: Markup, value: str = "", *, whole: str | None = None) -> Markup:
-    """Make a row. `whole`: the full name, where the label is short."""
+    """Make a row. `whole`: the full name, if the label is shortened."""
     return element(
         "div",
         element("div", label, class_="label", title=whole),
@@ -98,14 +99,14 @@ def block(x1: float, x2: float, y: float, height: float, class_: str, about: str
 
 
 def dot(x: float, y: float, class_: str, about: str) -> Markup:
-    """Draw a round dot, however the plot is stretched: a line of no length with round ends."""
+    """Draw a dot: a line of no length with round ends, which stays round when the plot is stretched."""
     return element("path", element("title", about), d=f"M{x:.1f} {y:.1f}h0", class_=f"dot {class_}")
 
 
 def steps(values: Sequence[float | None], height: float, highest: float, wide: float, early: float = 0.0) -> Markup:
     """Draw a line in steps of the width `wide`, and the area below it, up to the plot's end; None makes a gap.
 
-    `early`: the width of the first step that lies before the plot.
+    `highest`: the value at the plot's top. `early`: the width of that part of the first step that is before the plot.
     """
     line, area = [], []
     top, low = 2.0, height - 1
@@ -127,7 +128,7 @@ def steps(values: Sequence[float | None], height: float, highest: float, wide: f
 
 
 def legend(*items: tuple[str, str]) -> Markup:
-    """Explain the colours: class and words of each."""
+    """Explain the colours. `items`: class and text of each colour."""
     return element(
         "p",
         *(
@@ -172,7 +173,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "",
 
 
 def folded(title: str, *children: str) -> Markup:
-    """Hide parts that few people read behind a line that opens them."""
+    """Hide parts that few readers need; the line `title` opens the parts."""
     return element("details", element("summary", title), *children)
 
 

@@ -28,7 +28,7 @@ def clean(text: str, most: int = MAX_TEXT) -> str:
 
 
 def element(name: str, /, *children: str, **attributes: Attribute) -> Markup:
-    """Make an element. An attribute's name may end in _, and other _ become -; None leaves the attribute out."""
+    """Make an element. Of an attribute's name, a last _ is dropped, and other _ become -. None omits the attribute."""
     words = [name]
     for key, value in attributes.items():
         if value is not None:
@@ -40,7 +40,7 @@ def element(name: str, /, *children: str, **attributes: Attribute) -> Markup:
 
 
 def path(d: str, class_: str, *children: str) -> Markup:
-    """Make an SVG path, which may be long. `d`: only our own numbers, no data's text."""
+    """Make an SVG path. `d` may be long, so `d` is not cut: only numbers of this package, and no text from the data."""
     return Markup(f'<path class="{escape(class_)}" d="{escape(d)}">{joined(*children)}</path>')
 
 

@@ -1,4 +1,4 @@
-"""The charts that show no farm's days: trials of parameters, floodfills, the quarantine, sizes of tables."""
+"""The charts without an axis of time: trials of parameters, floodfills, the quarantine, sizes of tables."""
 
 import json
 from typing import Any, Final
@@ -14,15 +14,15 @@ from gf_i2p.pipeline.report.markup import Markup, element, joined
 _BAR: Final = 16
 _DAY: Final = 20
 _LEAST_BITS: Final = 16
-"""The least bits on a scale of distances."""
+"""Least number of bits on the scale of distances."""
 _PARAMETERS: Final = 12
 """Parameters that are shown of a set."""
 _NOTHING: Final = "as in the log"
-"""Text for a set whose values the farm has by now."""
+"""Text for the live set, and for a set whose values the farm has at the end of the log."""
 
 
 def backtest(made: Backtest) -> Markup:
-    """Show the live parameters and the best of the others, and the recommended set."""
+    """Show the results with the live parameters, with the best other sets, and which set is recommended."""
     live = next((each for each in made.trials if each.live), None)
     best = recommended(made)
     head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "imbalance"]
@@ -52,15 +52,15 @@ def backtest(made: Backtest) -> Markup:
     tables = element("table", caption, element("thead", element("tr", *names)), element("tbody", *rows))
     more = made.total - len(made.trials)
     said = (
-        "Less is better in all columns. nobody: time without a publisher though a server could publish; stale leaves: "
-        "time in which a listed leaf was down, added up over leaves; sets: changes of the published set; imbalance: "
-        "the part of new clients that would have to go to another leaf for a fair use of free room; cost: the sum of "
-        "these, in points a day."
+        "Less is better in all columns. nobody: time without a publisher though a server could publish. stale leaves: "
+        "time in which a listed leaf was down, added up over leaves. sets: changes of the published set. imbalance: "
+        "the part of new clients that would have to go to another leaf for a fair use of free room. cost: the weighted "
+        "sum of all measures, in points a day."
     )
     if best is None:
         said += (
-            f" Nothing is recommended: no set costs {LEAST_GAIN * 100:.0f} % less than the live one, the farm has "
-            "the best one by now, or there is less than a day to go by."
+            f" Nothing is recommended: no set costs {LEAST_GAIN * 100:.0f} % less than the live set, the farm has "
+            "the best set by now, or the log has less than a day of farm time."
         )
     if more > 0:
         said += f" {words.plural(more, 'more set')} cost more and are not shown."
@@ -68,9 +68,9 @@ def backtest(made: Backtest) -> Markup:
 
 
 def recommended(made: Backtest) -> TrialRow | None:
-    """Return the cheapest set that the farm could have, if it costs clearly less than the live one.
+    """Return the cheapest set that the farm can have; None: no set is recommended.
 
-    The rule is that of the job backtest: on a day of farm time at least.
+    The rules are the rules of `backtest.recommendation`: at least a day of farm time, and a saving of `LEAST_GAIN`.
     """
     live = next((each for each in made.trials if each.live), None)
     if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < words.DAY_MS):
@@ -86,7 +86,7 @@ def recommended(made: Backtest) -> TrialRow | None:
 
 
 def _can_be(trial: TrialRow, live: TrialRow) -> bool:
-    """Whether all values fit the farm's other parameters."""
+    """Return whether all values fit the farm's other parameters."""
     try:
         Parameters().changed({**_read(live.in_force or live.parameters), **_read(trial.parameters)})
     except RecordError:
@@ -95,7 +95,7 @@ def _can_be(trial: TrialRow, live: TrialRow) -> bool:
 
 
 def differences(trial: TrialRow, live: TrialRow | None) -> str:
-    """Name the values in which a set differs from the live one."""
+    """Name the values in which a set differs from the live set."""
     own, others = _read(trial.parameters), {} if live is None else _read(live.in_force or live.parameters)
     if trial.live:
         return _NOTHING
@@ -123,9 +123,9 @@ def floodfills(made: Floodfills) -> Markup:
     return joined(
         element("div", *shown, class_="hashes"),
         note(
-            f"Each dot is a floodfill: how many first bits its hash and the routing key of the hash above have in "
-            f"common, 0 (left) to {highest} (right); further right is closer. Routing keys change at midnight "
-            f"UTC.{more}"
+            f"Each dot is a floodfill. The place tells how many first bits the floodfill's hash shares with the "
+            f"routing key of the hash above: 0 (left) to {highest} (right). Further right is closer. Routing keys "
+            f"change at midnight UTC.{more}"
         ),
     )
 
@@ -138,7 +138,7 @@ def _closest(each: Closest, highest: int) -> Markup:
             element("line", x1=(x := WIDTH * bits / highest), x2=x, y1=0, y2=_DAY, class_="grid")
             for bits in range(0, highest + 1, 4)
         ]
-        # Floodfills with equally many bits stand at one place: the first ones a bit higher.
+        # Dots at nearly the same place must not hide each other: closer floodfills are a bit higher.
         dots = [
             dot(
                 place,

@@ -80,7 +80,7 @@ def _farm(at: int, farm: FarmReport) -> Markup:
 
 
 def _charts(farm: FarmReport) -> Iterable[tuple[str, str, Markup | None]]:
-    """Yield title, table and chart of each part; None as the chart means that the table is missing."""
+    """Yield title, table and chart of each part. Chart None: the table is missing."""
     period = farm.period
     yield (
         "Leaders and publishers",
@@ -131,7 +131,7 @@ def _section(id_: str, title: str, about: str, *parts: Markup) -> Markup:
 
 
 def missing(table: str) -> Markup:
-    """Name the job that makes the missing table."""
+    """Say which job makes the missing table."""
     return element(
         "p",
         f"The table {table} has nothing of this yet: ",

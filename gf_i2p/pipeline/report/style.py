@@ -1,7 +1,7 @@
-"""The page's only style: light and dark, from a phone's width on, and on paper.
+"""The page's only style sheet, for light and dark screens of a phone's width and more, and for paper.
 
-The colours are those of Okabe and Ito, which colour-blind eyes tell apart, too, with a scale of one hue for
-availability. No chart tells anything by colour alone.
+The colours are from the palette of Okabe and Ito, for colour-blind readers. Availability has a scale of one hue. No
+chart tells anything by colour alone.
 """
 
 from typing import Final

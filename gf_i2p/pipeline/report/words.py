@@ -1,4 +1,4 @@
-"""Figures as people read them."""
+"""Writes figures for readers: counts, shares, sizes, durations, moments."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -10,12 +10,12 @@ _SHORT: Final = 8
 
 
 def count(value: float) -> str:
-    """Give a number with separated thousands."""
+    """Give a number with commas between thousands."""
     return f"{value:,.0f}"
 
 
 def plural(value: int, one: str, many: str | None = None) -> str:
-    """Give a number of things. `many`: the plural, if it does not just end in s."""
+    """Give a number of things. `many`: the plural; None: `one` with an s."""
     return f"{count(value)} {one if value == 1 else many or one + 's'}"
 
 
@@ -29,7 +29,7 @@ def size(value: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Give a share of 1 in percent; 99.97 % is not 100 %."""
+    """Give a share of 1 in percent. A share below 1 is never shown as 100 %."""
     if value is None:
         return "–"
     shown = f"{100 * value:.1f}"
@@ -70,7 +70,7 @@ def _date(at_ms: float, form: str) -> str:
 
 
 def server(id_: int) -> str:
-    """Name a server, or a member that only serves, by its id."""
+    """Name a server, or a leaf member, by the id."""
     return f"server {id_}" if id_ < FIRST_MEMBER_ID else f"leaf {id_ - FIRST_MEMBER_ID}"
 
 
@@ -80,7 +80,7 @@ def short(hash_: str) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Give any number with some four digits."""
+    """Give any number: a whole number, or a number from 1000 on, without decimals; another with three digits."""
     if value is None:
         return "–"
     return count(value) if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"

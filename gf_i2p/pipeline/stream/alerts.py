@@ -1,9 +1,9 @@
-"""Alerts: each is told once when it begins, and once when it ends.
+"""Alerts: each alert makes one event when the alert begins, and one event when the alert ends.
 
-The table `alerts` is a list of such events. An alert that has begun and not ended stands, so standing alerts are known
-after a restart, too. A farm is judged as it is at its newest entry; the health tables tell of a time that one batch
-caught up with. An alert ends at another limit than the one at which it begins, so that nobody is told of the same thing
-again and again.
+The table `alerts` is a list of such events. An alert that has begun and not ended stands. So the stream knows the
+standing alerts after a restart, too. A farm is judged by its state at its newest entry. If one batch catches up with a
+long time, only the health tables tell of that time. An alert ends at another limit than the limit at which the alert
+begins, so that a value near one limit does not make event after event.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ MAX_EVENTS: Final = 10_000
 EventRow: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
 """An event without the time when it was noticed."""
 _NEWS_MS: Final = 300_000
-"""Time over which a clock's skew is averaged: some ten records."""
+"""Time over which a clock's skew is averaged: the time of some ten records."""
 _IDLE: Final = ("off", "dry-run")
 """Modes in which nobody publishes."""
 
@@ -46,13 +46,13 @@ class Limits:
     """Limits at which alerts begin and end."""
 
     silent_ms: int = FRESH_MS
-    """Silence of a server while its farm is heard."""
+    """Silence of a server, up to the farm's newest record."""
     availability: float = 0.9
-    """Availability in the last hour. An alert begins below this, and ends half way from here to 1."""
+    """Availability in the last hour. An alert begins below this limit, and ends half way from the limit to 1."""
     flaps: int = 4
-    """Changes of a router between up and down in the last hour; an alert ends at 1."""
+    """Changes of a router between up and down in the last hour. An alert ends at 1 change."""
     skew_ms: int = 30_000
-    """Difference between a server's clock and the farm's median; an alert ends at two thirds."""
+    """Difference between a server's clock and the farm's median. An alert ends at two thirds of the limit."""
     farm_silent_ms: int = 600_000
     """Age of a silent farm's newest record, by the clock of the stream's machine; see `silent_farms`."""
 
@@ -65,7 +65,7 @@ class Limits:
 def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits) -> int:
     """Judge the farms, and write the alerts that begin and end; return the number of these events.
 
-    `entries`: of the farms that have new entries, of their last day at least.
+    `entries`: the entries of the farms that have new entries, at least of each farm's last day.
     """
     events = tables.read_columns(spark, lake, "alerts", EVENTS)
     found = changes(conditions(entries, limits), standing(events))
@@ -77,7 +77,7 @@ def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits
 
 
 def write(spark: "SparkSession", lake: Lake, found: Sequence[EventRow], at_ms: int) -> None:
-    """Add events that are noticed now, `at_ms`: they get a time of their own, after that of all earlier events."""
+    """Add events that are noticed at `at_ms`. Their `noticed_ms` is later than that of all earlier events."""
     last = tables.read_columns(spark, lake, "alerts", EVENTS).agg(fn.max("noticed_ms")).first()
     noticed_ms = max(at_ms, 0 if last is None or last[0] is None else last[0] + 1)
     rows = spark.createDataFrame([(*each, noticed_ms) for each in found], EVENTS)
@@ -155,7 +155,7 @@ def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give the same for whole farms: whether no server publishes though one should."""
+    """Give the possible alert `publisher` of each farm: no server publishes, though a server should."""
     at, own = fn.col("at_ms"), fn.col("belongs")
     since_ms = at - fn.coalesce("published_ms", "first_ms")
     farms = servers.groupBy("farm", "at_ms").agg(
@@ -182,7 +182,7 @@ def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give each server's state at its farm's newest report, `at_ms`. Null: the entries do not tell."""
+    """Give each server's state at the farm's newest report, `at_ms`. Null: the entries do not tell."""
     meta = fn.col("record.meta")
     mode = fn.coalesce(fn.col("record.config.mode"), fn.lit("meta"))
     rows = reports(
@@ -225,7 +225,7 @@ def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _configured(entries: "DataFrame") -> "DataFrame":
-    """Give the servers of each farm by its newest Configuration, if `entries` have one."""
+    """Give the servers of each farm by the farm's newest Configuration in `entries`, if there is a Configuration."""
     told = entries.where((fn.col("kind") == "servers") & fn.col("servers").isNotNull())
     return told.groupBy("farm").agg(fn.max_by("servers", fn.struct("index", "term")).alias("configured"))
 

@@ -1,7 +1,7 @@
 """The work of a stream on each batch: entries and quarantine, then the hours of the batch's days, then alerts.
 
-A batch may come twice, when the run before ended in the middle of the batch. All this work gives the same the second
-time: a row whose key is there is not added again, and hours are made anew from the entries.
+A batch may come twice, when the run before ended in the middle of the batch. The second time, the work has the same
+result: no row is added whose key a table has, and hours are computed again from the entries.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,7 +40,7 @@ _RECORD_KEY: Final = ("what", "farm", "index", "digest")
 
 
 def stream_root(lake: Lake) -> str:
-    """Return the directory for a stream's files that are no table: the checkpoint, and figures of the last batches."""
+    """Return the directory for a stream's files besides the tables: the checkpoint, and figures of the last batches."""
     return f"{lake.root.rstrip('/')}/_stream"
 
 
@@ -55,13 +55,13 @@ def batches_root(lake: Lake) -> str:
 
 
 def ending_path(lake: Lake) -> str:
-    """Return the path of the mark that no further batch may begin."""
+    """Return the path of the mark that lets no further batch begin."""
     return f"{stream_root(lake)}/ending"
 
 
 @dataclass(frozen=True, slots=True)
 class Taking:
-    """Takes batches into a lake. Spark sends this object to where batches run, which may be a Connect server."""
+    """Takes batches into a lake. Spark sends this object to the process that runs batches, perhaps a Connect server."""
 
     lake: Lake
     schema_text: str
@@ -75,7 +75,7 @@ class Taking:
         # Spark turns this off in the stream's own session, for streams with state. This stream has no state.
         spark.conf.set("spark.sql.adaptive.enabled", self.adaptive)
         stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
-        seen = Observation()  # Spark's own count is 0 where a Connect server does this work elsewhere
+        seen = Observation()  # Spark's own count is 0 when another process than the stream's runs the batch
         counted = lines.observe(seen, fn.count(fn.lit(1)).alias("lines"))
         counted.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
         found = spark.read.schema(made).parquet(stage)
@@ -101,7 +101,7 @@ class Taking:
             .where(fn.col("farm").isin(*[each["farm"] for each in farms]))
             .where(fn.col("index").between(low, high))
         )
-        # First the exporter that was there when the entry was new, as `survey` prefers.
+        # The exporter that applied the entry in time comes first, as in the plan of `ingest`.
         late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
         no_clock = ~fn.col("received_ms").between(EARLIEST_MS, LATEST_MS - 1)
         best = Window.partitionBy(*_KEY).orderBy(no_clock, late, "exporter", "received_ms")
@@ -120,14 +120,14 @@ class Taking:
         return count
 
     def _staged(self, spark: "SparkSession", rows: "DataFrame", name: str) -> tuple["DataFrame", int]:
-        """Write rows that are used more than once; return the rows from there, and their number."""
+        """Write rows that are used more than once; return the rows, as read from the files, and their number."""
         path = f"{stream_root(self.lake)}/{name}"
         rows.write.mode("overwrite").parquet(path)
         staged = spark.read.schema(rows.schema).parquet(path)
         return staged, staged.count()
 
     def _quarantine(self, spark: "SparkSession", found: "DataFrame") -> int:
-        """Add the rows that are not there yet; return their number."""
+        """Add the rows that the quarantine does not have; return their number."""
         nothing = fn.lit(None).cast("bigint").alias("index")
         lines = found.where("what is not null").select("source", "what", "farm", nothing, *BAD.names[2:])
         content = fn.coalesce(fn.col("value").cast("binary"), "raw")
@@ -155,7 +155,7 @@ class Taking:
     def _judge(self, spark: "SparkSession", touched: Mapping[str, Collection[str]]) -> int:
         """Bring the health tables up to date, and note the alerts that begin and end; return the number of events.
 
-        `touched`: for each farm the days, YYYY-MM-DD, that have reports.
+        `touched`: the days (YYYY-MM-DD) of the batch's reports, by farm.
         """
         if not touched:
             return 0
@@ -169,7 +169,7 @@ class Taking:
 
 
 def _summary(found: "DataFrame") -> "list[Row]":
-    """Sum up each farm's lines and the days of these: a row for each farm, and one for lines without a farm."""
+    """Sum up the lines of each farm, and the lines without a farm: counts, indexes, days and the newest record."""
     is_entry = fn.col("what").isNull()
     return (
         found.groupBy("farm")

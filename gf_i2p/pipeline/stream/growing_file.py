@@ -1,8 +1,9 @@
-"""One file of a history that grows: how far whole lines go, and whether the bytes that were read still stand there.
+"""A history's file that grows: how far whole lines go, and whether the bytes that were read are unchanged.
 
-A place in a file is a number of bytes of its content, packed or not, behind the end of a line. A place has a checksum
-of the bytes before it: a killed node cuts its newest file at the next start, behind the last synced byte, and then
-writes other bytes there. A reader that finds another checksum begins the file anew.
+A place in a file (`ReadPosition`) is the end of a line, as a number of bytes of the unpacked content. A place has a
+checksum of the bytes before the place, because these bytes may change. At the next start, a node that was killed cuts
+the newest file after the last synced byte, and then writes other bytes. A reader that finds another checksum reads the
+file from the beginning.
 """
 
 import re
@@ -16,7 +17,7 @@ from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, 
 from gf_i2p.wire.limits import MAX_INTEGER
 
 TAIL_BYTES: Final = 64 << 10
-"""Bytes before a place that the checksum covers; some lines are in these, so that the next entry is known."""
+"""Bytes before a place that the checksum covers. These bytes hold some lines, so that the next entry is known."""
 _PIECE_BYTES: Final = 256 << 10
 _FIRST: Final = re.compile(rb'"first":[0-9]{1,19}')
 
@@ -29,20 +30,20 @@ class ReadPosition:
     check: int = 0
     """CRC-32 of up to `TAIL_BYTES` bytes before the place."""
     next: int | None = None
-    """The entry that should follow, if the lines before tell."""
+    """Index of the entry that should follow; None: the lines before the place do not tell."""
     last: int | None = None
-    """The file's last entry, after its last line was read."""
+    """Index of the file's last entry; None: the file's closing line was not read yet."""
 
 
 class ChangedError(Exception):
-    """The file does not have any more the bytes that were read."""
+    """The file no longer has the bytes that were read."""
 
 
 class Content:
-    """A file's content from some byte on."""
+    """The unpacked content of a file."""
 
     def __init__(self, path: str) -> None:
-        """`path`: of the plain or packed file; if the plain file has been packed since, the packed one is read.
+        """`path`: the plain or the packed file. If the node has packed the plain file since, the packed file is read.
 
         Raises `OSError`.
         """
@@ -68,7 +69,7 @@ class Content:
 
     @property
     def damage(self) -> str | None:
-        """The reason why a packed file could not be unpacked to its end, once the file was read so far."""
+        """The reason why a packed file could not be unpacked to the end; None: no damage in the bytes read so far."""
         return None if self._stored is None else self._stored.damage
 
     def pieces(self, begin: int) -> Iterator[bytes]:
@@ -86,9 +87,9 @@ class Content:
             at += len(piece)
 
     def after(self, place: ReadPosition) -> Iterator[bytes]:
-        """Yield the bytes that a place's checksum covers, perhaps none, and then in pieces the bytes that follow.
+        """Yield the bytes that a place's checksum covers, perhaps none; then yield the bytes that follow, in pieces.
 
-        Raises `ChangedError`. Use once.
+        Raises `ChangedError` if the checksum does not match. Use once.
         """
         begin = max(0, place.bytes - TAIL_BYTES)
         before: bytes | None = b""
@@ -115,14 +116,14 @@ def _checked(tail: bytes, place: ReadPosition) -> bytes:
 
 
 def look(content: Content, place: ReadPosition, most: int, limit: int | None = None) -> tuple[ReadPosition, bool]:
-    """Go on from a place by about `most` bytes, at least one line, to the end of a line; tell if the file ends there.
+    """Find the end of a line about `most` bytes after a place, at least one line; tell whether the file ends there.
 
-    Only a packed file tells its end; its last line may lack the line break. `limit`: bytes of the file that count;
-    None: all. Raises `ChangedError` and `OSError`.
+    Only a packed file ends, because a plain file may grow. A packed file's last line may lack the line break. `limit`:
+    bytes of the file that count; None: all. Raises `ChangedError` and `OSError`.
     """
     following = content.after(place)
     tail = next(following)
-    pending = b""  # the bytes behind the last end of a line; of these and of `tail` only the last bytes are kept
+    pending = b""  # the bytes after the last end of a line; of `pending` and `tail`, only the last bytes are kept
     at = end = place.bytes
     stop = place.bytes + most
     for given in following:
@@ -169,14 +170,14 @@ def _place(end: int, tail: bytes) -> ReadPosition:
             missed = 0
         else:
             if not found[1] <= begins <= found[1] + missed:
-                # An entry that is far off must not take the others' place; the walk finds its place behind a gap again.
+                # One wrong index must not decide: the lower index counts. After a real gap, `Walk` goes on by itself.
                 follows = min(found[1], follows)
             break
     return ReadPosition(end, zlib.crc32(tail), follows, last)
 
 
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
-    """Return the entry with which a line begins, and the entry after it; None: no entries, or none can follow."""
+    """Return a line's first entry and the entry after the line, or a `Trailer`; None: no entry, or none can follow."""
     try:
         found = glance_line(line)
     except LineError:
@@ -194,5 +195,5 @@ def _span(line: bytes) -> tuple[int, int] | Trailer | None:
 
 
 def going_on(header: bytes, place: ReadPosition) -> bytes:
-    """Give the first line of a file as if the file began at that place."""
+    """Return the file's first line, changed as if the file began at a place."""
     return header if place.next is None or not place.bytes else _FIRST.sub(b'"first":%d' % place.next, header, count=1)

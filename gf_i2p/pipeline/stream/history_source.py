@@ -1,11 +1,12 @@
-"""Histories as a stream for Spark: a source that reads on where files have grown, and finds new files and directories.
+"""A source of histories for Spark's streams: reads on where files have grown, and finds new files and directories.
 
-Spark keeps in the stream's checkpoint how far the source has read: for each directory, and in it for each file by its
-first entry (the file's name, packed or not), a `ReadPosition`. A file that has ended, behind which the next file goes
-on, is kept as part of a range of entries. So memory grows with the directories, not with the files.
+Spark's offset, in the stream's checkpoint, tells how far the source has read: for each directory and file, a
+`ReadPosition`. The first entry identifies a file, so that a plain file and the packed file count as one. Files that
+have ended, with the next file there, are kept only as ranges of entries. So an offset grows with the number of
+directories, and not with the number of files.
 
 A row is a line. Rows come by pieces of files. A piece begins with a row without `at`: a first line that tells the next
-entry, as if the piece were a file. Rows with a `problem` tell an error of a file.
+entry, as if the piece were a whole file. A row with a `problem` tells an error of a file.
 """
 
 import json
@@ -51,7 +52,7 @@ class Reading:
 
     place: ReadPosition = field(default_factory=ReadPosition)
     anew: int = 0
-    """Number of times that the file was begun anew, because its bytes had changed."""
+    """Number of times that the source began the file anew, because bytes had changed."""
     problem: str | None = None
 
     @classmethod
@@ -96,10 +97,12 @@ class Directory:
         return any(low <= first <= high for low, high in self.done)
 
     def forget_lost(self, there: Iterable[int]) -> None:
-        """Forget what was read if the history was begun anew: else new files of old names would count as read.
+        """Forget files that have ended or are gone, if the history was begun anew: new files may have their names.
 
-        Entries only go forward, and files are removed from the oldest on. So the newest file has never ended. And if
-        files go, the newest file that was read is no earlier than all files that stay.
+        `there`: the first entries of the present files. Indexes only rise, the newest file has not ended, and a node
+        removes the oldest files first. So the history was begun anew if the newest present file counts as ended, or if
+        the newest file that was read is gone although an older file is there. A file that is there keeps its position,
+        because the checksum shows whether the file is another one.
         """
         names = set(there)
         newest = max(self.files, default=0)
@@ -108,7 +111,7 @@ class Directory:
             self.files = {first: each for first, each in self.files.items() if first in names}
 
     def forget_ended(self, there: Iterable[int]) -> None:
-        """Join the files that have ended to ranges, where the next file is `there`."""
+        """Move a file that has ended, if the next file is `there`, from `files` to the ranges of `done`."""
         names = set(there)
         ended = {first: each.place.last for first, each in self.files.items() if each.problem is None}
         for first, last in sorted(ended.items()):
@@ -143,9 +146,10 @@ class Pieces(InputPartition):
 
 
 class HistorySource(DataSource):
-    """Option `directories`: a JSON list of paths or addresses; `maxBytesPerTrigger`: about the bytes of a batch.
+    """A source with the options `directories`, `maxBytesPerTrigger` and `ending`.
 
-    `ending`: a path or an address; while a file is there, the source gives nothing new.
+    `directories`: a JSON list of paths or addresses. `maxBytesPerTrigger`: about the bytes of a batch. `ending`: a path
+    or an address; while a file or directory is there, the source gives nothing new.
     """
 
     @classmethod
@@ -163,7 +167,7 @@ class HistorySource(DataSource):
 
 
 class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Looks in the driver how far files have grown, and reads lines in the workers."""
+    """In the driver, finds how far files have grown; in the workers, reads the lines."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """`options`: see `HistorySource`."""
@@ -184,11 +188,11 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Take the files of this moment for all there is."""
+        """Let the run end with the present files at their present sizes."""
         self._target = self._list()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return how far the next batch goes. Each directory has the same share of the batch."""
+        """Return how far the next batch goes. All directories with new bytes have the same share of the batch."""
         there = self._target if self._target is not None else self._list()
         found = {directory: Directory.parse(each) for directory, each in start.items()}
         most = _EVERYTHING if isinstance(limit, ReadAllAvailable) else self._most
@@ -198,7 +202,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ahead = [directory for directory in sorted(there) if self._has_more(found.get(directory), there[directory])]
         for directory in ahead:
             known = found.setdefault(directory, Directory())
-            news |= self._go_on(known, there[directory], max(1, most // len(ahead)))
+            news |= self._advance(known, there[directory], max(1, most // len(ahead)))
         if not news or self._is_ending():  # asked last, when the batch is about to begin
             return start
         for directory in there.keys() & found.keys():
@@ -268,8 +272,8 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return reading.place.last is None and self._known.get(path) != (size, reading.place.bytes)
         return size != reading.place.bytes
 
-    def _go_on(self, known: Directory, there: Mapping[int, tuple[str, int]], most: int) -> bool:
-        """Look how far files can be read by about so many bytes, in order; return whether anything is new."""
+    def _advance(self, known: Directory, there: Mapping[int, tuple[str, int]], most: int) -> bool:
+        """Move the places in files on, in order, by about `most` bytes in all; return whether anything is new."""
         news = False
         for first in sorted(there):
             path, size = there[first]
@@ -278,7 +282,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not self._is_news(known, first, path, size):
                 continue
             before = known.files.get(first, Reading())
-            after = self._look(before, path, size, most)
+            after = self._next_reading(before, path, size, most)
             if after != before:
                 begin = before.place.bytes if after.anew == before.anew else 0
                 most -= after.place.bytes - begin
@@ -286,7 +290,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 news = True
         return news
 
-    def _look(self, before: Reading, path: str, size: int, most: int) -> Reading:
+    def _next_reading(self, before: Reading, path: str, size: int, most: int) -> Reading:
         limit = None if self._target is None or path.endswith(".gz") else size
         begin, anew = before.place, before.anew
         for _ in range(2):
@@ -297,12 +301,12 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             except ChangedError:
                 begin, anew = ReadPosition(), anew + 1
                 continue
-            except FileNotFoundError:  # the node has deleted the file, for its time was over
+            except FileNotFoundError:  # the node has deleted the file, because the file was too old
                 return before
             except OSError as error:
                 return Reading(before.place, before.anew, f"it cannot be read: {error}")
             if content.packed and before.problem is not None and 0 < begin.bytes < place.bytes:
-                begin, anew = ReadPosition(), anew + 1  # the file was not whole before: its end was half of a line
+                begin, anew = ReadPosition(), anew + 1  # the file was incomplete before, and ended in half a line
                 continue
             if is_end:
                 self._known[path] = size, place.bytes
@@ -313,7 +317,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
-    """Make tasks of about the same size."""
+    """Group pieces into tasks of about `_PARTITION_BYTES`."""
     made: list[Pieces] = []
     some: list[Piece] = []
     size = 0
@@ -330,7 +334,7 @@ def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
 
 
 def read_pieces(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Read the lines of pieces: gives `LINES`. A file that has gone or changed meanwhile gives a problem."""
+    """Read the lines of pieces; give rows of `LINES`. A file that cannot be read any more gives a problem."""
     rows: list[dict[str, Any]] = []
     size = 0
     for piece in pieces:
@@ -351,7 +355,7 @@ def _rows(piece: Piece) -> Iterator[dict[str, Any]]:
         return
     try:
         yield from _lines(piece, piece.begin)
-    except ChangedError:  # the file was cut after the planning; the present bytes are read, and no entry is taken twice
+    except ChangedError:  # the file was cut since the planning: the present file is read, and no entry is added twice
         yield from _lines(piece, ReadPosition())
     except OSError as error:
         yield {"path": piece.path, "problem": f"it cannot be read any more: {error}"}

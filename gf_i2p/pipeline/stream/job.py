@@ -1,7 +1,7 @@
-"""The job `stream`: reads on where histories grow, so that entries, health and alerts are up to date.
+"""The job `stream`: reads histories while they grow, and keeps entries, health and alerts up to date.
 
-Spark keeps in the lake how far the stream has read. A request to end takes effect between two batches.
-After an interruption in the middle of a batch, the next run takes that batch again, and adds nothing twice.
+Spark keeps in the lake how far the stream has read. A request to end takes effect between two batches. After an
+interruption in the middle of a batch, the next run takes that batch again, and adds nothing twice.
 """
 
 import json
@@ -34,7 +34,7 @@ DEFAULT_EVERY: Final = 60
 _LOOK_SECONDS: Final = 0.5
 """Seconds between two looks at the batch and at the request to end."""
 _QUIET_LOOKS: Final = 2
-"""By the second look, a batch that was planned before the mark to end has surely begun."""
+"""Looks in a row without a batch, after which the run ends. A batch planned before the mark has begun by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Batch:
     batch: int
     lines: int
     entries: int
-    """Entries in these lines, whether the lake had them or not."""
+    """Entries in these lines, also entries that the lake had already."""
     new: int
     quarantined: int
     """New rows of the quarantine."""
@@ -89,7 +89,7 @@ class StreamFigures:
     seconds: float = 0.0
 
     def add(self, batch: Batch) -> None:
-        """Count one more batch."""
+        """Count a further batch."""
         self.batches += 1
         for name in ("lines", "entries", "new", "quarantined", "events"):
             setattr(self, name, getattr(self, name) + getattr(batch, name))
@@ -101,14 +101,14 @@ class StreamOptions:
     """Settings of one run."""
 
     once: bool = False
-    """Take in what is there, and end."""
+    """Take in the present entries, and end."""
     every_seconds: int = DEFAULT_EVERY
     """The least seconds between the beginnings of two batches."""
     batch_bytes: int = DEFAULT_BYTES
     """About the unpacked bytes of a batch."""
     limits: Limits = field(default_factory=Limits)
     noticed_ms: int | None = None
-    """Events up to this time have been told; None: all events that the lake has when the run begins."""
+    """Events up to this time were told before; None: all events that the lake has when the run begins."""
 
 
 def stream(
@@ -122,10 +122,10 @@ def stream(
     stop: Flag | None = None,
     clock_ms: Callable[[], int] = now_ms,
 ) -> StreamFigures:
-    """Take in histories under directories, or addresses of directories, as they grow, until `stop` is set.
+    """Take in growing histories under directories, until `stop` is set.
 
-    `on_batch` and `on_event` are called for each batch and event. `clock_ms`: the clock by which farms fall silent, in
-    milliseconds since the epoch. Raises `PipelineError`.
+    `exports`: paths of directories, or addresses. `on_batch` and `on_event` are called for each batch and event.
+    `clock_ms`: the clock by which farms fall silent, in milliseconds since the epoch. Raises `PipelineError`.
     """
     run = _Run(spark, lake, options, on_batch, on_event, clock_ms)
     try:
@@ -152,26 +152,26 @@ class _Run:
         self._on_event = on_event
         self._clock_ms = clock_ms
         self._told_ms = 0
-        self._seen = -1  # the last batch that was told
-        self._looked_at: Collection[tuple[int, str]] = ()  # Spark's progress reports that were looked at
+        self._seen = -1  # number of the last batch that was reported
+        self._looked_at: Collection[tuple[int, str]] = ()  # the newest progress reports of Spark that were read
         self._of_last: frozenset[str] = frozenset()  # the farms of the last batch
 
     def go(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
         began = time.monotonic()
         self._check(exports)
         self._told_ms = self._last_event() if self.options.noticed_ms is None else self.options.noticed_ms
-        self._tell_events()
+        self._report_events()
         self._silence = SilentFarms(
             self.spark, self.lake, stream_root(self.lake), self.options.limits.farm_silent_ms, self._clock_ms
         )
         query = self._start(exports)
         try:
-            while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # it takes parts of seconds
-                self._look(query)
+            while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]  # Spark takes parts of seconds
+                self._poll(query)
                 if stop.is_set():
                     self._end(query)
                     break
-            self._tell(query)
+            self._report_batches(query)
         finally:
             query.stop()
         if (error := query.exception()) is not None:
@@ -185,7 +185,7 @@ class _Run:
         asked = self.spark.createDataFrame([(path,) for path in exports], "path string")
         lost = asked.mapInArrow(listed, columns(LISTED)).where("error is not null").select("error").first()
         if lost is not None:
-            raise PipelineError(f"{lost[0]}. Give the directories in which nodes' histories are.")
+            raise PipelineError(f"{lost[0]}. Give directories that contain nodes' histories.")
 
     def _start(self, exports: Sequence[str]) -> "StreamingQuery":
         for left_over in (ending_path(self.lake), batches_root(self.lake)):
@@ -209,21 +209,22 @@ class _Run:
         return writer.trigger(processingTime=f"{self.options.every_seconds} seconds").start()
 
     def _end(self, query: "StreamingQuery") -> None:
-        """Let no further batch begin, and wait for the end of the present one.
+        """Let no further batch begin, and wait for the end of the present batch.
 
-        Spark itself would begin the next batch at once when batches take too long, and stop in its middle.
+        Without the mark, Spark would begin the next batch at once if batches take too long, and `stop` would interrupt
+        that batch.
         """
         self.spark.range(1).coalesce(1).write.mode("overwrite").parquet(ending_path(self.lake))
         quiet = 0
         while quiet < _QUIET_LOOKS and not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type]
-            self._tell(query)
+            self._report_batches(query)
             status = query.status
             quiet = 0 if status["isTriggerActive"] and status["isDataAvailable"] else quiet + 1
 
-    def _look(self, query: "StreamingQuery") -> None:
-        """Tell of batches; look for silent farms when a batch has just ended, or when no batch runs."""
-        status, before = query.status, self._seen  # asked first: `_tell` then knows each batch that ended before
-        self._tell(query)
+    def _poll(self, query: "StreamingQuery") -> None:
+        """Report batches; look for silent farms when a batch has just ended, or when no batch runs."""
+        status, before = query.status, self._seen  # first: then `_report_batches` knows all batches that had ended
+        self._report_batches(query)
         is_idle = not status["isTriggerActive"] and status["message"].startswith("Waiting")
         if self._seen != before or is_idle:
             self._note_silence(self._of_last if self._seen != before or status["isDataAvailable"] else frozenset())
@@ -231,9 +232,9 @@ class _Run:
     def _note_silence(self, unsure: frozenset[str] = frozenset()) -> None:
         if events := self._silence.look(unsure):
             self.figures.events += events
-            self._tell_events()
+            self._report_events()
 
-    def _tell(self, query: "StreamingQuery") -> None:
+    def _report_batches(self, query: "StreamingQuery") -> None:
         recent = {(progress["batchId"], progress["timestamp"]): progress for progress in query.recentProgress}
         for (number, at), progress in recent.items():
             if number <= self._seen or (number, at) in self._looked_at:
@@ -251,7 +252,7 @@ class _Run:
             batch = Batch(seconds=seconds, **values)
             self.figures.add(batch)
             if batch.events:
-                self._tell_events()
+                self._report_events()
             self._on_batch(batch)
         self._looked_at = recent.keys()
 
@@ -262,7 +263,7 @@ class _Run:
         found = self._events().agg(fn.max("noticed_ms")).first()
         return 0 if found is None or found[0] is None else int(found[0])
 
-    def _tell_events(self) -> None:
+    def _report_events(self) -> None:
         news = self._events().where(fn.col("noticed_ms") > self._told_ms)
         for row in news.orderBy("noticed_ms", "farm", "server", "alert").limit(MAX_EVENTS).collect():
             event = Event(**row.asDict())
@@ -273,4 +274,6 @@ class _Run:
 def _failed(error: BaseException) -> PipelineError:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     why = next((line for line in reversed(lines) if "Error: " in line and not line.startswith("\tat ")), lines[0])
-    return PipelineError(f"The stream has failed: {why.strip()[:1000]}. Run the stream again: it goes on where it was.")
+    return PipelineError(
+        f"The stream has failed: {why.strip()[:1000]}. Run the stream again: the job goes on where it stopped."
+    )

@@ -1,11 +1,11 @@
-"""Farms from which no entries come any more: the one alert that no batch can raise.
+"""The alert for farms from which no entries come any more. No batch can raise this alert: such farms are in no batch.
 
-A farm is *watched* from the first look on that finds the farm current: its newest record is no older than the limit, by
-the clock of the stream's machine. The lake keeps the watched farms. Only a watched farm raises the alert. So an old
-history that is read once raises nothing, and a farm that died while no stream ran is not missed.
+A farm is *watched* from the first look on that finds the farm current: the farm's newest record is no older than the
+limit, by the clock of the stream's machine. The lake keeps the watched farms. Only a watched farm raises the alert. So
+an old history that is read once raises no alert, and a farm that died while no stream ran is not missed.
 
-While a stream reads old entries of a farm, the farm is not silent: a farm in the last batch is not judged, for more of
-its entries may wait. The alert ends with a record that is no older than the limit.
+While a stream reads old entries of a farm, the farm is not silent. So a farm of the last batch is not judged, because
+more of the farm's entries may wait. The alert ends with a record that is no older than the limit.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -26,7 +26,7 @@ ALERT: Final = "farm-silent"
 _WATCHED: Final = "farm string, since_ms bigint"
 _NEWEST: Final = "farm string, day string, kind string, misfit string, received_ms bigint"
 _DAYS: Final = 2
-"""Number of a farm's last days in which its newest record is looked for: the very last day may have no record."""
+"""Number of a farm's last days that are searched for the newest record: the very last day may have no record."""
 
 
 class SilentFarms:
@@ -35,7 +35,7 @@ class SilentFarms:
     def __init__(
         self, spark: "SparkSession", lake: Lake, root: str, limit_ms: int, clock_ms: Callable[[], int] = now_ms
     ) -> None:
-        """`root`: the stream's directory for files that are no table. `limit_ms`: an older farm is silent."""
+        """`root`: from `batch.stream_root`. `limit_ms`: a farm is silent when its newest record is older."""
         self._spark = spark
         self._lake = lake
         self._path = f"{root}/watched"
@@ -47,14 +47,17 @@ class SilentFarms:
         self._stands = {row["farm"] for row in alerts.standing(events).select("farm").collect()}
 
     def hear(self, farms: Mapping[str, int | None]) -> None:
-        """Take in farms' newest records of a batch. A record with a time in the future was heard now."""
+        """Take in the times of the farms' newest records in a batch. A time in the future counts as now."""
         now = self._clock_ms()
         for farm, at_ms in farms.items():
             if at_ms is not None:
                 self._heard_ms[farm] = max(self._heard_ms.get(farm, 0), min(at_ms, now))
 
     def look(self, unsure: Collection[str] = ()) -> int:
-        """Note the alerts that begin and end; return their number. `unsure`: farms whose entries may wait."""
+        """Note the alerts that begin and end; return their number.
+
+        `unsure`: farms for which no alert begins now, because more entries may wait.
+        """
         now = self._clock_ms()
         age_ms = {farm: now - at_ms for farm, at_ms in self._heard_ms.items()}
         current = {farm for farm, age in age_ms.items() if age <= self._limit_ms}
@@ -83,7 +86,7 @@ class SilentFarms:
         self._watched |= {*farms}
 
     def _newest(self) -> dict[str, int]:
-        """Give from the lake when each farm was last heard, without times in the future."""
+        """Return when each farm was last heard, by the lake's entries without times in the future."""
         now = self._clock_ms()
         tomorrow = (datetime.fromtimestamp(now / 1000, UTC) + timedelta(days=1)).strftime("%Y-%m-%d")
         entries = tables.read_columns(self._spark, self._lake, "entries", _NEWEST).where(fn.col("day") <= tomorrow)

@@ -1,7 +1,7 @@
-"""Lines of a stream as rows of entries, by the code with which `ingest` reads whole files; and the lines that are bad.
+"""Makes rows of entries from lines of a stream, and rows of errors from bad lines.
 
-A piece of a file comes as if the piece were a file (see `history_source`). So the same `Walk` goes through the piece,
-and the same `Typer` types the entries.
+A piece of a file comes as if the piece were a whole file (see `history_source`). So `ingest` and `stream` share code:
+the same `Walk` goes through the piece, and the same `Typer` types the entries.
 """
 
 from collections.abc import Iterator
@@ -27,16 +27,19 @@ BAD: Final = pa.schema(
         "digest": pa.string(),
     }
 )
-"""Columns of every row: `source` of all rows, the others of rows that are no entry, as in the quarantine."""
+"""More columns of the rows. All rows have `source`; only rows of errors have the others, as in the quarantine."""
 
 
 def arrived_schema(schema_text: str) -> pa.Schema:
-    """Return the columns of the rows that `arrived` gives: those of entries, and `BAD`."""
+    """Return the columns of the rows that `arrived` gives: the columns of entries, and `BAD`."""
     return pa.schema([*entries_schema(RecordSchema(schema_text)), *BAD])
 
 
 def arrived(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read lines (`history_source.LINES`), for `mapInArrow`: gives entries and bad lines. `schema_text`: JSON."""
+    """Read lines (`history_source.LINES`), for `mapInArrow`; give rows of entries and of errors.
+
+    `schema_text`: the JSON Schema of the status record.
+    """
     typer = Typer(schema_text)
     made = arrived_schema(schema_text)
     rows = _Rows(batches)
@@ -79,7 +82,7 @@ class _Piece(Lines):
         return self._begin in {0, self._header}
 
     def content_byte(self, at: int) -> int:
-        """Return the byte of the file's content for a byte of the piece."""
+        """Return the place in the file's content for a place in the piece; both count bytes."""
         return max(at - self._header, 0) + self._begin
 
     def __iter__(self) -> Iterator[bytes | Overlong]:
@@ -113,7 +116,7 @@ def _piece(rows: _Rows, typer: Typer, made: pa.Schema) -> Iterator[pa.RecordBatc
             batch, size = [], 0
     if batch:
         yield _entries(made, piece.path, walk, typer, batch)
-    while rows.next is not None and rows.next["at"] is not None:  # the rest behind a bad first line
+    while rows.next is not None and rows.next["at"] is not None:  # skip the piece after a bad first line
         rows.advance()
     header = walk.header
     if header is None:

@@ -1,1 +1,1 @@
-"""The job `synth`: makes histories of farms that never were."""
+"""The job `synth`: makes histories of invented farms, to try the other jobs with."""

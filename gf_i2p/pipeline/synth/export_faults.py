@@ -1,4 +1,4 @@
-"""A made-up farm whose exports are broken in every way that ingest must survive, and a list of the faults."""
+"""Makes an invented farm whose exports have every fault that `ingest` must survive, and a list of the faults."""
 
 import json
 import zlib
@@ -14,9 +14,9 @@ from gf_i2p.storage.history_reader import packed_name, plain_name
 FAULTY: Final = "faulty"
 """The farm's name."""
 _UNIT: Final = 100
-"""Entries of a file; the farm has at most five times as many."""
+"""Entries of a file. The farm has at most five times as many."""
 _IN_1970: Final = 86_400_000
-"""Time of a clock with an empty battery that nobody has set."""
+"""The time that a clock tells after its battery was empty, in ms since the epoch: 1970-01-02."""
 _GZIP: Final = 31
 
 
@@ -45,8 +45,8 @@ class _Line:
 def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, Any]:
     """Write the farm's exports into a new directory; return the facts about them. Raises `OSError`.
 
-    `entries`: number of different entries that can be read. `misfits`: indexes of entries that nobody should believe,
-    by their error. `files`: the error of each file. The good entries of a damaged file are in another file, too.
+    `entries`: number of different entries that can be read. `misfits`: indexes of the entries that no job should
+    believe, by error. `files`: the error of each file. The good entries of a damaged file are in another file, too.
     """
     unit = min(_UNIT, len(life.entries) // 5)
     lines = [_line(life, index, began_ms) for index in range(1, 5 * unit + 1)]
@@ -111,7 +111,7 @@ def _line(life: SynthLife, index: int, began_ms: int) -> _Line:
 
 
 def _file(lines: list[_Line], server: int, first: int, last: int, *, cut: int = 0, ends: bool = True) -> bytes:
-    """Give a file's bytes, with half a line for the entry `cut`. `ends`: whether the file was rotated."""
+    """Give a file's bytes, with half a line for the entry `cut`. `ends`: whether the file has its closing line."""
     parts = [header_line(Header(FAULTY, server, first, lines[first - 1].received_ms))]
     for line in lines[first - 1 : last]:
         data = line.encode()
@@ -125,7 +125,7 @@ def _pack(data: bytes) -> bytes:
 
 
 def _spoil(data: bytes, lines: int) -> bytes:
-    """Pack the data, and make the lines after so many unreadable: by a block of a kind that deflate does not have."""
+    """Pack the data, and make all lines after the first `lines` unreadable, by a block type that deflate lacks."""
     ends = (at for at in count() if data[at : at + 1] == b"\n")
     middle = [next(ends) for _ in range(lines)][-1] + 1
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)

@@ -1,8 +1,8 @@
-"""Days of made-up farms: the simulator's servers and faults, with routers whose numbers go up and down.
+"""Days of invented farms: the simulator's servers and faults, with routers whose numbers go up and down.
 
-The simulator's own routers know only whether they are up. Here each router has tunnels, bandwidth, peers and lag that
-follow the time of day, drift, and are noisy. Now and then one of these numbers is wrong for an hour or two: an
-`Incident`, which the health job is to find.
+The simulator's own routers are only up or down. Here each router has tunnels, bandwidth, peers and lag that follow the
+time of day, drift, and are noisy. Now and then one of these numbers is far from its usual value for an hour or two: an
+`Incident`, which the job `health` should find.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ __all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Incident", "Shape", "SynthEntr
 
 DAY_SECONDS: Final = 86_400.0
 FAULT_GAP: Final = 1_800.0
-"""Seconds between two faults, on average: a farm in a bad week."""
+"""Mean seconds between two faults, as for a farm in a bad week."""
 _RARE: Final = {"modes changed": 0.1, "publishing switched": 0.3, "configurations changed": 0.3}
 _SKEW_MS: Final = 400
-"""The most by which a right clock is wrong."""
+"""Largest error of a clock that counts as right."""
 _STEPS: Final = (1, 1, 1, 2, 3)
 """Amounts by which an election raises the term."""
 _MEASURES: Final = {
@@ -107,7 +107,7 @@ class SynthLife:
 
 
 def live(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
-    """Let a farm live for so many hours, at least 0.5, from midnight on. The same arguments give the same life."""
+    """Simulate a farm for `hours`, at least 0.5, from midnight on. The same arguments give the same life."""
     assert hours >= 0.5
     simulated = _SimulatedLife(_plan(shape, seed, hours), shape)
     simulated.run()
@@ -125,7 +125,7 @@ def live(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
 
 
 def _plan(shape: Shape, seed: int, hours: float) -> LifePlan:
-    rng = Random(f"synth plan {shape} {seed}")  # noqa: S311 -- everything here must be repeatable, and keeps no secret
+    rng = Random(f"synth plan {shape} {seed}")  # noqa: S311 -- must be repeatable, and keeps no secret
     minority = (shape.servers - 1) // 2
     wrong = rng.sample(range(1, shape.servers + 1), rng.randint(0, min(minority, 1)))
     return LifePlan(
@@ -172,10 +172,10 @@ class _SimulatedLife(FarmLife):
         return Incident(poster, self._chance.choice(list(_MEASURES)), first, first + self._chance.randint(0, 1))
 
     def _happen(self, until: float) -> None:
-        self.events.run(until, 1 << 62)  # a day with many members has more events than a test may have
+        self.events.run(until, 1 << 62)  # no limit: a day with many members has more events than a test
 
     def commit(self, value: bytes | Members) -> int:
-        """Append an entry, and before the first one of a new leader its Configuration."""
+        """Append an entry. Before the first entry of a new leader, append the leader's Configuration."""
         if self._elects and not self.leaderless:
             self._elects = False
             self._term += self._chance.choice(_STEPS)
@@ -188,18 +188,18 @@ class _SimulatedLife(FarmLife):
         return super().commit(value)
 
     def without_leader(self, seconds: float) -> None:
-        """Commit nothing for so long; then a new term begins."""
+        """Commit nothing for `seconds`; then a new term begins."""
         super().without_leader(seconds)
         self._elects = True
 
     def back(self, node: Any) -> None:
-        """Note the absence of a node that is there again."""
+        """Note the past absence of a node that works again."""
         if node.works and node.away_since is not None:
             self._absences.append((node.id, node.away_since, self.events.now))
         super().back(node)
 
     def absences(self) -> dict[int, list[tuple[float, float]]]:
-        """Give the times when each server was away."""
+        """Give the times when each server was away, in seconds of the day."""
         found: dict[int, list[tuple[float, float]]] = {node.id: [] for node in self.servers}
         for server, since, until in self._absences:
             found[server].append((since, until))
@@ -208,7 +208,7 @@ class _SimulatedLife(FarmLife):
 
 @dataclass(slots=True)
 class _Poster(SimulatedReporter):
-    """A poster whose router has numbers and whose leaves have visitors."""
+    """A poster with numbers of the router, and with visitors of the leaves."""
 
     habits: "_Router | None" = None
 
@@ -240,7 +240,7 @@ class _Poster(SimulatedReporter):
 
 
 class _Router:
-    """A router's own numbers. `habits`: random source of all its lives; `chance`: of this life only."""
+    """A router's numbers. `habits`: random numbers that are the same in all of the router's lives; `chance`: others."""
 
     def __init__(self, poster: int, habits: Random, chance: Random, now: Callable[[], float]) -> None:
         self.incidents: list[Incident] = []
@@ -288,7 +288,7 @@ class _Router:
         return min(max(round(now + 0.2 * (aim - now) + self._chance.gauss(0.0, 1.5)), 0), CONNECTIONS)
 
     def _day(self) -> float:
-        """Return how busy the network is, about 1 on average, with a drift over some hours."""
+        """Return how busy the network is: about 1 on average, by the time of day, with a drift over some hours."""
         now = self._now()
         fades = math.exp((self._drifted_at - now) / 7_200)
         self._drift = self._drift * fades + self._chance.gauss(0.0, 1.0) * math.sqrt(1 - fades * fades)

@@ -1,4 +1,4 @@
-"""Writes made-up histories fast: a life's lines have holes for index, term and times, which each day fills in."""
+"""Writes invented histories fast: a life's lines have holes for index, term and times, and each day fills the holes."""
 
 import re
 import zlib
@@ -13,12 +13,12 @@ from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
 
 ROTATE_BYTES: Final = 64 << 20
-"""As `history_writer.Rotation` has it. A node also begins a file after a day; that rule is left out: a year of many
-farms would have too many files."""
+"""Bytes of a file, as in `history_writer.Rotation`. A node also begins a file after a day. This module does not,
+because a year of many farms would have too many files."""
 _INDEX, _TERM, _TIME = range(3)
 _GZIP: Final = 31
 _LONG: Final = 300.0
-"""A server that was away for so many seconds may have got a snapshot instead of the entries."""
+"""Seconds of absence after which a server may have got a snapshot instead of the entries."""
 _LATE: Final = (0.02, 0.4)
 """Range of seconds from an entry's commit until a server has applied the entry."""
 _TIMES: Final = re.compile(
@@ -45,14 +45,14 @@ class _Piece:
             self.values.append(value)
 
     def fill(self, bases: tuple[int, int, int]) -> bytes:
-        """Return the lines. `bases`: what is added to each kind of number."""
+        """Return the lines. `bases`: the number to add to the values of each kind."""
         numbers = tuple([value + bases[kind] for kind, value in zip(self.kinds, self.values, strict=True)])
         return ("".join(self.text) % numbers).encode("ascii")
 
 
 @dataclass(slots=True)
 class Template:
-    """A life as one server of one farm exports it; any number of days is made from a template."""
+    """The export of a life by one server of one farm. A template makes any number of days."""
 
     pieces: list[_Piece]
     present: frozenset[int]
@@ -62,15 +62,15 @@ class Template:
     gaps: int
     """Number of lines that tell a gap."""
     entries: int
-    """Entries of the life: by so much a day raises the index."""
+    """Entries of the life: each day raises the index by this number."""
     terms: int
-    """By so much a day raises the term."""
+    """Terms of the life: each day raises the term by this number."""
 
     @classmethod
     def make(cls, life: SynthLife, server: int, farm: str) -> "Template":
-        """`server`: the exporter, one of the life's servers. `farm`: its name, of letters, digits and "-"."""
+        """`server`: the exporter, one of the life's servers. `farm`: the farm's name, of letters, digits and "-"."""
         assert farm.isascii()
-        chance = Random(f"synth export {life.shape} {life.seed} {server}")  # noqa: S311 -- it must be repeatable
+        chance = Random(f"synth export {life.shape} {life.seed} {server}")  # noqa: S311 -- must be repeatable
         missing = _missing(life, server, chance)
         maker = _Maker(f'"cluster":"{farm}"')
         applied = 0.0
@@ -92,7 +92,7 @@ class Template:
 
 
 def _missing(life: SynthLife, server: int, chance: Random) -> set[int]:
-    """Draw the entries that this server never got; never the first of a day, which is the Configuration."""
+    """Draw the entries that this server never got. The first entry of a day, the Configuration, is never missing."""
     missing: set[int] = set()
     for since, until in life.away[server]:
         if until - since >= _LONG and chance.random() < 0.5:
@@ -121,7 +121,7 @@ class _Maker:
         self._servers: tuple[int, ...] = ()
 
     def entry(self, index: int, entry: SynthEntry, received_ms: int) -> None:
-        """Add an entry's line. `received_ms`: of the day."""
+        """Add an entry's line. `received_ms`: milliseconds since midnight."""
         self.end(index - 1)
         piece = self.pieces[-1]
         if piece.size >= BATCH_BYTES:
@@ -158,7 +158,7 @@ def _list(servers: tuple[int, ...]) -> str:
 
 
 class HistoryGenerator:
-    """One server's history, from its beginning on; `close` leaves the newest file as a running node does."""
+    """One server's history, from the beginning on. `close` leaves the newest file as a running node has it."""
 
     def __init__(self, directory: Path, farm: str, server: int, *, level: int, rotate: int = ROTATE_BYTES) -> None:
         """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes of a file. Raises `OSError`."""

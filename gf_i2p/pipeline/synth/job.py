@@ -1,12 +1,12 @@
-"""Makes histories of invented farms, for tests and to see how far the jobs reach; everything follows from a seed.
+"""Makes histories of invented farms, for tests and for load tests of the jobs. Everything follows from a seed.
 
     OUT/FARM/server-ID/entries-….jsonl(.gz)   the export of that server
     OUT/manifest.json                         the facts of all farms: counts, absences, incidents, faults
 
-For each of a few kinds of farm some lives of a day are simulated (`farm_life`). Each farm's days are drawn from these
-lives, with other dates and the farm's own name: simulating takes a millisecond an entry, and writing a few
-microseconds. So a farm's days repeat each other in another order. Uptimes begin anew at midnight, when also a new
-leader is elected. Farms of one kind have the same destinations. Every day begins with its Configuration.
+There are a few kinds of farm. For each kind, some days are simulated: the *lives* (`farm_life`). Each day of a farm is
+one of these lives, with another date and the farm's own name. The reason is speed: simulating takes a millisecond an
+entry, and writing a few microseconds. So a farm's days repeat. At midnight, uptimes begin anew, and a new leader is
+elected. Farms of one kind have the same destinations. Every day begins with a Configuration.
 """
 
 import json
@@ -51,10 +51,10 @@ class SynthOptions:
     farms: int = 4
     days: int = 7
     rows: int | None = None
-    """Least number of entries of all farms, in whole days: instead of `days`."""
+    """Least number of entries of all farms, reached with whole days; replaces `days`. None: `days` counts."""
     seed: int = 1
     nodes: int = 1
-    """Number of a farm's servers that export; all servers, if the farm has fewer."""
+    """Number of servers of each farm that export, or all servers if the farm has fewer."""
     faults: bool = False
     """Whether to make one more farm, `export_faults.FAULTY`, with broken files and lines."""
     level: int = 1
@@ -62,7 +62,7 @@ class SynthOptions:
     processes: int | None = None
     """None: one for each core."""
     hours: float = 24.0
-    """Hours of each day, from midnight on, in which the farm lives: fewer for tests."""
+    """Hours of each day, from midnight on, that are simulated. Tests use fewer hours."""
     rotate: int = ROTATE_BYTES
     """Bytes of a file."""
 
@@ -104,14 +104,14 @@ class _Farm:
     lives: tuple[Path, ...]
     """Files with the lives of the farm's kind."""
     days: tuple[int, ...]
-    """Number of the life of each day."""
+    """For each day, the number of the life that the day repeats."""
 
 
 def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None) -> SynthFigures:
-    """Make all histories. `say` is told each step. Raises `PipelineError` and `OSError`."""
+    """Make all histories. `say`: called with each step. Raises `PipelineError` and `OSError`."""
     out = options.out
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise PipelineError(f"{out} is there already: name a directory that is new, or empty, for the histories.")
+        raise PipelineError(f"{out} exists already: give a directory that is new, or empty, for the histories.")
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gf-i2p-synth-") as kept, _pool(options) as pool:
@@ -141,7 +141,7 @@ def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None)
 
 
 def midnight_ms(day: int) -> int:
-    """Return the start of a day; the first day is 0."""
+    """Return the start of a day, in milliseconds since the epoch. Day 0 is `FIRST_DAY`."""
     began = datetime.combine(FIRST_DAY + timedelta(days=day), datetime.min.time(), UTC)
     return int(began.timestamp()) * 1000
 
@@ -150,7 +150,7 @@ def midnight_ms(day: int) -> int:
 
 
 def _shapes(options: SynthOptions) -> list[Shape]:
-    chance = Random(f"synth shapes {options.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
+    chance = Random(f"synth shapes {options.seed}")  # noqa: S311 -- must be repeatable, and keeps no secret
     return [
         Shape(number, chance.choice(_SERVERS), chance.choice(_MEMBERS), chance.choice(_LEAVES))
         for number in range(min(options.farms, _SHAPES))
@@ -158,7 +158,7 @@ def _shapes(options: SynthOptions) -> list[Shape]:
 
 
 def _simulate(pool: Executor, options: SynthOptions, kept: Path, say: Callable[[str], None]) -> list[list[Path]]:
-    """Let farms of each kind live, and return the files with the lives."""
+    """Simulate the lives of each kind of farm, and return the files with the lives."""
     lives = _LIVES if options.rows is not None else min(options.days, _LIVES)
     shapes = _shapes(options)
     paths = [[kept / f"{shape.number}-{number}" for number in range(lives)] for shape in shapes]
@@ -252,7 +252,7 @@ def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
 
 
 def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]]) -> dict[str, Any]:
-    """Tell the facts of each day. `present`: the entries of each life that some export has."""
+    """Return a farm's facts for the manifest. `present`: the entries of each life that some export has."""
     kinds = [
         Counter(entry.kind for index, entry in enumerate(life.entries, 1) if index in known)
         for life, known in zip(lives, present, strict=True)

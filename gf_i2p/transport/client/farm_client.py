@@ -42,7 +42,7 @@ class FoundPlace:
     server: int
     endpoint: str
     given: bool
-    """Whether the client was given this endpoint at its beginning."""
+    """Whether the caller gave this endpoint to the client."""
     current: bool | None
     """Whether the newest known Configuration has the endpoint; None when no server has told a Configuration."""
     connected: bool
@@ -154,18 +154,19 @@ class FarmClient:
     async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
         """Append Application values to the farm's log, together and in order.
 
-        The client follows the leader, waits while there is none or its queue is full, and tries other servers.
+        The client follows the leader, tries other servers, and waits while no server leads or the leader's queue is
+        full.
 
         Args:
             values: at least one, at most `MAX_ENTRIES` with `MAX_ENTRIES_BYTES` in all.
             timeout: seconds for everything. Inside I2P the first connection alone may take one or two minutes.
 
         Returns:
-            The log index of the last value. All of them are committed.
+            The log index of the last value. All values are committed.
 
         Raises:
             NotCommittedError: no server took the values within the time. No value is or will be committed.
-            OutcomeUnknownError: the values were sent and no answer came: they may be committed now or later.
+            OutcomeUnknownError: the values were sent and no answer came: the values may be committed now or later.
             LocalProtocolError: the values exceed a limit of the wire format.
         """
         if not values:
@@ -234,9 +235,8 @@ class FarmClient:
     async def find(self, *, timeout: float = 30.0) -> FoundFarm:  # noqa: ASYNC109
         """Find the servers and the leader: ask until the leader itself has answered, or the time is over.
 
-        The search ends early when the leader is known, but this client has no way to dial the leader.
-        Nothing is written into the farm's log.
-        `timeout`: as in `post`.
+        The search ends early when the leader is known, but this client has no way to dial the leader. Nothing is
+        written into the farm's log. `timeout`: as in `post`.
         """
         end = asyncio.get_running_loop().time() + timeout
         leader: int | None = None
@@ -380,7 +380,7 @@ class FarmClient:
                 waiter.set_result(None)
 
     async def _learn(self, way: _Way, response: Response | None) -> NotTaken:
-        """Note a refusal. When it names no leader that can be asked, ask that server for the Configuration first."""
+        """Note a refusal. If the refusal names no leader to ask, first ask that server for the Configuration."""
         assert response is not None
         place, _ = way
         refused = self._refused(place, response)

@@ -38,7 +38,7 @@ async def fetch_configuration(
         cluster: the farm's name.
         credentials: our credentials for this server. The object of a link to the server saves the challenge.
         seconds: for everything.
-        entropy: returns that many random bytes.
+        entropy: returns the given number of random bytes.
 
     Returns:
         The Configuration; None when the server answers 404: the server tells this user no Configuration, or has no farm

@@ -32,7 +32,7 @@ async def test_a_peer_that_is_down_is_named_and_the_other_is_not(tmp_path: Path,
             found = await place.look()
     assert set(having(CheckState.FAIL, found)) == {"server 3"}
     assert found["server 3"].text == f"{down}: the answer is 500 Internal Server Error"
-    assert "that the peer's router is up and its tunnels are ready" in remedy(found["server 3"])
+    assert "that the peer's router is up and has tunnels" in remedy(found["server 3"])
     assert found["time-outs"].text.endswith("(server 2)")
 
 

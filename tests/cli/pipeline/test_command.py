@@ -33,11 +33,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "why"),
     [
         (["health", "lake", "--since", "yesterday"], "write YYYY-MM-DD"),
-        (["health", "lake", "--since", "2025-01-02", "--until", "2025-01-01"], "no day is left"),
+        (["health", "lake", "--since", "2025-01-02", "--until", "2025-01-01"], "give the earlier day as --since"),
         (["report", "lake", "--out", "page.html", "--until", "2025-02-30"], "write YYYY-MM-DD"),
-        (["backtest", "lake", "--set", "margin=no"], "No farm can have margin=no"),
-        (["backtest", "lake", "--set", "republishMaxMs=1"], "leave it out"),
-        (["backtest", "lake", "--grid", "file"], "file is no TOML"),
+        (["backtest", "lake", "--set", "margin=no"], "No farm can have the parameters margin=no"),
+        (["backtest", "lake", "--set", "republishMaxMs=1"], "leave republishMaxMs out"),
+        (["backtest", "lake", "--grid", "file"], "file is not TOML"),
         (["floodfills", "lake", "--netdb", "x", "--hashes", "file"], "file: line 1: "),
     ],
 )

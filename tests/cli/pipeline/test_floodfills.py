@@ -24,7 +24,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ([], "--netdb"),
         (["--netdb", "x", "--hash", "nonsense!"], "this is not base64"),
-        (["--netdb", "x", "--hash", to_base64(b"short")], "is no hash"),
+        (["--netdb", "x", "--hash", to_base64(b"short")], "is not a hash"),
         (["--netdb", "x", "--day", "tomorrow"], "expected YYYY-MM-DD"),
         (["--netdb", "x", "--day", "0001-01-01"], "from 2000-01-01"),  # there is no day before 2000-01-01
         (["--netdb", "x", "--day", "9999-12-31"], "to 9000-01-01"),

@@ -136,7 +136,7 @@ def test_only_some_floodfills_count(spark: "SparkSession", lake: Lake, tmp_path:
             path_of(ours, info).unlink()
     assert run(spark, lake, ours).rows == 5 * 3 * 3
     assert found_in(rows_of(spark, lake, "closest")) == expected(few, TARGETS)
-    with pytest.raises(PipelineError, match="None of these routers is a floodfill that counts"):
+    with pytest.raises(PipelineError, match="None of these routers is a floodfill of the wanted network"):
         run(spark, lake, ours, net_id=5)
 
 

@@ -80,9 +80,9 @@ def test_of_java() -> None:
         (b"lastupdatetimestamp=5\n", "neither"),
         (b"\xff\xfe", "UTF-8"),
         (b"[usage]\nconnected=perhaps\n", "neither true nor false"),
-        (b"[participation]\nagreed=many\n", "no number"),
-        (b"[participation]\nagreed=" + b"9" * 30, "no number"),
-        (b"lastupdatetimestamp=" + b"9" * 16 + b"\n[usage]\ntaken=1\n", "no number"),  # too large in ms for a column
+        (b"[participation]\nagreed=many\n", "not a number"),
+        (b"[participation]\nagreed=" + b"9" * 30, "not a number"),
+        (b"lastupdatetimestamp=" + b"9" * 16 + b"\n[usage]\ntaken=1\n", "not a number"),  # too large in ms for a column
     ],
 )
 def test_what_is_no_profile_of_i2pd(data: bytes, why: str) -> None:
@@ -93,11 +93,11 @@ def test_what_is_no_profile_of_i2pd(data: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (JAVA.encode(), "not what gzip makes"),
+        (JAVA.encode(), "not in the format of gzip"),
         (gzip.compress(JAVA.encode(), mtime=0)[:-20], "ends too early"),
         (gzip.compress(bytes(MAX_PROFILE_BYTES + 1), mtime=0), "larger than"),
         (gzip.compress(b"a=b\n", mtime=0), "neither"),
-        (gzip.compress(JAVA.replace("2048.25", "NaN").encode(), mtime=0), "no amount"),
+        (gzip.compress(JAVA.replace("2048.25", "NaN").encode(), mtime=0), "not a number"),
     ],
 )
 def test_what_is_no_profile_of_java(data: bytes, why: str) -> None:

@@ -83,11 +83,11 @@ def test_files_of_a_real_i2pd() -> None:
 
 
 def test_what_is_not_there_is_said(tmp_path: Path, router: Path) -> None:
-    with pytest.raises(PipelineError, match=r"expected a netDb directory"):
+    with pytest.raises(PipelineError, match=r"give a netDb directory"):
         find([str(tmp_path / "elsewhere")], [])
-    with pytest.raises(PipelineError, match=r"expected a peerProfiles directory"):
+    with pytest.raises(PipelineError, match=r"give a peerProfiles directory"):
         find([str(router)], [str(router / "netDb")])
-    with pytest.raises(PipelineError, match="no directory that can be read"):
+    with pytest.raises(PipelineError, match="not a directory that can be read"):
         find(["nonsense://x"], [])
 
 
@@ -116,10 +116,10 @@ def test_broken_files_are_told_with_the_reason_and_the_rest_is_read(router: Path
     reasons = {
         good[0].name: "ends after 100 bytes",
         good[1].name: "not by this key",
-        good[2].name: f"inside is {good[3].name[11:-4]}",
-        f"routerInfo-{NOBODY}.dat": "it is not read",
-        f"profile-{NOBODY}.txt": "no profile of i2pd",
-        f"profile-{NOBODY}.txt.gz": "not what gzip makes",
+        good[2].name: f"the RouterInfo is of {good[3].name[11:-4]}",
+        f"routerInfo-{NOBODY}.dat": "and was not read",
+        f"profile-{NOBODY}.txt": "not a profile of i2pd",
+        f"profile-{NOBODY}.txt.gz": "not in the format of gzip",
     }
     assert set(broken) == set(reasons)
     for name, reason in reasons.items():

@@ -181,7 +181,7 @@ def test_a_run_that_was_interrupted_is_made_good(farm: Farm) -> None:
 
 
 def test_where_there_is_nothing(spark: "SparkSession", tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match=r"none: there is no such directory. Give the directories"):
+    with pytest.raises(PipelineError, match=r"none: there is no such directory. Give directories"):
         ingest(spark, Lake(str(tmp_path / "lake")), [str(tmp_path / "none")])
     with pytest.raises(PipelineError, match="There is no history under"):
         ingest(spark, Lake(str(tmp_path / "lake")), [str(tmp_path)])

@@ -73,7 +73,7 @@ def test_who_gets_one_only_lets_go_of_it(tmp_path: Path) -> None:
     """`stream` gets alerts and anomalies before `stream` finds entries taken."""
     lake = Lake(str(tmp_path))
     with held(lake, "ingest"):
-        assert "has the table entries" in refused(lake, "stream")["stream"]
+        assert "has locked the table entries" in refused(lake, "stream")["stream"]
         assert not refused(lake, "health")
 
 
@@ -86,8 +86,8 @@ def test_another_process_has_it_until_it_dies(tmp_path: Path) -> None:
         assert other.stdout is not None
         assert other.stdout.readline() == b"has it\n"
         assert refused(lake, "health", "ingest") == {
-            "health": f"`gf-i2p pipeline health` (process {other.pid}) has the table anomalies of {tmp_path}: "
-            "wait for its end, or stop that job, and then run this one again."
+            "health": f"`gf-i2p pipeline health` (process {other.pid}) has locked the table anomalies of "
+            f"{tmp_path}: wait until that job ends, or stop that job. Then run this job again."
         }
     finally:
         other.kill()

@@ -146,7 +146,7 @@ def test_a_torn_end() -> None:
         (b'{"cluster":"","first":1,"format":2,"opened":1,"server":1}\n', "cannot be a cluster name"),
         (
             b'{"cluster":"__HIVE_DEFAULT_PARTITION__","first":1,"format":2,"opened":1,"server":1}\n',
-            "Spark reads it as none",
+            "Spark reads this name as null",
         ),
         (b'{"cluster":"..","first":1,"format":2,"opened":1,"server":1}\n', "cannot be a cluster name"),
     ],

@@ -247,7 +247,7 @@ def test_rows_give_the_days(tmp_path: Path) -> None:
 
 def test_a_directory_that_holds_something_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
-    with pytest.raises(PipelineError, match="is there already"):
+    with pytest.raises(PipelineError, match="exists already"):
         synth(replace(OPTIONS, out=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
@@ -275,4 +275,4 @@ def test_the_command_prints_what_it_has_made(
     assert found["entries"] > 180
     assert main(arguments) != 0
     output = capsys.readouterr()
-    assert "is there already" in output.out + output.err
+    assert "exists already" in output.out + output.err
