@@ -2,12 +2,12 @@
 
 
 class RouterError(Exception):
-    """The router or one of its interfaces cannot be used; `str()` says in a sentence what to check."""
+    """The router or one of its interfaces cannot be used; `str()` is a sentence that says what to check."""
 
 
 class RouterUnreachableError(RouterError):
-    """The interface does not answer, or the connection broke: it may come back by itself."""
+    """The interface does not answer, or the connection broke: the interface may come back by itself."""
 
 
 class RouterRefusedError(RouterError):
-    """The router answered with a refusal: the same request will not help."""
+    """The router refused the request: sending the same request again will not help."""

@@ -1,7 +1,7 @@
-"""Protocol of `failover` mode: the node asks a router to serve a destination itself.
+"""Protocol of mode `failover`: the chosen node has its router serve the master destination.
 
-The node elects the holder of the destination. The bridge runs the destination as an ordinary service with tunnels of
-its own, and carries its streams to the operator's local service.
+The farm chooses one node. The bridge of that node runs the destination as an ordinary service with tunnels of its own,
+and carries the clients' streams to the operator's local service.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -22,12 +22,14 @@ class ServiceState(StrEnum):
     DRAINING = "draining"
     """The service publishes nothing more, and ends when its clients have gone."""
     LOST = "lost"
-    """The router has ended the session, or was lost: open a new service."""
+    """The router has ended the session, or the connection broke: open a new service."""
     CLOSED = "closed"
 
 
 async def _nobody(lease_set: LeaseSet2) -> None:
-    raise RouterError(f"the lease set published at {lease_set.published} was to be announced by nobody")
+    raise RouterError(
+        f"the lease set published at {lease_set.published} was not announced: the offer has no `announce`"
+    )
 
 
 def _unheard(lease_set: LeaseSet2) -> None:
@@ -42,12 +44,12 @@ class ServiceOffer:
     target: tuple[str, int]
     """Host and port of the local service."""
     next_published: Callable[[], int]
-    """Gives `published` of the next lease set, in seconds since the epoch: greater than all before, on any node."""
+    """Returns `published` of the next lease set, in seconds since the epoch: later than in any set of any node."""
     announce: Callable[[LeaseSet2], Awaitable[object]] = _nobody
     """Awaited with each set before the router gets the set. After an error the router soon gets another set.
 
-    A router that asks for a set waits 10 s (i2pd), and gets its last set once more after 6 s. An error for the first
-    set ends the opening.
+    i2pd waits 10 s for a set that i2pd has asked for. So after 6 s the router gets its last set once more. An error for
+    the first set ends the opening.
     """
     given: Callable[[LeaseSet2], None] = _unheard
     """Called with each announced set after the router has got the set."""
@@ -99,15 +101,15 @@ class Service(Protocol):
         ...
 
     async def drain(self, seconds: float) -> bool:
-        """Publish no more, and wait until no client uses the service. Return whether that came within `seconds`.
+        """Publish no more, and wait until no client uses the service. Return whether that happened within `seconds`.
 
-        New streams are opened as long as our last lease set is good, for its clients find no other holder: i2pd repeats
-        a stream's first packet to the same destination again and again. After that, the open streams may end.
+        New streams are opened until our last lease set expires. Clients with that lease set find no other holder: i2pd
+        repeats a stream's first packet to the same destination again and again. Then the open streams may end.
         """
         ...
 
     def resume(self) -> None:
-        """Serve again after a drain, or in the middle of one. Without a drain nothing happens."""
+        """Serve again, after a drain or in the middle of a drain. Without a drain nothing happens."""
         ...
 
     async def close(self) -> None:

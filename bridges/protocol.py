@@ -1,9 +1,8 @@
 """The node's protocol for routers of any kind, by any interface.
 
-Proposal 150, "Router Interface", with its six calls. Where the proposal leaves a question open ("Who signs?"), this is
-our
-answer: the node signs, so that no private key ever crosses an interface. Hashes are the 32-byte SHA-256 of
-destinations. Every call raises `RouterError` with a sentence for the operator.
+Proposal 150, "Router Interface", with its six calls. The proposal leaves the question "Who signs?" open. Here the node
+signs, so that no private key ever crosses an interface. Hashes are the 32-byte SHA-256 of destinations. Every call
+raises `RouterError` with a sentence for the operator.
 """
 
 from collections.abc import Callable
@@ -26,8 +25,8 @@ class Publication:
     session: bytes
     """The signed SessionConfig of I2CP (I2CP specification, "SessionConfig"): see `gf_i2p.netdb.session_config`.
 
-    This config opens the session in which the set is published. Java takes a config for 180 s after its date; i2pd
-    always.
+    This config opens the session in which the set is published. Java takes a config only for 180 s after the config's
+    date; i2pd never looks at the date.
     """
     signed_session: bytes | None = None
     """For a transient key in `session`: another config that the destination's own key has signed once.
@@ -35,7 +34,10 @@ class Publication:
     i2pd takes no session from a transient key, and never looks at a config's date. Java takes only a fresh config.
     """
     wanted: Callable[[], bool] = field(default=_always, compare=False)
-    """Asked before the router gets the set, each time: another server may publish since this node stood still."""
+    """Asked each time before the router gets the set; False: the router gets nothing.
+
+    Another server may publish by now, for example when this node stood still for a while.
+    """
 
 
 class MetaPublishing(Protocol):
@@ -64,12 +66,12 @@ class MetaPublishing(Protocol):
 
 @runtime_checkable
 class SetFinding(Protocol):
-    """An extra of some routers: looking for a master's set as a client would."""
+    """An extra of some bridges: a look-up of a master's set, as a client would do."""
 
     async def find_set(self, master: bytes, store_type: int) -> float | None:
-        """Return the seconds for finding the set of this master; None when the set was not found.
+        """Return the seconds that the router took to find the master's set; None when the set was not found.
 
-        `store_type`: 3 (LeaseSet2) or 7 (Meta). No router of today tells the version of the found set. Raises
+        `store_type`: 3 (LeaseSet2) or 7 (Meta). No router tells the version of the set that it found. Raises
         `RouterRefusedError` when this router can never find sets of that type.
         """
         ...

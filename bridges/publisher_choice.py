@@ -18,13 +18,13 @@ _KINDS: Final = (RouterRefusedError, RouterUnreachableError)
 
 
 class PublisherChoice:
-    """`MetaPublishing` that asks the endpoint once for the extension, and again after the endpoint was away.
+    """`MetaPublishing` that asks the i2pcontrol endpoint for the extension: once, and again after each outage.
 
-    When the endpoint cannot be asked, I2CP is used for now: so a node with both still publishes.
+    While the endpoint cannot be asked, I2CP publishes: so a node with both interfaces goes on publishing.
     """
 
     def __init__(self, control: I2pControl, i2cp: MetaPublishing) -> None:
-        """`control`: the caller closes it."""
+        """The caller closes `control`."""
         self._control = control
         self._extension = ExtensionPublisher(control)
         self._i2cp = i2cp
@@ -39,7 +39,7 @@ class PublisherChoice:
         before = self._holders.get(master, chosen)
         if before is not chosen:
             with contextlib.suppress(RouterError):  # a holder that is away needs no stop
-                await before.stop_publishing_meta_lease_set(master)  # a router gives a destination to one client
+                await before.stop_publishing_meta_lease_set(master)  # a router gives a destination to one client only
         self._holders[master] = chosen
         try:
             await chosen.publish_meta_lease_set(publication)
@@ -67,7 +67,7 @@ class PublisherChoice:
         await asyncio.gather(self._extension.close(), self._i2cp.close())
 
     async def _choose(self) -> tuple[MetaPublishing, str | None]:
-        """Return the publisher to use, and why that choice is in doubt."""
+        """Return the publisher to use, and why that choice is in doubt; None: no doubt."""
         if self._chosen is not None and self._outages == self._control.outages:
             return self._chosen, None
         try:

@@ -18,7 +18,7 @@ from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
 AGAIN_SECONDS: Final = 5.0
-"""Pause before a second look-up: a router without tunnels answers at once, and would say the same again."""
+"""Seconds before a second look-up: a router without tunnels answers at once, and an immediate repeat would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class LocalRouter:
         return RouterStatus()
 
     async def local_leaf_hash(self, master: bytes) -> bytes | None:
-        """See `RouterBridge`. The leaf is the same for every master: an operator with several runs a farm for each."""
+        """See `RouterBridge`. The leaf does not depend on `master`: an operator runs one farm for each master."""
         del master
         if self.leaf is None:
             return None
@@ -60,8 +60,7 @@ class LocalRouter:
             if self.control is None:
                 raise RouterRefusedError(
                     f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol the address of a tunnel by "
-                    f"this name is "
-                    "unknown: configure the address, or i2pcontrol"
+                    "this name is unknown: configure the address, or i2pcontrol"
                 ) from error
             return await self.control.local_leaf_hash(self.leaf)
 
@@ -84,7 +83,7 @@ class LocalRouter:
         return await measure(self.sam, to_b32_address(target))
 
     async def find_set(self, master: bytes, store_type: int) -> float | None:
-        """See `SetFinding`. i2pd ignores a found set of type 7; Java tells its destination."""
+        """See `SetFinding`. i2pd ignores a set of type 7 that it finds; Java answers with the set's destination."""
         if store_type == META_STORE_TYPE:
             kind = None if self.i2cp is None else await router_kind(self.i2cp)
             if kind is not RouterKind.JAVA:

@@ -21,10 +21,13 @@ from bridges.i2cp.messages import (
 from bridges.i2cp.settings import I2cpSettings
 
 _VERSION: Final = "0.9.57"
-"""The version that we claim. It decides which messages Java sends, and both routers were run with it."""
+"""The I2CP version that we claim. Java chooses messages by this version; both routers were tested with 0.9.57."""
 _READ_BYTES: Final = 65_536
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""In seconds. A healthy router may be silent for ten minutes; these find a vanished machine within a minute."""
+"""Seconds of silence before the first probe, seconds between probes, and number of probes.
+
+A healthy router may be silent for ten minutes. The probes find a vanished machine within a minute.
+"""
 _WHAT_IS_IT: Final = (
     "check that the port is I2CP's and that the router has started; where Java's i2cp.SSL is true, set its "
     "certificate's fingerprint"
@@ -32,7 +35,7 @@ _WHAT_IS_IT: Final = (
 
 
 class I2cpConnection:
-    """A connection on which the router has told its date. Use `open`; then `close` the connection in any case."""
+    """A connection on which the router has told its date. Make a connection with `open`; always call `close`."""
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class I2cpConnection:
         return message
 
     async def wait_for_end(self) -> None:
-        """Wait for a short time until the router hangs up; messages until then are ignored."""
+        """Wait until the router hangs up, at most `Deadlines.goodbye` seconds; messages until then are ignored."""
         with contextlib.suppress(RouterError, TimeoutError):
             async with asyncio.timeout(self.settings.deadlines.goodbye):
                 while True:
@@ -185,6 +188,6 @@ def _keep_alive(writer: asyncio.StreamWriter) -> None:
     sock: socket.socket = writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE:
-        option = getattr(socket, name, None)  # some systems lack some of them
+        option = getattr(socket, name, None)  # not every system has every option
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -118,7 +118,7 @@ class Master:
     def _check_time(self, lease_set: MetaLeaseSet) -> None:
         objection = lease_set.objection(int(self._clock()))
         if objection is not None:
-            raise RouterRefusedError(f"the lease set was not sent: {objection}. Sign a fresh one")
+            raise RouterRefusedError(f"the lease set was not sent: {objection}. Sign a fresh lease set")
 
     # A session ----------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Master:
         self._become(Phase.SENT)
 
     async def _end(self, session: _Session) -> None:
-        """End the session at the router, and wait for that: until then the router would refuse a new session."""
+        """End the session at the router, and wait for the end: until then the router refuses a new session."""
         try:
             if session.task is not None:
                 session.task.cancel()
@@ -253,7 +253,7 @@ def _stopped() -> RouterError:
 
 @dataclass(frozen=True, slots=True)
 class _Configs:
-    """The configs that may open the session. The kind of router decides."""
+    """The configs that may open the session. The kind of router decides which config is used."""
 
     fresh: SessionConfig
     signed: SessionConfig | None
@@ -266,7 +266,7 @@ class _Configs:
         return cls(fresh, None if signed is None else _read_config(publication, signed))
 
     def of(self, kind: RouterKind) -> SessionConfig:
-        """Give the config that this kind of router takes."""
+        """Return the config that this kind of router takes."""
         return self.signed if self.signed is not None and kind is RouterKind.I2PD else self.fresh
 
 

@@ -21,7 +21,7 @@ from gf_i2p.netdb.meta_lease_set import STORE_TYPE
 PROTOCOL_BYTE: Final = b"\x2a"
 """First byte of a client's side of a connection."""
 MAX_BODY_BYTES: Final = 65_536
-"""About both routers' limit. A frame that announces more is refused before its body is kept."""
+"""Most bytes of a body, close to both routers' limit. A longer frame is refused before any of its body is kept."""
 NO_SESSION: Final = 0xFFFF
 """A session number that no router assigns."""
 
@@ -33,7 +33,7 @@ _NONCE_AND_FLAGS: Final = bytes(4 + 2)
 
 
 class MalformedError(RouterError):
-    """The bytes are no I2CP message, or a broken one. The stream cannot find the next frame."""
+    """The bytes are no I2CP message, or a broken message. After that the next frame cannot be found."""
 
 
 class Type(IntEnum):
@@ -98,7 +98,7 @@ class Disconnect:
     """The router is about to close the connection."""
 
     reason: str
-    """For people; printable, up to 255 characters."""
+    """The router's text for the operator; printable, up to 255 characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Decoder:
         self._buffer += data
 
     def next(self) -> RouterMessage | None:
-        """Return the next message, None while it is incomplete.
+        """Return the next message; None while the message is incomplete.
 
         Raises `MalformedError` at the first broken frame, and then at every call.
         """
@@ -170,7 +170,8 @@ class Decoder:
         length, kind = _HEADER.unpack_from(self._buffer)
         if length > MAX_BODY_BYTES:
             raise MalformedError(
-                f"a message of {length} bytes is announced, and I2CP has none over {MAX_BODY_BYTES}: is it I2CP?"
+                f"the router announces a message of {length} bytes, and an I2CP message has at most {MAX_BODY_BYTES}: "
+                "check that the port is I2CP's"
             )
         end = _HEADER.size + length
         if len(self._buffer) < end:
@@ -206,7 +207,7 @@ def create_session(config: bytes) -> bytes:
 
 
 def create_lease_set2(session: int, lease_set: bytes, *, key_count: bool) -> bytes:
-    """Give the router a Meta lease set, asked or unasked.
+    """Encode CreateLeaseSet2 with a Meta lease set. A session may send it at any time, asked or unasked.
 
     `key_count`: whether to append the number of private keys, which is 0. i2pd needs the number, and silently drops a
     set without it. Java does not read the number, and would take it for the start of the next message.

@@ -1,4 +1,4 @@
-"""Status of a publication, for the node and for people."""
+"""Status of a publication, for the node and the operator."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,5 +41,5 @@ class PublicationStatus:
 
     @property
     def kept(self) -> bool:
-        """Whether the bridge keeps the publication; otherwise the node must act, or nothing is to be published."""
+        """Whether the bridge keeps the publication alive. Otherwise publish again, if anything is to be published."""
         return self.phase in {Phase.OPENING, Phase.SENT}

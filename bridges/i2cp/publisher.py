@@ -14,10 +14,10 @@ from bridges.protocol import Publication
 class I2cpPublisher:
     """`MetaPublishing` by I2CP; its calls are described there.
 
-    The caller decides when to publish: a fresh set every seven to eight minutes, since Java keeps no set of ten
-    minutes. With i2pd a fresh set is due every 20 to 30 s until floodfills have one, since i2pd does not repeat a
-    failed try. Java passes on one set a minute at most. In between, this class answers the router's requests, within
-    i2pd's 10 s.
+    The caller decides when to publish: a fresh set every seven to eight minutes, because Java drops a set that is ten
+    minutes old. i2pd does not repeat a failed try, so with i2pd a fresh set is due every 20 to 30 s until floodfills
+    have a set. Java passes on at most one set a minute. In between, this class answers the router's requests, within
+    the 10 s for which i2pd waits.
     """
 
     def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
@@ -30,7 +30,7 @@ class I2cpPublisher:
     async def publish_meta_lease_set(self, publication: Publication) -> None:
         """Open a session and wait until the router has asked for the set; in an open session give the set at once.
 
-        Opening may take minutes, see `Deadlines`. Raises `RouterError`; `published` has the same reason.
+        Opening may take minutes, see `Deadlines`. Raises `RouterError`; the status of `published` has the same reason.
         """
         if self._closed:
             raise RouterError("nothing is published any more: this bridge was closed")
@@ -41,7 +41,7 @@ class I2cpPublisher:
         await master.publish(publication)
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
-        """End the master's session. Floodfills keep their set until it expires."""
+        """End the master's session. Floodfills keep the last set until the set expires."""
         found = self._masters.get(master)
         if found is not None:
             await found.stop()
@@ -62,10 +62,10 @@ class I2cpPublisher:
         return None if status.kept else status.reason or "nothing is published"
 
     async def lost(self, master: bytes) -> PublicationStatus:
-        """Wait until nothing is kept published for the master, and return the reason: then publish again.
+        """Wait until nothing is kept published for the master, and return the status: then publish again.
 
-        Returns at once when that is so already, also when nothing was ever published. The phase is idle, stale or lost,
-        or another one if a `publish` was quicker than the caller.
+        Returns at once if nothing is published, or nothing ever was. The phase is idle, stale or lost. If another
+        `publish` has begun meanwhile, the phase may be opening or sent.
         """
         found = self._masters.get(master)
         return PublicationStatus() if found is None else await found.unkept()

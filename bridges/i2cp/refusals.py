@@ -22,7 +22,7 @@ def session_refused(
         kind: i2pd or Java.
         config: the refused config.
         router_ms: the router's clock at the refusal, milliseconds since the epoch.
-        said: the number in its SessionStatus (i2pd), or the reason in its Disconnect (Java).
+        said: the number in the router's SessionStatus, or the reason in the router's Disconnect (Java).
     """
     if isinstance(said, int):
         answer = f"SessionStatus {said} ({Status(said).name.lower() if said in set(Status) else 'unknown'})"
@@ -38,9 +38,8 @@ def _i2pd(config: SessionConfig, said: int | str) -> str:
     if config.delegated:
         return (
             "the session config is signed by a transient key, and i2pd takes only a config that the destination's "
-            "own key "
-            "has signed. Make one where that key is (`gf-i2p keys delegate` does); i2pd does not look at the config's "
-            "date, so once is enough. The lease set may still be signed by the transient key"
+            "own key has signed. Make such a config once with `gf-i2p keys delegate`, on the machine that has the "
+            "destination's key; i2pd does not look at the config's date. The transient key may still sign the lease set"
         )
     try:
         config.verify()
@@ -62,7 +61,8 @@ def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
     if "skew" in reason or abs(off) > _JAVA_SECONDS:
         return (
             f"the session config's date is {abs(off):.0f} s {'after' if off > 0 else 'before'} the router's clock, and "
-            f"Java takes {_JAVA_SECONDS} s. Make a fresh config for each session, and check the clocks of both machines"
+            f"Java allows {_JAVA_SECONDS} s. Make a fresh config for each session, and check the clocks of both "
+            "machines"
         )
     if config.destination.crypto_type != 0:
         return (
@@ -72,8 +72,7 @@ def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
     if config.delegated:
         return (
             "the session config is signed by a transient key: check that the key's authorisation has not ended, and "
-            "that "
-            "it is by this destination"
+            "that this destination has signed the authorisation"
         )
     try:
         config.verify()

@@ -1,4 +1,4 @@
-"""Recognises the kind of router. i2pd and Java treat the end of a session that never existed differently."""
+"""Recognises the kind of router. i2pd and Java differ in their answers to the end of a session that never existed."""
 
 import asyncio
 
@@ -9,10 +9,10 @@ from bridges.i2cp.settings import I2cpSettings, RouterKind
 
 
 async def router_kind(settings: I2cpSettings) -> RouterKind:
-    """Return the configured kind, or else ask on a connection for this alone: i2pd or Java. Raises `RouterError`.
+    """Return the configured kind; for `AUTO`, ask the router on a separate connection. Raises `RouterError`.
 
     i2pd answers with SessionStatus "destroyed", and Java hangs up without a SessionStatus (i2pd 2.45.1, Java 2.8.0).
-    The version that a router tells does not help: i2pd 2.45 repeats ours.
+    The version in the router's SetDate does not help: i2pd 2.45 repeats our version.
     """
     if settings.kind is not RouterKind.AUTO:
         return settings.kind
@@ -32,7 +32,7 @@ async def _kind(connection: I2cpConnection) -> RouterKind:
         try:
             message = await connection.receive()
         except RouterUnreachableError:
-            # An i2pd that stops now looks the same. But then no session follows, and the next session asks again.
+            # An i2pd that stops just now looks like Java. Then no session opens, and the next session asks again.
             return RouterKind.JAVA
         match message:
             case SessionStatus(session, Status.DESTROYED) if session == NO_SESSION:

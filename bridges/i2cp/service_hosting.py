@@ -1,7 +1,7 @@
 """Serves destinations through a router's I2CP: `ServiceHosting`, with lease sets and streaming of our own.
 
-With SAM the router would make both. But i2pd's HTTP proxy keeps a found lease set until the leases end, for up to ten
-minutes after the death of their holder. Our leases end after a minute, and are renewed all the time.
+With SAM the router would make both. But i2pd's HTTP proxy keeps a lease set that it has found until the leases end, for
+up to ten minutes after the holder's death. Our leases end after `LEASE_SECONDS`, and are renewed every `RENEW_SECONDS`.
 """
 
 import asyncio
@@ -49,14 +49,14 @@ logger = structlog.get_logger()
 LEASE_SECONDS: Final = {RouterKind.I2PD: 60, RouterKind.JAVA: 150}
 """Length of a lease. A client with a dead holder's lease set looks for the next holder after that time.
 
-A lease is twice as long as the router's own pause between two publications: i2pd 20 s at least, Java 60 s.
+A lease is more than twice as long as the router's own pause between two publications: i2pd 20 s at least, Java 60 s.
 """
 RENEW_SECONDS: float = 25.0
 """Seconds between two lease sets."""
 _PATIENCE: float = 6.0
-"""Seconds for announcing a new set. After that, a router that has asked gets the last set again: i2pd waits 10 s."""
+"""Seconds for announcing a new set. After that, a router that has asked gets its last set again: i2pd waits 10 s."""
 _AGAIN: float = 3.0
-"""Seconds until the next try after a set that could not be announced."""
+"""Seconds between a failed announcement and the next try."""
 _MESSAGE_MS = 60_000
 """Milliseconds for which a router may try to send a packet."""
 
@@ -89,7 +89,7 @@ class I2cpHosting:
 
 
 def _config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> SessionConfig:
-    """Give the config that opens the session at this kind of router. Raises `RouterRefusedError`."""
+    """Return the config that opens the session at this kind of router. Raises `RouterRefusedError`."""
     if offer.signed_session is None or kind is not RouterKind.I2PD:
         data = session_config(offer.keys, date_ms, offer.options)
     else:
@@ -114,7 +114,7 @@ class I2cpService:
         self.announced: LeaseSet2 | None = None
         """See `Service.announced`."""
         self.unannounced: str | None = None
-        """Why the router has no fresher set than its last, in a sentence."""
+        """Why the latest announcement failed, in a sentence; None: the router has the latest set."""
         self.given = 0
         """Number of lease sets that the router has got."""
         self.dropped = 0
@@ -162,7 +162,7 @@ class I2cpService:
 
     @property
     def served(self) -> int:
-        """Number of streams that were opened in all."""
+        """Number of streams that were ever opened."""
         return self._forwarder.served
 
     @property
@@ -255,8 +255,7 @@ class I2cpService:
         if fresh is None:
             self.unannounced = (
                 "there is no lease set to give: all tunnels have ended, or the clock of this machine or of another "
-                "server is "
-                "far ahead of the router's. See the router's tunnels, and check the clocks"
+                "server is far ahead of the router's. See the router's tunnels, and check the clocks"
             )
             return RENEW_SECONDS  # the router asks when it has new tunnels
         announcing = asyncio.ensure_future(self._offer.announce(fresh))
@@ -311,7 +310,7 @@ class I2cpService:
             self.dropped += 1
 
     def _over(self, task: "asyncio.Task[None]") -> None:
-        """Handle the end of a task: no task ends while all is well."""
+        """Handle the end of a task. A task ends only when the service is closed or lost."""
         if task.cancelled() or self.state in {ServiceState.CLOSED, ServiceState.LOST}:
             return
         error = task.exception()

@@ -42,7 +42,7 @@ async def begin_session(
 
 
 async def end_session(connection: I2cpConnection, number: int) -> None:
-    """End the session at the router, wait for that, and hang up. Earlier the router would refuse a new session."""
+    """End the session at the router, wait for the end, and hang up. Until then the router refuses a new session."""
     try:
         await connection.send(destroy_session(number))
         await connection.wait_for_end()
@@ -72,7 +72,8 @@ def no_request(settings: I2cpSettings) -> RouterUnreachableError:
 def read_config(data: bytes, destination: Destination, *, of: str, whose: str) -> SessionConfig:
     """Read a SessionConfig for a session of this destination. Raises `RouterRefusedError`.
 
-    `of` and `whose` name the owner of that destination in the texts for people, as a subject and in advice.
+    `of` and `whose` name the destination's owner in the error message: `of` in "..., and {of} for ...", `whose` in the
+    advice.
     """
     try:
         config = SessionConfig.parse(data)

@@ -30,7 +30,7 @@ class Deadlines:
     tunnels: float = 120.0
     """From a session's start to the router's first request for a lease set: the router builds tunnels in between."""
     goodbye: float = 5.0
-    """For the router to hang up at the end of a session. No longer, for it is the end."""
+    """For the router to hang up at the end of a session. After this time we hang up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +57,21 @@ class I2cpSettings:
         if self.host.lower().rstrip(".").endswith(".i2p"):
             raise ValueError(f"I2CP's host {self.host} lies inside I2P: give the address of the node's own router")
         if (self.username is None) != (self.password is None):
-            raise ValueError("I2CP's user name and password are set together, or neither is")
+            raise ValueError("I2CP's user name and password belong together: set both or neither")
         if self.username is not None and self.password is not None and self.fingerprint is None and not self._here:
             raise ValueError(f"I2CP's password would go to {self.host} in the clear: set the certificate's fingerprint")
         for name, text in (("user name", self.username), ("password", self.password)):
             if text is not None and not _fits(text):
                 raise ValueError(
-                    f"I2CP's {name} has 1 to {MAX_STRING_BYTES} printable ASCII characters without semicolon: choose "
-                    "another, here and in the router"
+                    f"I2CP's {name} must have 1 to {MAX_STRING_BYTES} printable ASCII characters and no semicolon: "
+                    f"choose another {name}, here and in the router"
                 )
         if self.fingerprint is None and not self.allow_plain and not self._here:
             raise ValueError(
                 f"I2CP at {self.host} is not on this machine, and plain I2CP has no protection: everybody who "
-                f"reaches it can "
-                "use the router. Run the node beside its router; or use TLS (Java: i2cp.SSL=true, and set "
-                "the fingerprint here; i2pd has none); or, on a network between the two that is yours alone, set "
-                "allow_plain"
+                "reaches the port can use the router. Run the node beside its router. Or use TLS: set i2cp.SSL=true in "
+                "Java, and the fingerprint here; i2pd has no TLS. Or set allow_plain, if nobody else uses the network "
+                "between node and router"
             )
 
     @property

@@ -14,7 +14,7 @@ _NAME: Final = re.compile(r"(?![\d.]+$)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*")
 _MAX_NAME: Final = 253
 _FINGERPRINT_BYTES: Final = 32
 _NO_FINGERPRINT: Final = bytes(_FINGERPRINT_BYTES)
-"""A digest that no certificate has: with it the error tells the router's fingerprint, and nothing is sent."""
+"""A digest that no certificate has. The comparison fails, so that the error shows the router's fingerprint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Access:
     fingerprint: str | None = None
     """SHA-256 of the router's certificate: 64 hexadecimal digits, "sha256:" before and colons between are allowed."""
     any_certificate: bool = False
-    """Take any certificate: then everybody between us and the router may read the password."""
+    """Take any certificate. Then everybody on the way to the router can read the password."""
 
     def __post_init__(self) -> None:
         place = _place(self.url)
@@ -38,11 +38,11 @@ class Access:
         if place.scheme == "http" and (self.fingerprint is not None or self.any_certificate):
             raise ValueError(f"{self.url} is plain HTTP: leave the certificate settings out, or write https://")
         if self.fingerprint is not None and self.any_certificate:
-            raise ValueError("either a fingerprint, or any certificate: not both")
+            raise ValueError("both a fingerprint and any certificate are configured: choose one of the two")
         self.pin()
 
     def pin(self) -> bytes | None:
-        """Give the digest that the certificate must have; None when the certificate is not checked."""
+        """Return the digest that the certificate must have; None when the certificate is not checked."""
         if self.any_certificate or _place(self.url).scheme == "http":
             return None
         if self.fingerprint is None:
@@ -57,7 +57,7 @@ class Access:
 
 
 def check_url(url: str) -> str:
-    """Return a URL of i2pcontrol that is allowed. Raises `ValueError` for any other URL."""
+    """Return the URL if it is allowed for i2pcontrol. Raises `ValueError` for any other URL."""
     _place(url)
     return url
 

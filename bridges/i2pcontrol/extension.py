@@ -43,7 +43,7 @@ class Method(StrEnum):
     PUBLISH = "PublishMetaLS"
     STOP = "StopPublishingMetaLS"
     PUBLICATION = "GetMetaLSStatus"
-    """Status of a publication. The other methods need this one; the proposal lacks it."""
+    """Status of a publication. Callers need it after PublishMetaLS; the proposal has no such method."""
 
 
 class Code(IntEnum):
@@ -61,9 +61,9 @@ class Code(IntEnum):
     NO_API = -32005
     OTHER_API = -32006
     REFUSED = -32010
-    """The router refuses, or this endpoint refuses for the router: the same request will not help."""
+    """The router refuses, or this endpoint refuses for the router: sending the same request again will not help."""
     UNREACHABLE = -32011
-    """The router or the needed interface does not answer: it may come back."""
+    """The router or the needed interface does not answer: the router may come back."""
     ROUTER = -32012
     """The router's answer is unusable."""
     TIMEOUT = -32013
@@ -86,7 +86,7 @@ class PublicationPhase(StrEnum):
     SENT = "sent"
     """The router has the last set, and gets the set again when it asks."""
     LOST = "lost"
-    """The router does not have the set, or no longer, and nobody tries again: publish a fresh set."""
+    """The router does not have the set, and the endpoint does not try again: publish a fresh set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class PublicationState:
 
     state: PublicationPhase = PublicationPhase.IDLE
     reason: str | None = None
-    """Why the publication is lost, for people."""
+    """Why the publication is lost: a text for the operator."""
     published: int | None = None
     """`published` of the last set that the router got; seconds since the epoch."""
     expires: int | None = None
@@ -106,12 +106,12 @@ class PublicationState:
 
 
 def encode_status(status: RouterStatus | LeafStatus | MeasuredStatus | PublicationState) -> dict[str, Json]:
-    """Give the fields by their i2pcontrol names: `uptime_ms` is UptimeMs."""
+    """Return the fields by their i2pcontrol names: `uptime_ms` is UptimeMs."""
     return {_camel(field.name): getattr(status, field.name) for field in fields(status)}
 
 
 def encode_leaf(leaf: bytes | None) -> dict[str, Json]:
-    """Give a destination's hash and address; both null without a destination."""
+    """Return a destination's hash and address; both None without a destination."""
     if leaf is None:
         return {"LeafHash": None, "Address": None}
     return {"LeafHash": to_base64(leaf), "Address": to_b32_address(leaf)}
@@ -146,7 +146,7 @@ def _seconds(value: Json) -> int | None:
 
 
 def encode_publication(publication: Publication, timeout: float) -> dict[str, Json]:
-    """Give the parameters of PublishMetaLS."""
+    """Return the parameters of PublishMetaLS."""
     signed = publication.signed_session
     return {
         "MasterHash": to_base64(publication.lease_set.destination.hash),
@@ -182,7 +182,7 @@ class CallParameters:
         except NetDbError as error:
             raise ParameterError(f"LeaseSet: {error}") from error
         if lease_set.destination.hash != master:
-            raise ParameterError(f"LeaseSet: it is of {lease_set.destination.b32}, not of MasterHash")
+            raise ParameterError(f"LeaseSet: it belongs to {lease_set.destination.b32}, not to MasterHash")
         session = self._session("SessionConfig", lease_set)
         signed = self._session("SignedSessionConfig", lease_set) if "SignedSessionConfig" in self._left else None
         return Publication(lease_set, session, signed)
@@ -206,7 +206,7 @@ class CallParameters:
         except NetDbError as error:
             raise ParameterError(f"{name}: {error}") from error
         if config.destination != lease_set.destination:
-            raise ParameterError(f"{name}: it is of {config.destination.b32}, not of MasterHash")
+            raise ParameterError(f"{name}: it belongs to {config.destination.b32}, not to MasterHash")
         return config.data
 
     def _text(self, name: str) -> str:

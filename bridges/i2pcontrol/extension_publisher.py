@@ -24,11 +24,11 @@ ANSWER_SECONDS: Final = 2.0
 POLL_SECONDS: Final = 1.0
 """Pause between two questions while tunnels are built."""
 OPENING_SECONDS: Final = 300.0
-"""After this time we give up; `I2cpSettings` give up earlier."""
+"""Time after which we give up an opening; an endpoint that publishes by I2CP gives up earlier (`Deadlines`)."""
 WATCH_SECONDS: Final = 10.0
-"""Pause between two questions whether all is well."""
+"""Pause between two checks of the published sets."""
 MISSES: Final = 3
-"""Missing answers in a row after which the endpoint counts as lost, with its sets. One may be a restart."""
+"""Missing answers in a row after which the endpoint and its sets count as lost. Fewer may be a restart."""
 CLOSE_SECONDS: Final = 5.0
 
 
@@ -36,14 +36,14 @@ class ExtensionPublisher:
     """`MetaPublishing` by the extension."""
 
     def __init__(self, control: I2pControl) -> None:
-        """`control`: the caller closes it."""
+        """The caller closes `control`."""
         self._control = control
         self._troubles: dict[bytes, str | None] = {}  # of each published master
         self._misses = 0
         self._watching: asyncio.Task[None] | None = None
 
     async def available(self) -> bool:
-        """Whether the endpoint has the extension. Raises `RouterError` when that does not show."""
+        """Whether the endpoint has the extension. Raises `RouterError` when the answer does not show that."""
         try:
             await self._control.call(Method.PUBLISH, {})
         except UnknownMethodError:
@@ -75,11 +75,11 @@ class ExtensionPublisher:
             await self._stop(master, CALL_SECONDS)
 
     def publication_trouble(self, master: bytes) -> str | None:
-        """See `MetaPublishing`. Trouble shows some seconds late: the endpoint is asked now and then."""
+        """See `MetaPublishing`. Trouble shows some seconds late: the endpoint is asked every `WATCH_SECONDS`."""
         return self._troubles.get(master, "nothing is published")
 
     async def close(self) -> None:
-        """Stop publishing. An endpoint that does not hear of this ends publications that are not renewed."""
+        """Stop publishing. An endpoint that does not hear of the stop ends publications that are not renewed."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
@@ -108,15 +108,15 @@ class ExtensionPublisher:
     async def _stop(self, master: bytes, seconds: float) -> None:
         await self._control.call(Method.STOP, {**_about(master), "Timeout": seconds}, seconds=seconds)
 
-    # Is all well? -----------------------------------------------------------------------------------------------------
+    # Checks of published sets -----------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
         while self._troubles:
             await asyncio.sleep(WATCH_SECONDS)
             for master in list(self._troubles):
-                await self._look(master)
+                await self._check(master)
 
-    async def _look(self, master: bytes) -> None:
+    async def _check(self, master: bytes) -> None:
         try:
             state = await self._state(master)
         except RouterUnreachableError as error:

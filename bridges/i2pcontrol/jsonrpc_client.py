@@ -1,11 +1,12 @@
 """JSON-RPC 2 as in i2pcontrol: one HTTPS request for each call, a token for the password, and a certificate.
 
-Needs of the two routers (i2pcontrol, API 1; found by running i2pd 2.45.1 and Java 2.8.0):
+The two routers need the following (i2pcontrol, API 1; found by running i2pd 2.45.1 and Java 2.8.0):
 
 - i2pd reads once, into 1024 bytes; so a request is small and leaves in one piece. i2pd prints invalid JSON when the
   first parameter is unknown; so the token is the last. i2pd echoes ids unquoted; so our id is a number, always the
   same one, since a connection carries one call.
-- i2pd answers a wrong password with an empty result and does not check tokens (newer ones may); Java does both right.
+- i2pd answers a wrong password with an empty result and does not check tokens (newer versions may). Java answers a
+  wrong password with an error, and checks tokens.
 - The router makes its own certificate. Its fingerprint is compared before anything is sent, unless the operator
   allows any certificate.
 """
@@ -26,17 +27,17 @@ CALL_SECONDS: Final = 20.0
 MAX_REQUEST_BYTES: Final = 1024
 """Most bytes of a request with its HTTP head: i2pd's buffer."""
 MAX_REPLY_BYTES: Final = 64 * 1024
-"""Most bytes of a reply without its HTTP head. i2pd's have under 1 KiB; Java's longest, all its settings, some ten."""
+"""Most bytes of a reply without its HTTP head. i2pd's replies have under 1 KiB; Java's longest has about 10 KiB."""
 MAX_TOKEN_CHARACTERS: Final = 128
 """Java's tokens have 44 characters, i2pd's ten."""
 
 _HEAD_BYTES: Final = 160
-"""More than our HTTP heads have without host and path."""
+"""Upper limit for our HTTP heads, without host and path."""
 _ID: Final = 1
 
 _WRONG_PASSWORD: Final = -32001
 _TOKEN_ERRORS: Final = frozenset({-32002, -32003, -32004})
-"""No token, an unknown one, an expired one."""
+"""No token, an unknown token, an expired token."""
 _UNKNOWN_METHOD: Final = -32601
 
 _HOW_TO_COMPARE: Final = (
@@ -62,7 +63,7 @@ class PasswordError(RouterRefusedError):
 
 
 class CertificateError(RouterError):
-    """The router has shown a certificate that nothing vouches for. Nothing was sent."""
+    """The router's certificate does not have the configured fingerprint, or none is configured. Nothing was sent."""
 
     def __init__(self, message: str, fingerprint: str) -> None:
         super().__init__(message)
@@ -71,7 +72,7 @@ class CertificateError(RouterError):
 
 
 class JsonRpc:
-    """Calls methods of one router. Made outside of any event loop, used inside one loop. Calls run one by one."""
+    """Calls methods of one router. May be made before the event loop; used in one loop. Calls run one by one."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -121,8 +122,8 @@ class JsonRpc:
         except RpcError as error:
             if error.code not in _TOKEN_ERRORS:
                 raise
-        # The token has expired, or the router was restarted. One retry: a router that refuses a fresh token refuses
-        # all.
+        # The token has expired, or the router was restarted. Try once more only: a router that refuses a fresh token
+        # refuses every token.
         self._token = None
         self._token = await self._authenticate()
         return await self._exchange(method, params, self._token, most)
@@ -173,7 +174,7 @@ class JsonRpc:
     def _refusal(self, method: str, error: Json) -> RpcError:
         code = error.get("code") if isinstance(error, dict) else None
         said = error.get("message") if isinstance(error, dict) else error
-        text = f"{self} said no to {method}: {clip(str(said))} (error {clip(str(code), 20)})"
+        text = f"{self} refused {method}: {clip(str(said))} (error {clip(str(code), 20)})"
         if code == _UNKNOWN_METHOD:
             return UnknownMethodError(f"{text}; the router has no such method", _UNKNOWN_METHOD)
         return RpcError(text, code if isinstance(code, int) else None)
@@ -182,8 +183,7 @@ class JsonRpc:
         if len(body) + len(self._access.url) + _HEAD_BYTES > most:
             raise RouterError(
                 f"the request {method} has {len(body)} bytes: with its head more than the {most} that the router "
-                f"reads; ask "
-                "for less at once"
+                "reads; ask for less at once"
             )
         if self._session is None:
             self._session = _session()
@@ -197,7 +197,9 @@ class JsonRpc:
         except aiohttp.ServerFingerprintMismatch as error:
             raise self._stranger(error.got) from error
         except aiohttp.ClientSSLError as error:
-            raise RouterError(f"{self} does not speak our TLS ({error}): is it plain HTTP, or another port?") from error
+            raise RouterError(
+                f"{self} does not speak TLS as we do ({error}): check that the port is i2pcontrol's, and speaks HTTPS"
+            ) from error
         except aiohttp.ClientConnectorError as error:
             raise RouterUnreachableError(
                 f"{self} does not answer ({error}): check that the router runs, and that i2pcontrol is on (i2pd: "
@@ -229,11 +231,11 @@ class JsonRpc:
         fingerprint = digest.hex(":").upper()
         if self._access.fingerprint is None:
             what, then = (
-                "a certificate that nothing vouches for",
-                "If they are the same, configure it as the fingerprint.",
+                "a certificate, and no fingerprint is configured",
+                "If both are the same, configure this fingerprint.",
             )
         else:
-            what = "another certificate than the configured one, and another program may stand between"
+            what = "another certificate than the configured one, and another program may have answered"
             then = "Configure the new fingerprint only if the router has made itself a new certificate."
         text = f"{self} shows {what}; its SHA-256 fingerprint is {fingerprint}. {_HOW_TO_COMPARE}. {then}"
         return CertificateError(f"{text} Nothing was sent.", fingerprint)

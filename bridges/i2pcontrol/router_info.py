@@ -1,8 +1,8 @@
 """Answers of i2pcontrol's RouterInfo, NetworkSetting and ClientServicesInfo, and each router's meaning of them.
 
-Both routers leave unknown names out of their answers, so the names in an answer show the kind of router. Java has its
-own numbers for the state of the network (its RouterInfoHandler). i2pd has changed its numbers twice (`RouterStatus` in
-its RouterContext.h: 2.44.0, 2.49.0), and only its version tells which numbers it uses.
+Both routers leave unknown names out of their answers, so the names in an answer show the kind of router. Java and i2pd
+number the states of the network differently. Java's numbers are in RouterInfoHandler. i2pd's numbers are in
+`RouterStatus` of RouterContext.h. They changed in 2.44.0 and 2.49.0, and only the version tells which numbers are used.
 """
 
 import math
@@ -31,7 +31,7 @@ ACTIVE_PEERS: Final = "i2p.router.netdb.activepeers"
 ONLY_I2PD: Final = "i2p.router.net.tunnels.successrate"
 ONLY_JAVA: Final = "i2p.router.netdb.fastpeers"
 NEWER_I2PD: Final = (NET_STATUS_V6, NET_ERROR, NET_TESTING)
-"""Since December 2025."""
+"""Names that i2pd answers since December 2025."""
 KEYS: Final = (
     UPTIME, VERSION, NET_STATUS, INBOUND, OUTBOUND, PARTICIPATING, KNOWN_PEERS, ACTIVE_PEERS,
     ONLY_I2PD, ONLY_JAVA, *NEWER_I2PD,
@@ -58,7 +58,7 @@ class RouterProgram(StrEnum):
 
 
 def kind(info: Mapping[str, Json]) -> RouterProgram | None:
-    """Recognise the router by the names in an answer about all of `KEYS`; None when the names do not show it."""
+    """Recognise the router by the names in an answer about all of `KEYS`; None when the names do not show the kind."""
     i2pd, java = ONLY_I2PD in info, ONLY_JAVA in info
     if i2pd == java:
         return None
@@ -66,7 +66,7 @@ def kind(info: Mapping[str, Json]) -> RouterProgram | None:
 
 
 class CheckedAnswer:
-    """The values of one answer, checked. A missing or odd value is None, and `note` is told."""
+    """The values of one answer, checked. For a missing or odd value a method returns None, and calls `note`."""
 
     def __init__(self, values: Mapping[str, Json], note: Callable[[str], None]) -> None:
         self._values = values
@@ -77,12 +77,12 @@ class CheckedAnswer:
         return name in self._values
 
     def count(self, name: str) -> int | None:
-        """Give a whole number, 0 or more. The routers print some numbers as texts."""
+        """Return a whole number, 0 or more. The routers print some numbers as texts."""
         number = self.amount(name)
         return None if number is None else int(number)
 
     def amount(self, name: str) -> float | None:
-        """Give a number, 0 or more."""
+        """Return a number, 0 or more."""
         value = self._value(name)
         if value is None:
             return None
@@ -96,7 +96,7 @@ class CheckedAnswer:
         return number
 
     def text(self, name: str) -> str | None:
-        """Give a short printable text."""
+        """Return a printable text of up to 64 characters."""
         value = self._value(name)
         if value is None:
             return None
@@ -144,7 +144,7 @@ _HARMLESS_ERRORS: Final = frozenset({3, 4})
 def reachability(
     router: RouterProgram | None, answer: CheckedAnswer, note: Callable[[str], None]
 ) -> Reachability | None:
-    """Return the router's opinion of its place in the network; None when the meaning of its numbers is unknown."""
+    """Return the reachability that the router tells; None when there is no number, or its meaning is unknown."""
     number = answer.count(NET_STATUS)
     if number is None:
         return None
@@ -197,7 +197,7 @@ class I2pdTunnel:
     """As in i2pd's answer: a b32 address, or a name of the address book."""
 
     def hash(self) -> bytes | None:
-        """Give the hash of the tunnel's destination; None when the address does not tell it."""
+        """Return the hash of the tunnel's destination; None when the address is no b32 address."""
         try:
             return from_b32_address(self.address)
         except StructureError:

@@ -1,7 +1,7 @@
 """The router's status by i2pcontrol: the part of `bridges.protocol` that i2pcontrol can answer.
 
-Each call costs i2pd two lines in its log, for i2pd reports the token and every unknown name as an error. So we only ask
-for names that this router has answered before, and seldom for settings.
+Each call adds two lines to i2pd's log, because i2pd reports the token and every unknown name as an error. So we only
+ask for names that this router has answered before, and seldom for settings.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ KNOWN_SECONDS: Final = 600.0
 LAG_PERIOD_MS: Final = 60_000
 """Period of Java's averages, in ms."""
 SAFE_TUNNELS_BYTES: Final = 640
-"""Safe size of the list of tunnels. i2pd has 1,024 bytes, 165 for the rest, and a tunnel may add some 150."""
+"""Safe size of the list of tunnels, in bytes. i2pd's buffer has 1,024; the rest of the answer needs 165, and a new
+tunnel may add about 150."""
 SAFE_TUNNELS: Final = 4
 """Tunnels that are safe with names of up to 60 characters."""
 MAX_NOTES: Final = 32
@@ -35,13 +36,14 @@ class I2pControl:
     """One router's i2pcontrol. Methods raise `bridges.errors.RouterError`s, see `JsonRpc.call`.
 
     `ask_for_tunnels`: the operator says that this i2pd has at most `SAFE_TUNNELS` tunnels, servers and clients
-    together. Otherwise the calls about leaves are refused, because they can kill the router: i2pd copies the list into
-    a buffer without a check of its size (2.45.1 was well with 8 tunnels and died of 9; 2.58's source is the same).
+    together. Otherwise the calls about leaves are refused, because such a call can crash the router: i2pd copies the
+    list into a buffer without checking the size. i2pd 2.45.1 worked with 8 tunnels, and crashed with 9. i2pd 2.58 has
+    the same source.
     """
 
     def __init__(self, access: Access, *, ask_for_tunnels: bool = False) -> None:
         self.outages = 0
-        """How often the router was away: earlier facts may be wrong now."""
+        """How often the router was away. A higher number means that earlier facts may be wrong now."""
         self._rpc = JsonRpc(access)
         self._ask_for_tunnels = ask_for_tunnels
         self._tunnels_bytes = 0
@@ -56,7 +58,7 @@ class I2pControl:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Odd points in this router's answers so far, each once, for people."""
+        """Odd points in this router's answers so far, each once: sentences for the operator."""
         return tuple(self._notes)
 
     @property
@@ -146,14 +148,14 @@ class I2pControl:
     # The leaves -----------------------------------------------------------------------------------------------------
 
     async def local_leaf_hash(self, tunnel_name: str) -> bytes:
-        """Give the destination's hash for the server tunnel with this name in i2pd's tunnels.conf."""
+        """Return the destination's hash for the server tunnel with this name in i2pd's tunnels.conf."""
         tunnels = await self.tunnels()
         tunnel = next((tunnel for tunnel in tunnels if tunnel.name == tunnel_name), None)
         if tunnel is None:
             known = ", ".join(clip(each.name, 40) for each in tunnels[:5]) or "none at all"
             raise RouterRefusedError(
                 f"{self} has no server tunnel {clip(tunnel_name)}; it has {known}. Take the name of a section "
-                "of tunnels.conf; i2pd runs the sections that were there at its start or its last reload"
+                "of tunnels.conf. A new section works after a restart or reload of i2pd"
             )
         found = tunnel.hash()
         if found is None:
@@ -166,7 +168,7 @@ class I2pControl:
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         """See `LeafStatus`; only for leaves that are server tunnels of i2pd. Other leaves are not up.
 
-        Here `up` says less than in `RouterBridge.local_leaf_status`: i2pd has the tunnel in its list.
+        Here `up` only means that i2pd lists the tunnel, which is less than in `RouterBridge.local_leaf_status`.
         """
         address = to_b32_address(leaf)
         for tunnel in await self.tunnels():
@@ -175,10 +177,10 @@ class I2pControl:
         return LeafStatus(up=False)
 
     async def tunnels(self) -> list[I2pdTunnel]:
-        """List i2pd's server tunnels. Refused when the question is not safe."""
+        """List i2pd's server tunnels. Raises `RouterRefusedError` when the question is not safe."""
         if not self._ask_for_tunnels:
             raise RouterRefusedError(
-                f"{self} is not asked for its tunnels: i2pd would write a long list past the end of a buffer, and die. "
+                f"{self} is not asked for its tunnels: i2pd would write a long list past a buffer's end, and crash. "
                 f"{_USE_THE_LEAF}, or, if this i2pd has at most {SAFE_TUNNELS} tunnels, servers and clients together, "
                 "allow the question"
             )
@@ -191,8 +193,8 @@ class I2pControl:
             services = await self.call("ClientServicesInfo", {"I2PTunnel": None})
         except UnknownMethodError as error:
             raise RouterRefusedError(
-                f"{self} does not tell its tunnels, for only i2pd does. {_USE_THE_LEAF}: Java shows it on the page of "
-                "the hidden service"
+                f"{self} does not tell its tunnels: only i2pd does. {_USE_THE_LEAF}. Java shows the destination on the "
+                "page of the hidden service"
             ) from error
         self._tunnels_bytes = len(json.dumps(services, separators=(",", ":")))
         return server_tunnels(services)

@@ -1,4 +1,4 @@
-"""Limited JSON from a router: one object."""
+"""Reads JSON from a router or caller, within limits: one object."""
 
 import json
 import math
@@ -17,14 +17,14 @@ class JsonError(ValueError):
 
 
 class NoObjectError(JsonError):
-    """The text is JSON, but no object."""
+    """The text is JSON, but not an object."""
 
 
 def parse_object(data: bytes) -> dict[str, Json]:
     """Read UTF-8 that is one JSON object. Raises `JsonError`.
 
-    Besides texts that are no JSON, these are refused: a name that comes twice in one object, NaN and infinities,
-    numbers that are too long, and nesting that is too deep.
+    Refused are texts that are not JSON, a name that comes twice in one object, NaN and infinities, numbers that are too
+    long, and nesting that is too deep.
     """
     try:
         text = data.decode("utf-8")
@@ -43,7 +43,7 @@ def parse_object(data: bytes) -> dict[str, Json]:
 
 
 def clip(text: str, most: int = 120) -> str:
-    """Quote a foreign text for people, without control characters, and cut to `most` characters."""
+    """Quote a foreign text for a message: control characters escaped, and cut to `most` characters."""
     return repr(text if len(text) <= most else text[:most] + "…")
 
 
@@ -74,7 +74,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise JsonError(f"the name {clip(twice)} stands in it twice")
+        raise JsonError(f"the name {clip(twice)} comes twice in one object")
     return result
 
 

@@ -1,7 +1,7 @@
-"""The needed part of SAM 3.1: destinations, names, and a session that forwards streams or opens them.
+"""The part of SAM 3.1 that we need: destinations, names, and a session that forwards or opens streams.
 
-Version 3.1 is chosen on purpose: it is enough, and then Java I2P sends no PING, which makes i2pd hang up. Values have
-no spaces, since i2pd splits at every space (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
+Version 3.1 is chosen on purpose: 3.1 is enough, and with 3.1 Java I2P sends no PING. A PING makes i2pd hang up. Values
+have no spaces, since i2pd splits at every space (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ SESSION_SECONDS: Final = 120.0
 MAX_LINE_BYTES: Final = 4096
 _NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
 _REFUSALS: Final = frozenset({"SESSION STATUS", "STREAM STATUS"})
-"""i2pd sends one of these where the other is due."""
+"""i2pd sometimes sends one of these replies where the other one is due."""
 _ADVICE: Final = {
     "NOVERSION": "the router speaks no SAM 3.1: update the router",
     "DUPLICATED_DEST": "another session has this destination: no other node or tunnel may have the same keys",
@@ -43,7 +43,7 @@ _ADVICE: Final = {
     "CONNECTION_REFUSED": "check that the peer's node runs",
 }
 _WORD: Final = re.compile(r"[!-~]{1,1024}")
-"""A value that i2pd does not split, and that does not end the line."""
+"""A value without spaces and line ends: i2pd splits at spaces."""
 _MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
 _SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
 """Such a text may be a private key in base64; a b32 address has 52 characters before its dot."""
@@ -81,9 +81,9 @@ class Sam:
             return _destination(_value(reply, "VALUE"))
 
     async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
-        """Make a session for streams under this destination, within two minutes. Raises `RouterError`."""
+        """Make a session for streams under this destination; wait two minutes at most. Raises `RouterError`."""
         words = {"SIGNATURE_TYPE": "7", "i2cp.leaseSetEncType": "4,0", **(options or {})}
-        # A Java router that gets an id twice ends the older session. So an id must be hard to guess.
+        # A Java router that gets an id twice ends the older session. So nobody may guess our id.
         session_id = "gf" + secrets.token_hex(8)
         settings = " ".join(_word(f"{name}={value}") for name, value in words.items())
         request = sam.session_create("STREAM", session_id, keys.base64, settings)
@@ -125,7 +125,7 @@ class SamSession:
         return await asyncio.open_connection(sock=await self.connect_socket(peer))
 
     async def connect_socket(self, peer: str) -> socket.socket:
-        """Open a stream as `connect` does; return its non-blocking socket, with all of the stream unread."""
+        """Open a stream as `connect` does; return the non-blocking socket. No byte of the stream was read."""
         request = sam.stream_connect(self._id, _word(peer))
         async with await _Exchange.open(self._router) as exchange:
             await exchange.ask(request, "STREAM STATUS", SESSION_SECONDS)
@@ -151,11 +151,14 @@ async def _ended(reader: asyncio.StreamReader) -> None:
     """Return when the router has hung up."""
     with contextlib.suppress(OSError):
         while await reader.read(MAX_LINE_BYTES):
-            pass  # later words of the router do not matter
+            pass  # later lines of the router do not matter
 
 
 class _Exchange:
-    """One connection to SAM: requests and replies, one by one. The `with` block closes it unless it was taken."""
+    """One connection to SAM: requests and replies, one by one.
+
+    The `with` block closes the connection, unless `keep` or `take` was called.
+    """
 
     def __init__(self, router: Sam, sock: socket.socket) -> None:
         self._router = router
@@ -230,7 +233,7 @@ class _Exchange:
         return reply
 
     async def _line(self) -> bytes:
-        """Read one line, up to the limit, and nothing behind it: the next bytes may be a stream's."""
+        """Read one line, up to the limit, and no byte after the line: the next bytes may be a stream's."""
         line = b""
         while not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
             byte = await asyncio.get_running_loop().sock_recv(self._sock, 1)
@@ -259,7 +262,7 @@ def _message(line: bytes) -> sam.Message | None:
 
 
 def _result(reply: sam.Message) -> str:
-    """Give the result of a reply. A good `DEST REPLY` has none."""
+    """Return the result of a reply. A good `DEST REPLY` has no RESULT."""
     return str(reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "nothing"))
 
 
@@ -278,7 +281,7 @@ def _word(text: str) -> str:
 
 
 def _clean(text: str) -> str:
-    """Give the part of a foreign text that may be shown."""
+    """Return the part of a foreign text that may be shown: printable, without possible keys, up to 200 characters."""
     return _SECRET.sub("...", "".join(letter for letter in text if letter.isprintable()))[:200]
 
 

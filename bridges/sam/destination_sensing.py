@@ -1,4 +1,4 @@
-"""Measures the way to a destination: the time to find its lease set, and the time to hear from it."""
+"""Measures how reachable a destination is: the time to find the lease set, and the time to the first answer."""
 
 import asyncio
 import time
@@ -23,8 +23,8 @@ _PROBE: Final = b"HEAD / HTTP/1.0\r\n\r\n"
 async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS) -> MeasuredStatus:
     """Look a b32 address up, connect to it and wait for a byte, from a new destination.
 
-    i2pd calls a stream open before the peer has heard of it, so only a byte from the peer shows that the peer lives. A
-    silent service looks the same as a dead one.
+    i2pd calls a stream open before the peer knows of the stream. So only a byte from the peer shows that the peer
+    lives. A silent service looks the same as a dead service.
 
     Takes minutes: the router builds tunnels for the new destination. Raises `RouterError` when our own router fails.
     """
@@ -66,7 +66,7 @@ async def _end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         async with asyncio.timeout(_END_SECONDS):
             await reader.readexactly(_END_BYTES)
     except asyncio.IncompleteReadError:
-        return  # the peer has ended it
+        return  # the peer has ended the stream
     except (TimeoutError, OSError):
         pass
     finally:

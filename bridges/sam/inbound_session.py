@@ -11,7 +11,8 @@ from bridges.sam.client import Sam, SamSession
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 _SETTLE_SECONDS: Final = 8.0
-"""i2pd keeps a destination for 5 s after its session, and then ends it, even when a new session has it by then."""
+"""Longer than the 5 s for which i2pd keeps a destination after a session. Then i2pd ends the destination, even if a
+new session has the destination by then."""
 
 
 class SamInbound:
@@ -28,10 +29,10 @@ class SamInbound:
         *,
         settle: float = _SETTLE_SECONDS,
     ) -> None:
-        """`keys`: of the destination. `options`: I2CP options of the session's tunnels.
+        """`keys`: keys of the destination. `options`: I2CP options of the session's tunnels.
 
-        `settle`: seconds that the first session waits after an earlier session for the same keys, as of a node that was
-        killed and started again.
+        `settle`: seconds that the first `open` waits if an earlier session with the same keys may still exist, as after
+        the restart of a killed node.
         """
         self._router = router
         self._keys = keys
@@ -54,7 +55,7 @@ class SamInbound:
         return self._keys.destination.b32
 
     async def _settled(self) -> None:
-        """Return at once when nobody finds our address. Otherwise wait: an old session may be about to end."""
+        """Return at once when our address is not found. Otherwise wait: an old session may be about to end."""
         if not self._settle:
             return
         with contextlib.suppress(TimeoutError):

@@ -36,9 +36,9 @@ T = TypeVar("T")
 API: Final = 1
 """Version of i2pcontrol's API."""
 LOCAL_SECONDS: Final = 30.0
-"""Default time limit of our calls without a `Timeout`, and the time limit of all router's calls."""
+"""Time limit of the router's methods. Also of our methods that need no tunnels, unless a call gives a `Timeout`."""
 REMOTE_SECONDS: Final = 180.0
-"""The same for calls that build tunnels."""
+"""Time limit of our methods that build tunnels, unless a call gives a `Timeout`."""
 MAX_MEASUREMENTS: Final = 2
 """Most measurements at once: each has tunnels of its own."""
 
@@ -47,7 +47,7 @@ _PASSWORD_METHOD: Final = "I2PControl"  # noqa: S105
 _SERVICES: Final = "ClientServicesInfo"
 _LONG_LISTS: Final = frozenset({"I2PTunnel", "SAM"})
 _STANDARD: Final = frozenset({Code.REQUEST, Code.METHOD, Code.PARAMETERS, Code.DEFECT})
-"""Errors of the router that mean the same as ours. Errors about tokens would not."""
+"""Error codes of the router that our caller gets unchanged. The router's errors about tokens concern our own token."""
 _LOG_SECONDS: Final = 10.0
 """Pause between two log lines about wrong passwords."""
 
@@ -60,8 +60,8 @@ class BridgeServer:
         control: the router's own i2pcontrol; None: the endpoint has only our methods.
         password: the password of callers.
         tls: a server's context with its certificate; None speaks plain HTTP, and then listens on loopback only.
-        allow_long_lists: pass questions for the router's tunnels and sessions through; see `I2pControl` for their
-            danger to an i2pd.
+        allow_long_lists: pass questions about the router's tunnels and sessions on. `I2pControl` says how such a
+            question can crash an i2pd.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class BridgeServer:
             return error_reply(call.id, _code(error), str(error))
         except Exception:
             logger.exception("a call failed", method=call.method)
-            return error_reply(call.id, Code.DEFECT, "a defect of this endpoint; its log has the place")
+            return error_reply(call.id, Code.DEFECT, "a defect of this endpoint: see the endpoint's log")
 
     async def _result(self, call: Call, caller: HttpCaller) -> dict[str, Json]:
         if call.method == _AUTHENTICATE:
@@ -142,16 +142,16 @@ class BridgeServer:
             raise
         api = call.params.get("API")
         if api is None:
-            raise CallError(Code.NO_API, "API is missing: it must be 1")
+            raise CallError(Code.NO_API, "API is missing: API must be 1")
         if type(api) is not int or api != API:
-            raise CallError(Code.OTHER_API, "this API is not there: it must be 1")
+            raise CallError(Code.OTHER_API, "this API version is unknown: API must be 1")
         return {"API": API, "Token": token}
 
     # The router's own methods -----------------------------------------------------------------------------------------
 
     async def _pass_on(self, method: str, params: dict[str, Json]) -> dict[str, Json]:
         if self._control is None:
-            raise CallError(Code.METHOD, f"{method} is not here: this endpoint has no i2pcontrol of the router")
+            raise CallError(Code.METHOD, f"{method} is unknown: this endpoint has no access to a router's i2pcontrol")
         if method == _PASSWORD_METHOD:
             raise CallError(
                 Code.REFUSED,
@@ -167,14 +167,13 @@ class BridgeServer:
             raise CallError(
                 Code.REFUSED,
                 "tunnels and sessions are not asked for: i2pd would write a long list past the end of a buffer, and "
-                f"die. For an i2pd with at most {SAFE_TUNNELS} of them, the operator of this endpoint may allow the "
-                f"question",
+                f"crash. For an i2pd with at most {SAFE_TUNNELS} tunnels, the operator of this endpoint may allow the "
+                "question",
             )
         if len(params) > 1:
-            raise CallError(Code.REFUSED, "ask for one service at a time: i2pd's answer has little room")
+            raise CallError(Code.REFUSED, "ask for one service at a time: i2pd's buffer for the answer is small")
 
-    # Our methods
-    # --------------------------------------------------------------------------------------------------------
+    # Our methods ------------------------------------------------------------------------------------------------------
 
     async def _router_status(self, params: CallParameters) -> dict[str, Json]:
         seconds = params.timeout(LOCAL_SECONDS)

@@ -20,17 +20,17 @@ MAX_TEXT: Final = 1024
 FREE_TRIES: Final = 10
 """Wrong passwords that a source may give in a row."""
 TRY_SECONDS: Final = 6.0
-"""Time after which a source may give another wrong password: ten a minute."""
+"""Time after which one wrong password is forgiven: ten a minute."""
 MAX_SOURCES: Final = 1024
-"""Most sources that are counted apart; all further sources share one count."""
+"""Most sources with counts of their own; all further sources share one count."""
 
 _OTHERS: Final = ""
-# The same text whether a password was checked or not: a guesser does not learn which guesses were checked.
-_WRONG: Final = "wrong password; or there were too many wrong ones, then wait a minute"
+# One text for both reasons: a guesser does not learn which guesses were checked.
+_WRONG: Final = "the password is wrong, or there were too many wrong passwords: check the password, and wait a minute"
 
 
 class Throttle:
-    """Counts wrong passwords by source. A source with too many is refused, even with the right password."""
+    """Counts wrong passwords by source. After too many, even the right password is refused for a while."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -60,7 +60,7 @@ def _left(debt: tuple[float, float], now: float) -> float:
 
 
 class CallerAccess:
-    """Lets in who knows the password. Raises `CallError`, whose texts tell nothing else."""
+    """Lets in callers that know the password. Raises `CallError` with a text that tells no secrets."""
 
     def __init__(self, password: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._password = _digest(password)
@@ -69,7 +69,7 @@ class CallerAccess:
         self._tokens: dict[bytes, float] = {}  # digest of the token -> when the token ends; the oldest first
 
     def authenticate(self, password: Json, source: str) -> str:
-        """Give a token for the right password."""
+        """Return a token for the right password. Raises `CallError`."""
         given = password if isinstance(password, str) else ""
         allowed = self._throttle.allows(source)
         if not hmac.compare_digest(_digest(given), self._password) or not allowed:
@@ -86,7 +86,7 @@ class CallerAccess:
         """Check a caller's token. Raises `CallError` for a missing, unknown or expired token."""
         if token is None:
             raise CallError(Code.NO_TOKEN, "no token: call Authenticate, and give its Token with every call")
-        # The look-up is by the digest: so its duration tells nothing about the valid tokens.
+        # The look-up is by digest, so the duration of a look-up tells nothing about the valid tokens.
         key = _digest(token if isinstance(token, str) else "")
         end = self._tokens.get(key)
         if end is None:

@@ -1,8 +1,9 @@
 """HTTP server for unknown callers: one POST for each connection, and answers without extra information.
 
 An answer has no Server and no Date header. Any request but a POST gets an empty 404, on any path; the path of a POST
-does not matter, as with i2pd. A request with an Origin header comes from a page in a browser, and also gets the 404:
-pages have no business here, and a page whose name leads to this machine looks local to a browser.
+does not matter, as with i2pd. A request with an Origin header comes from a page in a browser, and also gets the 404. No
+page may call this server. The browser does not prevent that: a foreign page whose host name resolves to this machine
+looks local.
 """
 
 import asyncio
@@ -25,9 +26,9 @@ _READ_BYTES: Final = 16_384
 _AGAIN_SECONDS: Final = 0.2
 """Pause before accepting again when this process has no file descriptors left."""
 _LINGER_SECONDS: Final = 1.0
-"""Time for a sender to read its refusal while it still sends; hanging up at once would hide the refusal."""
+"""Time for a caller to read the refusal while the caller still sends. Hanging up at once would hide the refusal."""
 _QUIET_SECONDS: Final = 0.2
-"""A sender that has sent nothing for this time has ended, and reads."""
+"""Silence after which the caller has probably finished sending, and reads the refusal."""
 _BACKLOG: Final = 64
 _NOT_HERE: Final = 404
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Content Too Large"}
@@ -54,9 +55,9 @@ class HttpCaller:
     """The caller of a connection."""
 
     source: str
-    """The source for counting wrong passwords: an address, or a network."""
+    """The source by which wrong passwords are counted: an IPv4 address, or an IPv6 network."""
     known: bool = False
-    """Whether the caller has shown a good token. The handler sets this, and then the connection may stay."""
+    """Whether the caller has shown a good token. The handler sets this; then no new caller displaces the connection."""
 
 
 Handler = Callable[[bytes, HttpCaller], Awaitable[bytes]]
@@ -245,7 +246,7 @@ async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 def _source(address: Any) -> str:
-    """Give the source of a connection, by its remote address from the socket module."""
+    """Return the source of a connection, by the remote address from the socket module."""
     host = ip_address(str(address[0]).partition("%")[0])
     if isinstance(host, IPv6Address):
         if host.ipv4_mapped is not None:

@@ -9,7 +9,7 @@ from bridges.i2pcontrol.extension import Code
 from bridges.i2pcontrol.strict_json import Json, JsonError, NoObjectError, parse_object
 
 MAX_ID_CHARACTERS: Final = 64
-"""Most characters of an id that is a text: the id is sent back."""
+"""Most characters of an id that is a text. The answer repeats the id, so the id must be short."""
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")
 
@@ -17,7 +17,7 @@ Id = str | int | float | None
 
 
 class CallError(Exception):
-    """A call that gets an error object; `str()` is for the caller, who may be anybody."""
+    """A call that gets an error object. `str()` goes to the caller, and must tell a stranger nothing secret."""
 
     def __init__(self, code: Code, message: str, *, call_id: Id = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The callers' publications: each goes on after its call was answered, or its caller is gone."""
+"""The callers' publications. A publication goes on after the call is answered, and after the caller is gone."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -18,7 +18,7 @@ logger = structlog.get_logger()
 MAX_MASTERS: Final = 16
 """Most masters at once: each has tunnels of its own."""
 RENEW_SECONDS: Final = 900.0
-"""Age at which a publication that was not renewed ends: routers take no set that is ten minutes old."""
+"""Seconds after which a publication that was not renewed ends: routers take no set that is ten minutes old."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,10 @@ class Publications:
         return kept.state
 
     async def publish(self, publication: Publication, seconds: float) -> PublicationState:
-        """Give the router a set. After `seconds` the work goes on in the background; the returned state shows that.
+        """Give the router a set. After `seconds` return; the state says opening while the work goes on.
 
-        Raises `RouterError` for a failure within that time, and `CallError` when there is too much work.
+        Raises `RouterError` for a failure within that time. Raises `CallError` when a set of this master is on its way,
+        or when there are `MAX_MASTERS` other masters.
         """
         master = publication.lease_set.destination.hash
         kept = self._room(master)
@@ -76,7 +77,7 @@ class Publications:
         kept = self._kept.pop(master, None)
         if kept is not None and kept.end is not None:
             kept.end.cancel()
-        # Shielded from the end of the call: a caller who has gone away must not leave the stop half done.
+        # Shielded from the end of the call: a caller that hangs up must not leave the stop half done.
         await asyncio.shield(self._start(self._bridge.stop_publishing_meta_lease_set(master)))
 
     async def close(self) -> None:

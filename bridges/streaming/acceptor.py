@@ -54,11 +54,9 @@ class Acceptor:
         self._idle = idle
         self._streams: dict[int, Stream] = {}  # by our number
         self._by_first: dict[tuple[bytes, int], Stream] = {}  # by peer and the peer's number
-        self._by_remote: dict[int, Stream] = {}  # by the peer's number, for a peer that does not know our number yet
+        self._by_remote: dict[int, Stream] = {}  # by the peer's number, as long as the peer does not know our number
         self._per_peer: Counter[bytes] = Counter()
-        self._ended: OrderedDict[int, float] = (
-            OrderedDict()
-        )  # our numbers of ended streams, and the ends of their linger
+        self._ended: OrderedDict[int, float] = OrderedDict()  # our number of an ended stream: end of the linger time
         self._recent: OrderedDict[bytes, float] = OrderedDict()
         self._early: list[_Early] = []
         self._buffered = 0
@@ -77,9 +75,7 @@ class Acceptor:
     def receive(self, payload: bytes, now: float) -> tuple[Stream, bool] | None:
         """Take an I2CP payload. Return its stream, which may have packets to send, and whether the stream is new.
 
-        None: the payload belongs to no stream, or waits for the stream's first packet. Raises `StreamingError` for a
-            dropped
-        payload.
+        None: the payload waits for its stream's first packet. Raises `StreamingError` for a dropped payload.
         """
         envelope = unpack(payload)
         if envelope.protocol != STREAMING:
@@ -110,7 +106,7 @@ class Acceptor:
 
     def _first(self, packet: Packet, envelope: Envelope, now: float) -> tuple[Stream, bool]:
         if packet.sequence or packet.number == 0 or packet.flags & Flag.RESET:
-            raise PacketError("a first packet has another number than 0, or gives its stream none")
+            raise PacketError("a first packet has another sequence number than 0, no number for its stream, or RESET")
         key = signing_key(packet, int(self._wall()))
         if not meant_for(packet, self._keys.destination.hash):
             raise PacketError("a first packet was meant for another destination")
@@ -139,9 +135,9 @@ class Acceptor:
         if not self.taking:
             why = "no new streams are taken"
         elif len(self._streams) >= limits.MAX_STREAMS:
-            why = f"there are {limits.MAX_STREAMS}"
+            why = f"there are {limits.MAX_STREAMS} streams already"
         elif self._per_peer[source] >= limits.MAX_STREAMS_PER_PEER:
-            why = f"its client has {limits.MAX_STREAMS_PER_PEER}"
+            why = f"the client has {limits.MAX_STREAMS_PER_PEER} streams already"
         elif self._full():
             why = "the other streams hold too much data"
         if why is not None:
@@ -153,7 +149,7 @@ class Acceptor:
         seen = hashlib.sha256(source + packet.raw).digest()
         if seen in self._recent:
             self.refused += 1
-            raise RefusedError("a stream was not opened: its first packet came before, long ago")
+            raise RefusedError("a stream was not opened: the same first packet has opened a stream before")
         self._recent[seen] = now + limits.RECENT
         if len(self._recent) > limits.MAX_RECENT:
             self._recent.popitem(last=False)

@@ -16,7 +16,7 @@ STREAMING: Final = 6
 _HEAD: Final = struct.Struct(">3sBHHBB")
 _MAGIC: Final = b"\x1f\x8b\x08"
 _STORED: Final = struct.Struct("<BHH")
-"""A block of deflate: last block, not compressed; then the length, and the length inverted."""
+"""Head of a deflate block: mark of a last, uncompressed block; the length; the length with inverted bits."""
 _TAIL: Final = struct.Struct("<II")
 _BEST: Final = 2
 """Value of the unused byte: gzip's mark for the highest compression, which routers send."""

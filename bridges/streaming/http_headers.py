@@ -1,12 +1,13 @@
 """Tells a web server its client, as the HTTP server tunnels of the routers do, and refuses forged identities.
 
 Each stream carries one request. The web server gets the request's head with our three headers in place of any that
-the client sent, `Connection: close`, and exactly the body that the head announces. Bytes behind that body would reach
-the web server with unchecked headers, so nothing behind the body is passed on.
+the client sent, `Connection: close`, and exactly the body that the head announces. Bytes after that body could be a
+second request with unchecked headers, so nothing after the body is passed on.
 
-h11 reads the request, and the web server gets h11's reading, written anew. h11 is lenient where two readers may
-disagree. The checks here come first and refuse such heads: a line that ends with a bare LF, a folded line (RFC
-9112, 5.2), a control character, and a second statement of the body's length (RFC 9112, 6.1 and 6.3).
+h11 reads the request, and the web server gets a request written anew from h11's result. h11 accepts some heads that two
+programs may read differently. The checks here come first, and refuse such heads. Refused are a line that ends with a
+bare LF, a folded line (RFC 9112, 5.2), and a control character. A second header about the body's length is refused, too
+(RFC 9112, 6.1 and 6.3).
 """
 
 import re
@@ -25,7 +26,7 @@ BAD_REQUEST: Final = (
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 12\r\n\r\n"
     b"Bad request\n"
 )
-"""The client's answer when its request is not passed on."""
+"""The answer to a client whose request is not passed on."""
 
 _END: Final = b"\r\n\r\n"
 _HEAD: Final = re.compile(rb"(?:[!-~\x80-\xff][^\x00-\x08\x0a-\x1f\x7f]*\r\n)+\r\n")
@@ -34,8 +35,8 @@ _NO_LETTER: Final = re.compile(rb"[^a-z0-9]")
 _OURS: Final = b"x-i2p-"
 _OF_ONE_HOP: Final = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings"})
 _PIECE: Final = 512
-"""Bytes that h11 gets at once, and may keep of an unfinished line behind the head. h11 needs quadratic time for some
-lines that are no headers; 1,024 bytes of trailers take three milliseconds at most."""
+"""Bytes that h11 gets at once, and may keep of an unfinished line after the head. h11 needs quadratic time for some
+lines that are not headers; 1,024 bytes of trailers take three milliseconds at most."""
 
 
 class RequestError(StreamingError):

@@ -28,7 +28,7 @@ REPLAY_NACKS: Final = 8
 _HEAD: Final = struct.Struct(">IIIIB")
 _TAIL: Final = struct.Struct(">BHH")
 _MAX_SEQUENCE: Final = 2**31 - 1
-"""i2pd's limit, which reads a signed number."""
+"""i2pd's limit: i2pd reads a signed number."""
 
 
 class Flag(IntFlag):
@@ -132,7 +132,7 @@ class Packet:
     def verify(self, key: bytes) -> None:
         """Check that the received packet is signed by this public key. Raises `PacketError`."""
         if not self.signature_at:
-            raise PacketError("a packet that must be signed is not")
+            raise PacketError("a packet that must be signed has no signature")
         end = self.signature_at + SIGNATURE_BYTES
         signed = self.raw[: self.signature_at] + bytes(SIGNATURE_BYTES) + self.raw[end:]
         try:
@@ -141,7 +141,7 @@ class Packet:
             raise PacketError(f"a packet is not signed by its sender: {error}") from error
 
     def encode(self, sign: Callable[[bytes], bytes] | None = None) -> bytes:
-        """Give the packet's bytes; `flags` must fit the fields. `sign` makes the signature when SIGNATURE is set."""
+        """Return the packet's bytes; `flags` must fit the fields. `sign` makes the signature when SIGNATURE is set."""
         assert len(self.nacks) <= MAX_NACKS
         assert bool(self.flags & Flag.SIGNATURE) == (sign is not None)
         assert sign is not None or not self.flags & _WITH_SIGNATURE
@@ -162,7 +162,7 @@ class Packet:
 
 
 def signing_key(first: Packet, now: int) -> bytes:
-    """Give the public key that signs a stream's packets, after a check of the stream's first packet.
+    """Check a stream's first packet, and return the public key that signs the stream's packets.
 
     `now`: seconds since the epoch, for keys that are good until a date. Raises `PacketError`.
     """
@@ -183,7 +183,7 @@ def signing_key(first: Packet, now: int) -> bytes:
 def meant_for(first: Packet, hash_: bytes) -> bool:
     """Whether a first packet is for the destination with this hash. Older routers do not name the receiver.
 
-    A packet for another receiver is a repetition by somebody else (streaming specification, "Replay prevention").
+    A packet for another receiver is an attacker's replay (streaming specification, "Replay prevention").
     """
     if len(first.nacks) != REPLAY_NACKS:
         return not first.nacks

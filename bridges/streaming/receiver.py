@@ -7,13 +7,13 @@ from bridges.streaming.packet import Flag, Packet
 
 
 class Receiver:
-    """The receiving half of a stream, from behind its first packet."""
+    """The receiving half of a stream."""
 
     def __init__(self) -> None:
         self.ended = False
         """Whether the peer has closed, and all earlier packets are here."""
         self.through = 0
-        """The last packet without a gap before it."""
+        """Number of the last packet with no gap before."""
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
         self._ahead: dict[int, Packet] = {}
@@ -21,7 +21,7 @@ class Receiver:
 
     @property
     def close_seen(self) -> bool:
-        """Whether the peer has closed, even behind a gap that it may never fill."""
+        """Whether the peer's CLOSE has come, even after a gap that the peer may never fill."""
         return self.ended or any(packet.flags & Flag.CLOSE for packet in self._ahead.values())
 
     @property
@@ -31,7 +31,7 @@ class Receiver:
 
     @property
     def choked(self) -> bool:
-        """Whether no more is taken until somebody reads."""
+        """Whether packets are refused until `read` is called."""
         return self._unread_bytes >= MAX_UNREAD
 
     @property
@@ -40,7 +40,7 @@ class Receiver:
         return bool(self._unread)
 
     def read(self) -> bytes:
-        """Take the bytes that are here, b"" for none."""
+        """Take the bytes in order up to the first gap; b"" for none."""
         data = b"".join(self._unread)
         self._unread.clear()
         self._unread_bytes = 0
@@ -53,7 +53,7 @@ class Receiver:
     def take(self, packet: Packet) -> bool:
         """Take a packet with data, or the closing packet. Return whether the packet came in its turn.
 
-        Otherwise the packet was here before, or came too early, or there is no room: tell the peer at once.
+        Otherwise the packet came before, or came too early, or there is no room: acknowledge at once.
         """
         if packet.sequence <= self.through or self.ended or self.choked:
             return False
@@ -68,7 +68,7 @@ class Receiver:
 
     @property
     def acknowledgement(self) -> tuple[int, tuple[int, ...]]:
-        """Give the highest number that came, and the missing ones below: the fields `acknowledged` and `nacks`."""
+        """The highest number that came, and the missing numbers below: the fields `acknowledged` and `nacks`."""
         highest = max(self._ahead, default=self.through)
         missing: list[int] = []
         for number in range(self.through + 1, highest):

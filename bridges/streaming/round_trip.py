@@ -4,7 +4,7 @@ from bridges.streaming.limits import FIRST_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT
 
 
 class RoundTripEstimate:
-    """An estimate from samples, in seconds. A packet that was sent twice gives none: the answer may be to either."""
+    """An estimate from samples, in seconds. A packet that was sent twice gives no sample (Karn's rule)."""
 
     def __init__(self) -> None:
         self.smoothed: float | None = None
@@ -30,7 +30,7 @@ class RoundTripEstimate:
         self._backoff = 1
 
     def heard(self) -> None:
-        """A new packet was acknowledged, even one that was sent twice: the way is open again."""
+        """A new packet was acknowledged, even a packet that was sent twice: the way is open again."""
         self._backoff = 1
 
     def missed(self) -> None:

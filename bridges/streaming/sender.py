@@ -8,7 +8,7 @@ from bridges.streaming.limits import FIRST_WINDOW, MAX_WINDOW, MIN_WINDOW
 from bridges.streaming.round_trip import RoundTripEstimate
 
 _FAST: Final = 2
-"""NACKs of a packet that ask for the packet again (streaming specification, "NACKs")."""
+"""NACKs of a packet after which the packet is sent again (streaming specification, "NACKs")."""
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class _Sent:
 
 
 class Sender:
-    """Packets on their way, and how many may be. Times are seconds of any clock that does not go back."""
+    """Packets on their way, and the limit for these. Times are seconds of any clock that does not go back."""
 
     def __init__(self) -> None:
         self.next = 0
@@ -60,7 +60,7 @@ class Sender:
         return self._under_way.keys() == {self.next - 1}
 
     def first_again(self, now: float) -> list[bytes]:
-        """Return the very first packet unless it is acknowledged: the peer has asked for it."""
+        """Return our first packet unless it is acknowledged: the peer has repeated the peer's own first packet."""
         first = self._under_way.get(0)
         if first is None:
             return []
@@ -105,8 +105,7 @@ class Sender:
         self.window = float(MIN_WINDOW) if self.attempts else self._threshold
         self._recovered = self.next
         self.round_trip.missed()
-        # The window limits these packets, too: the rest is overdue again after the next acknowledgement, or next
-        # silence.
+        # The window limits these packets, too. The rest is overdue again after the next acknowledgement or silence.
         again = again[: max(int(self.window), MIN_WINDOW)]
         for sent in again:
             sent.attempts += 1

@@ -1,4 +1,4 @@
-"""One stream that a peer has opened: no I/O, no clock; the caller fetches the packets to send with `take`.
+"""One stream that a peer has opened: no I/O, no clock. The caller fetches packets with `take`, and sends these.
 
 States and transitions:
 
@@ -6,7 +6,7 @@ States and transitions:
       │ we close ──► closing: all is sent, CLOSE last ── all acknowledged, and the peer has closed ──► closed
       └─ reset by either side, silence, too many attempts ──► reset
 
-Streaming specification. The peer's first packet gets ours as an answer at once, so that the peer may send more.
+Streaming specification. Our first packet answers the peer's first packet at once, so that the peer may send more.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class StreamState(StrEnum):
 
     OPEN = "open"
     CLOSED = "closed"
-    """Both sides have closed, and know that."""
+    """Both sides have closed, or we have closed and the peer no longer answers."""
     RESET = "reset"
     """The stream was broken off. Earlier data of the peer can still be read."""
 
@@ -90,7 +90,7 @@ class Stream:
         """Received packets that are not acknowledged yet."""
         self._ack_at: float | None = None
         self._last = now
-        """When something was heard of the peer."""
+        """When the latest packet of the peer came."""
         self._receiver.first(first.payload)
         if first.flags & Flag.CLOSE:
             self._receiver.ended = True
@@ -100,16 +100,16 @@ class Stream:
 
     @property
     def readable(self) -> bool:
-        """Whether `read` gives anything."""
+        """Whether `read` returns any bytes now."""
         return self._receiver.readable
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come than what can be read now."""
+        """Whether no bytes will come after those that can be read now."""
         return self._receiver.ended or self.state is not StreamState.OPEN
 
     def read(self) -> bytes:
-        """Take what has come, in order; b"" when there is nothing now."""
+        """Take the bytes that have come, in order; b"" when there are no bytes now."""
         data = self._receiver.read()
         if self._told_choked and self.state is StreamState.OPEN:
             self._acknowledge()  # this tells the peer that there is room again
@@ -143,7 +143,7 @@ class Stream:
 
     @property
     def buffered(self) -> int:
-        """Bytes kept, both ways."""
+        """Number of bytes kept, in both directions."""
         return self._receiver.buffered + len(self._unsent) + self._sender.buffered
 
     # Received packets -----------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class Stream:
         if packet.to and not packet.flags & Flag.NO_ACK:  # a peer that does not know our number has no packet of ours
             self._heed_acknowledgement(packet, now)
         if packet.flags & Flag.SYNCHRONIZE:
-            self._out += self._sender.first_again(now)  # it is still waiting for it
+            self._out += self._sender.first_again(now)  # the peer has no answer to its first packet yet
         elif not packet.plain_ack:
             self._take(packet, now)
         elif packet.delay_ms == 0:
@@ -207,7 +207,7 @@ class Stream:
         if self.state is not StreamState.OPEN:
             return
         if self._said_all and self._sender.all_acknowledged and now >= self._last + LINGER:
-            self._end(StreamState.CLOSED)  # i2pd forgets a stream that we have closed, and what it had to say on it
+            self._end(StreamState.CLOSED)  # i2pd forgets a stream that we have closed, and sends nothing more
             return
         if now >= self._last + self._idle:
             self.reset(f"nothing was heard of the client for {self._idle:g} s")
@@ -216,7 +216,7 @@ class Stream:
         if overdue is not None and now >= overdue:
             most = MAX_LAST_ATTEMPTS if self._receiver.ended or self._said_all else MAX_ATTEMPTS
             if self._sender.attempts >= most and self._said_all and self._sender.only_last:
-                self._end(StreamState.CLOSED)  # it has all but the word that this is all
+                self._end(StreamState.CLOSED)  # the peer has acknowledged all data, and only our CLOSE is missing
                 return
             if self._sender.attempts >= most:
                 self.reset(f"the client has not acknowledged a packet that was sent {most} times")
@@ -294,7 +294,7 @@ class Stream:
     @property
     def _may_send(self) -> bool:
         if self._choked_by_peer:
-            return self._sender.all_acknowledged  # one at a time, for the word that ends it may be lost
+            return self._sender.all_acknowledged  # one packet at a time: the packet that ends the choke may get lost
         return self._sender.room
 
     def _end(self, state: StreamState, reason: str = "") -> None:

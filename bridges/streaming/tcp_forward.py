@@ -45,7 +45,7 @@ class _Carried:
 
 
 class Forwarder:
-    """All streams of one destination. Give each payload to `receive`; `close` the forwarder in the end."""
+    """All streams of one destination. Give each payload to `receive`, and call `close` at the end."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Forwarder:
 
     @property
     def taking(self) -> bool:
-        """Whether new streams are opened; otherwise their clients hear nothing."""
+        """Whether new streams are opened; otherwise clients of new streams get no answer."""
         return self._acceptor.taking
 
     @taking.setter
@@ -136,7 +136,7 @@ class Forwarder:
         due = stream.due
         if carried.timer is not None:
             if due is not None and carried.timer_at <= due:
-                return  # the present timer goes off earlier, and then this runs again
+                return  # the present timer goes off earlier, and `_tick` sets the next timer
             carried.timer.cancel()
             carried.timer = None
         if due is not None:
@@ -228,7 +228,7 @@ class Forwarder:
             await self._until_ended(carried)
 
     async def _inward(self, carried: _Carried, writer: asyncio.StreamWriter, request: HttpRequest | None) -> None:
-        """Carry data from the client to the service. An end is passed on, a reset breaks the connection."""
+        """Carry data from the client to the service. The stream's end is passed on; a reset breaks the connection."""
         try:
             while request is None or not request.finished:
                 data = await self._next(carried)

@@ -1,4 +1,5 @@
-"""Whole farms in one thread and no real time: real cores and wire bytes; simulated network, disks, clocks and routers.
+"""Simulates whole farms in one thread and without real time.
 
+Cores and wire bytes are real. Network, disks, clocks and routers are simulated.
 One seed is one run: the same seed gives the same run, event by event, on every machine.
 """

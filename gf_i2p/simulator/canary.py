@@ -1,6 +1,6 @@
 """A canary: a mistake on purpose, which the simulator must notice.
 
-While the canary is on the perch, its functions replace functions and methods of the real code.
+Inside `Canary.perched`, the canary's functions replace functions and methods of the real code.
 """
 
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ class Canary:
     mistake: str
     """The mistake in a few words."""
     patches: tuple[tuple[Any, str, Any], ...]
-    """(class or module, name, replacement)."""
+    """Each patch: (class or module, name, replacement)."""
     lives: bool = False
-    """Whether it is looked for in hours of farms' lives (`life`) only."""
+    """Whether only hours of farms' lives (`life`) can catch this canary."""
 
     @contextmanager
     def perched(self) -> Iterator[None]:
-        """Break this process for a while."""
+        """Put the replacements in place; put the original code back at the end."""
         sound = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
         try:
             for owner, name, broken in self.patches:

@@ -1,4 +1,4 @@
-"""The planned events in order; and each server's clocks."""
+"""A run's planned events in order of time, and each server's clocks."""
 
 import heapq
 from collections.abc import Callable
@@ -22,7 +22,7 @@ class Events:
         heapq.heappush(self._planned, (self.now + seconds, self._number, action, args))
 
     def run(self, until: float, most: int) -> bool:
-        """Let all events up to that time happen; False when the total would exceed `most` events."""
+        """Let all events up to the time `until` happen; False when the run's total would exceed `most` events."""
         planned = self._planned
         while planned and planned[0][0] <= until:
             if self.happened >= most:
@@ -35,7 +35,7 @@ class Events:
 
 
 _LATE: Final = 1e-6
-"""Seconds by which a timer is late: a timer that a rounding made early would be set again and again without end."""
+"""Seconds by which every timer is late. Without them, rounding may make a timer early, and set it again without end."""
 
 
 class MachineClock:
@@ -46,7 +46,7 @@ class MachineClock:
     """
 
     def __init__(self, events: Events, *, rate: float, origin: float, wall_ms: int, wall_rate: float) -> None:
-        """`rate`: above 0. `origin`: the monotonic clock's time at the beginning.
+        """`rate`: speed of the monotonic clock, above 0. `origin`: its seconds at the beginning.
 
         `wall_ms`: the true wall time at the beginning; `wall_rate`: speed of the wall clock.
         """
@@ -56,7 +56,7 @@ class MachineClock:
         self._wall_ms = wall_ms
         self._wall_rate = wall_rate
         self.error_ms = 0
-        """Error of the wall clock."""
+        """Error of the wall clock, in milliseconds."""
 
     @property
     def monotonic(self) -> float:
@@ -69,5 +69,5 @@ class MachineClock:
 
     @property
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as this machine believes."""
+        """Milliseconds since 1970 by this machine's wall clock; at least 0."""
         return max(self._wall_ms + self.error_ms + int(self._events.now * 1000 * self._wall_rate), 0)

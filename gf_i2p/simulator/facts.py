@@ -12,7 +12,7 @@ from gf_i2p.wire.messages import NOBODY
 Members = tuple[int, ...]
 
 
-class Violation(Exception):  # noqa: N818 -- runs look for it; it is no error of this code
+class Violation(Exception):  # noqa: N818 -- a violation is a run's result, and no error of this code
     """An invariant does not hold; `str()` describes the observation."""
 
     def __init__(self, invariant: str, seen: str) -> None:
@@ -25,9 +25,9 @@ class Violation(Exception):  # noqa: N818 -- runs look for it; it is no error of
 
 
 class ShadowLog:
-    """A log as its writes make it: entries 1 to `last_index`, also entries that the server has dropped.
+    """A log that follows from a server's writes: entries 1 to `last_index`, dropped entries included.
 
-    Dropped entries, and entries that came in a snapshot, are known nevertheless: they were committed.
+    Entries that a snapshot replaced stay known here: these entries were committed.
     """
 
     __slots__ = ("_entries", "base", "snapshot")
@@ -35,7 +35,7 @@ class ShadowLog:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self._entries = list(entries)
         self.base = 0
-        """Index of the last dropped entry."""
+        """Index of the last dropped entry; 0 for none."""
         self.snapshot: Snapshot | None = None
         """The server's snapshot; None also when the snapshot is damaged."""
 
@@ -49,11 +49,11 @@ class ShadowLog:
         return self._entries[index - 1].term if 1 <= index <= len(self._entries) else 0
 
     def slice(self, first: int, last: int) -> Sequence[Entry]:
-        """Entries from `first` to `last`, as far as the log has these."""
+        """The log's entries from `first` to `last`; fewer at the log's end."""
         return self._entries[first - 1 : last]
 
     def take(self, write: Write, committed: Sequence[Entry]) -> None:
-        """Take in a write. `committed`: entries from index 1 on; an installed snapshot stands for those it covers."""
+        """Take in a write. `committed`: the farm's entries from index 1 on, for those that a snapshot covers."""
         if write.entries:
             self._entries[write.first_index - 1 :] = write.entries
         if write.snapshot is not None:
@@ -70,7 +70,7 @@ class ShadowLog:
         return other
 
     def runs(self) -> tuple[tuple[int, int], ...]:
-        """Return (first index, term) of each run of one term, as a storage has them: the base's first."""
+        """Return (first index, term) of each run of entries of one term, like `Loaded.terms`: the base's run first."""
         entries, base = self._entries, self.base
         return (
             *(((base, self.term(base)),) if base else ()),
@@ -151,7 +151,7 @@ class Facts:
     committed: list[Entry] = field(default_factory=list)
     """Every entry that any server has ever taken for committed, from index 1 on."""
     marks: list[tuple[int, int]] = field(default_factory=list)
-    """(index, term): entries up to this index were committed by this term."""
+    """Pairs (index, term): a server in this term was the first to commit up to this index."""
 
 
 def members_of(entry: Entry) -> Members:

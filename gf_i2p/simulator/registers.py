@@ -1,4 +1,4 @@
-"""The small state machine beside the farm's: numbered registers, set by Application entries."""
+"""A small state machine beside the farm's state: numbered registers, which Application entries set."""
 
 import json
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ class RegisterWrite(NamedTuple):
     expected: int | None = None
 
     def encode(self) -> bytes:
-        """Give the value of the log entry: a text that people read in a trace, and no JSON like a status record."""
+        """Return the value of the log entry: a text that reads well in a trace, and differs from a record's JSON."""
         condition = "" if self.expected is None else f" if {self.expected}"
         return _PREFIX + f"{self.number}: {self.key} = {self.value}{condition}".encode()
 
@@ -41,7 +41,7 @@ class Registers:
         self._values: dict[int, int] = {}
 
     def encode(self) -> bytes:
-        """Give all registers, for a snapshot."""
+        """Return all registers, for a snapshot."""
         return json.dumps(self._values, sort_keys=True).encode()
 
     @classmethod

@@ -1,4 +1,4 @@
-"""One seed: a time of faults, then the calm, in which the farm must recover; for some seeds hours of a farm's life."""
+"""Runs one seed: a time of faults, then a calm in which the farm must recover. Some seeds also run a farm's life."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.errors import ProtocolError
 
 RECOVERY_TIMEOUTS: Final = 20
-"""Maximum election time-outs after the faults within which the farm must recover."""
+"""Time within which the farm must recover after the faults, in maximum election time-outs."""
 MOST_EVENTS: Final = 100_000
-"""Most events of one run: some twenty times as many as usual."""
+"""Most events of one run: about twenty times the usual number."""
 LIVES: Final = 0.02
-"""So many seeds have hours of a farm's life, too (`life`), each of which takes as long as several other runs."""
+"""Share of seeds that also run hours of a farm's life (`life`), because such a run takes as long as several others."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class SeedResult:
 def simulate(
     seed: int, nodes: int | None = None, *, trace: bool = False, write: Callable[[str], None] | None = None
 ) -> SeedResult:
-    """Run one seed, with so many servers (1 to 9; None: the seed decides). `write` takes the lines of a trace."""
+    """Run one seed. `nodes`: 1 to 9 servers; None: the seed decides. `write` takes the lines of a trace."""
     plan = draw(seed, nodes)
     result = SeedResult(seed, plan.nodes, plan.profile)
     with closing(SimulatedFarm(plan, trace=trace, write=write)) as farm:
@@ -120,7 +120,7 @@ def _recover(farm: SimulatedFarm, result: SeedResult) -> None:
 
 
 def _await(farm: SimulatedFarm, missing: Callable[[], str | None], until: float) -> str | None:
-    """Run events until nothing is missing, or the time is over; return the missing part."""
+    """Run events until nothing is missing, or until the time `until`; return what is missing."""
     pause = farm.plan.timing.heartbeat
     while (what := missing()) is not None and farm.events.now < until:
         _happen(farm, farm.events.now + pause)

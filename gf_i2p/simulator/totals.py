@@ -10,7 +10,7 @@ from gf_i2p.simulator.life.plan import BRAIN_FAULTS
 from gf_i2p.simulator.run import SeedResult
 
 COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)
-"""All counts that are shown, also with 0: operators should notice a fault that never happens."""
+"""All counts that are shown, zeros included: a reader should notice a fault that never happens."""
 COUNTED_IN_LIVES: Final = (*BRAIN_FAULTS, "sets given")
 """All counts of hours of farms' lives."""
 
@@ -55,7 +55,7 @@ class Totals:
         return ordered[len(ordered) // 2], ordered[-1]
 
     def as_object(self) -> dict[str, Any]:
-        """Give all figures for JSON."""
+        """Return all figures, for JSON."""
         median, longest = self.recovery
         return {
             "seeds": self.seeds,

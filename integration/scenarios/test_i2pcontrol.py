@@ -181,7 +181,7 @@ async def test_without_a_pin_the_error_shows_what_to_configure(network: Network)
     """The fingerprint in the error message works as the pin."""
     router = network.routers[3]
     async with asking(router, network.password, None) as stranger:
-        with pytest.raises(CertificateError, match="nothing vouches for") as caught:
+        with pytest.raises(CertificateError, match="no fingerprint is configured") as caught:
             await stranger.local_router_status()
     async with asking(router, network.password, caught.value.fingerprint) as control:
         assert (await control.local_router_status()).uptime_ms

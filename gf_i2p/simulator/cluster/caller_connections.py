@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class Post:
-    """A ClientRequest, from its sending to its answer; the token of its proposal.
+    """A ClientRequest on its way to a server and back. The core gets the `Post` as the token of the proposal.
 
-    `done(response, swapped)` is called at most once, and never when the answer is lost: the caller has its time-out.
-    `response` None: the outcome is unknown. `swapped`: outcome of the last entry, when that is a register's command.
+    `done(response, swapped)` is called at most once. No call comes when the answer is lost: the caller's time-out ends
+    the wait. `response` None: the outcome is unknown. `swapped`: whether the last entry is a register's command whose
+    condition held.
     """
 
     __slots__ = ("_done", "_farm", "_server", "_values")
@@ -55,7 +56,7 @@ class Post:
             self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, nothing, False)
 
     def answer(self, response: Response) -> None:
-        """Take the server's answer. The outcome of a command is told when the server has applied the command."""
+        """Take the server's answer. An accepted answer leaves when the server has applied the last entry."""
         if not response.accepted:
             self._farm.checker.refused(self._values)
             self._carry_back(response)
@@ -87,7 +88,7 @@ class Post:
 
 
 class Order:
-    """An AddServerRequest or RemoveServerRequest, from its sending to its answer; `done(accepted)` at most once."""
+    """An AddServerRequest or RemoveServerRequest on its way to a server and back; `done(accepted)` at most once."""
 
     __slots__ = ("_done", "_farm", "_server")
 
@@ -120,11 +121,14 @@ class Order:
         self._done(decode_response(data).accepted)
 
     def drop(self) -> None:
-        """The server closes the connection: the operator will look, and ask again."""
+        """The server closes the connection. No call is needed: the operator does not wait for the outcome."""
 
 
 class Query:
-    """A linearizable read of one register; the token of a `Read`. `done(value)`; None when the read was refused."""
+    """A linearizable read of one register. The core gets the `Query` as the token of a `Read`.
+
+    `done(value)` is called at most once; `value` None: the read was refused.
+    """
 
     __slots__ = ("_done", "_farm", "_key", "_owed", "_server")
 
@@ -150,5 +154,5 @@ class Query:
         )
 
     def refused(self) -> None:
-        """Refuse the read: another server leads, or none."""
+        """Tell the caller that the read is refused: this server does not lead."""
         self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, None)

@@ -1,6 +1,6 @@
-"""Cores that are broken on purpose, in one place each. The simulator must catch every canary to be trusted.
+"""The canaries of the core: each makes one mistake on purpose. A simulator that misses a canary cannot be trusted.
 
-To add one: write the method with the mistake in it, and a line in `core_canaries`.
+To add a canary: write the function with the mistake, and add a line to `core_canaries`.
 """
 
 import sqlite3
@@ -28,7 +28,7 @@ from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
-# The sound methods, for canaries that add a mistake before or after.
+# The original methods, for canaries that add a mistake before or after.
 _request_vote = Core._request_vote
 _incoming = Core._incoming
 _append_entries = Follower.append_entries
@@ -53,7 +53,7 @@ def _takes_any_vote(state: State, term: int, vote: int) -> None:
 
 
 def _stores_any_vote(group: WriteGroup, new: HardState) -> None:
-    """Switch off the assertion that the storage has of its own."""
+    """Do nothing, in place of the storage's own check against a second vote."""
 
 
 def _forgets_its_vote(state: State) -> Effects:
@@ -161,7 +161,7 @@ def _applies_early(core: Core) -> int:
 
 
 def _cuts_too_much(follower: Follower, request: Request, first: int, new: Sequence[Entry]) -> str | None:
-    """Take every AppendEntries for the end of the log, also one that came late."""
+    """End the log after the entries of every AppendEntries, even of an AppendEntries that came late."""
     begin = request.last_log_index + 1
     if request.type is MessageType.APPEND_ENTRIES_REQUEST and request.entries and begin > follower._state.commit:
         follower._state.replace_from(begin, request.entries)
@@ -353,19 +353,17 @@ def core_canaries() -> Iterator[Canary]:
         method(Log, "is_up_to_date", _votes_for_the_longer_log),
     )
     yield Canary("half-wins", "leads with half of the votes", ((Candidate, "won", property(_wins_with_half)),))
-    yield Canary("old-leaders", "heeds AppendEntries of old terms", method(Core, "_incoming", _heeds_old_leaders))
+    yield Canary("old-leaders", "obeys AppendEntries of old terms", method(Core, "_incoming", _heeds_old_leaders))
     yield Canary(
         "old-terms", "commits an entry of an old term by count", method(Leader, "_advance_commit", _commits_old_terms)
     )
     yield Canary(
         "counts-early",
-        "counts its own copy before it is durable",
+        "counts its own copy before that copy is durable",
         method(Leader, "_advance_commit", _counts_itself_early),
     )
     yield Canary("half-commits", "commits with half of the copies", method(Leader, "_agreed", _counts_half))
-    yield Canary(
-        "counts-sent", "counts what it has sent as acknowledged", method(Leader, "_send", _counts_what_it_sent)
-    )
+    yield Canary("counts-sent", "counts sent entries as acknowledged", method(Leader, "_send", _counts_what_it_sent))
     yield Canary("no-truncation", "keeps entries that conflict", method(Follower, "_take_entries", _keeps_conflicts))
     yield Canary("no-check", "does not compare the term before new entries", method(Log, "matches", _skips_the_check))
     yield Canary(
@@ -384,7 +382,7 @@ def core_canaries() -> Iterator[Canary]:
     )
     yield Canary(
         "no-back-off",
-        "asks for the same entry after a mismatch",
+        "probes at the same entry after a mismatch",
         method(FollowerProgress, "back_to_probing", _never_backs_off),
     )
     yield Canary(
@@ -401,11 +399,11 @@ def core_canaries() -> Iterator[Canary]:
         method(DurabilityGate, "stored", _waits_for_one_write_less),
     )
     yield Canary("answers-early", "acknowledges before it commits", method(Leader, "propose", _answers_at_once))
-    yield Canary("refuses-lost", "says no where nobody knows", method(Leader, "resign", _refuses_what_it_lost))
+    yield Canary("refuses-lost", "refuses entries of unknown outcome", method(Leader, "resign", _refuses_what_it_lost))
     yield Canary("lone-reads", "serves reads without asking anybody", method(Leader, "read", _reads_without_asking))
     yield Canary(
         "first-reads",
-        "serves reads before it has committed in its term",
+        "serves reads before an entry of its term is committed",
         method(Leader, "_begin_round", _reads_as_soon_as_elected),
     )
 
@@ -416,17 +414,17 @@ def core_canaries() -> Iterator[Canary]:
     )
     yield Canary(
         "overlapping-changes",
-        "changes servers while the change before is not committed",
+        "changes servers while the previous change is not committed",
         method(MembershipChange, "obstacle", property(_changes_before_the_last_is_committed)),
     )
     yield Canary(
         "early-change",
-        "changes servers before it has committed in its term",
+        "changes servers before an entry of its term is committed",
         method(MembershipChange, "obstacle", property(_changes_before_its_term)),
     )
     yield Canary("removed-counts", "counts servers that were removed", method(Leader, "_agreed", _counts_the_removed))
     yield Canary(
-        "never-retires", "leads on without belonging to the farm", ((Leader, "retired", property(_never_retires)),)
+        "never-retires", "leads on after its removal from the farm", ((Leader, "retired", property(_never_retires)),)
     )
     yield Canary(
         "old-servers",
@@ -440,12 +438,12 @@ def core_canaries() -> Iterator[Canary]:
     )
     yield Canary(
         "keeps-tail",
-        "keeps entries behind a snapshot that they do not follow",
+        "keeps entries after a snapshot of another log",
         method(State, "install_snapshot", _keeps_what_follows),
     )
     yield Canary(
         "mixed-blocks",
-        "goes on with another snapshot where the first has ended",
+        "continues another snapshot where the first one stopped",
         method(SnapshotReceiver, "take", _mixes_blocks),
     )
     yield Canary(

@@ -12,15 +12,15 @@ from gf_i2p.wire.entries import Entry
 
 
 class Checker:
-    """Is told every step of the servers. Raises `Violation` at once when an invariant does not hold."""
+    """Hears of every step of the servers. Raises `Violation` at once when an invariant does not hold."""
 
     def __init__(self, servers: Sequence[int], bootstrap: Sequence[int], *, ordered: bool) -> None:
-        """`servers`: all servers that there may ever be; servers outside `bootstrap` begin with nothing.
+        """`servers`: all servers of the run; servers outside `bootstrap` begin with an empty Configuration.
 
         `ordered`: whether the answers of one connection come in the order of its requests.
 
-        The core relies on that order when it reports that a server has lost entries: without the order, a refusal from
-        before the entries arrived could follow a later acknowledgement. Nothing else depends on the order.
+        The core relies on that order when the core reports that a server has lost entries. Without the order, a refusal
+        from before the entries arrived could follow a later acknowledgement. So only `NobodyAccused` needs the order.
         """
         self.facts = Facts(
             {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers}
@@ -30,24 +30,24 @@ class Checker:
         """Highest index that some client knows as committed: every later read must see the entries up to here."""
         found = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
 
-        def who_cares(name: str) -> list[Callable[..., None]]:
+        def overridden(name: str) -> list[Callable[..., None]]:
             return [getattr(each, name) for each in found if getattr(type(each), name) is not getattr(Invariant, name)]
 
-        self._boots = who_cares("boots")
-        self._steps = who_cares("steps")
-        self._writes = who_cares("writes")
-        self._leads = who_cares("leads")
-        self._commits = who_cares("commits")
-        self._committed = who_cares("committed")
-        self._is_durable = who_cares("is_durable")
-        self._sends = who_cares("sends")
-        self._keeps = who_cares("keeps")
-        self._restores = who_cares("restores")
-        self._applies = who_cares("applies")
-        self._chooses = who_cares("chooses")
-        self._acknowledges = who_cares("acknowledges")
-        self._refuses = who_cares("refuses")
-        self._reads = who_cares("reads")
+        self._boots = overridden("boots")
+        self._steps = overridden("steps")
+        self._writes = overridden("writes")
+        self._leads = overridden("leads")
+        self._commits = overridden("commits")
+        self._committed = overridden("committed")
+        self._is_durable = overridden("is_durable")
+        self._sends = overridden("sends")
+        self._keeps = overridden("keeps")
+        self._restores = overridden("restores")
+        self._applies = overridden("applies")
+        self._chooses = overridden("chooses")
+        self._acknowledges = overridden("acknowledges")
+        self._refuses = overridden("refuses")
+        self._reads = overridden("reads")
 
     def booted(self, server_id: int, store: Store) -> None:
         """A server has opened its storage."""
@@ -101,7 +101,7 @@ class Checker:
         _ask(self._is_durable, server)
 
     def damaged(self, server_id: int) -> None:
-        """The snapshot of a stopped server is damaged: the server must get a snapshot from another one."""
+        """The snapshot of a stopped server is damaged: the server must get a snapshot from another server."""
         self.facts.servers[server_id].durable.snapshot = None
 
     def sent(self, server_id: int, item: Send | SendReply) -> None:

@@ -1,4 +1,4 @@
-"""Clients that set and read registers, one operation at a time each, and remember the answers."""
+"""Clients that set and read registers, and the history of their operations. A client does one operation at a time."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import SimulatedServer
 
 MOST_OPERATIONS: Final = 150
-"""Operations on one register in one run."""
+"""Most operations on one register in one run."""
 MOST_UNKNOWN: Final = 30
-"""Operations of these with unknown outcome: each makes the check longer."""
+"""Most operations of unknown outcome on one register: each such operation makes the check longer."""
 
 READ_TIMEOUTS: Final = 0.4
 """Patience of a client for a value, in maximum election time-outs: to give up a read costs nothing."""
@@ -28,7 +28,7 @@ WRITE_TIMEOUTS: Final = 2.0
 
 @dataclass(slots=True)
 class _Entry:
-    """One operation in the making."""
+    """One operation, done or still under way."""
 
     kind: OperationKind
     called: int
@@ -37,7 +37,7 @@ class _Entry:
     swapped: bool | None = None
     returned: int | None = None
     left_out: bool = False
-    """Whether the operation surely had no effect and its answer says nothing."""
+    """Whether the check ignores the operation: it had no effect, and its answer tells no value."""
 
 
 class OperationHistory:
@@ -52,11 +52,11 @@ class OperationHistory:
         self._moments = 0
 
     def has_room(self, key: int) -> bool:
-        """Whether the check can bear another operation of this register."""
+        """Whether the register's check stays short enough with one more operation."""
         return len(self._keys[key]) < MOST_OPERATIONS and self._open[key] < MOST_UNKNOWN
 
     def moment(self) -> int:
-        """Return a number greater than all numbers before."""
+        """Return the next number of the one count of calls and returns: 1, 2, 3, ..."""
         self._moments += 1
         return self._moments
 
@@ -73,7 +73,7 @@ class OperationHistory:
         self._open[key] -= 1
 
     def leave_out(self, key: int, entry: _Entry) -> None:
-        """Note that an operation surely had no effect, or that its answer says nothing."""
+        """Let the check ignore an operation that had no effect, and whose answer tells no value."""
         entry.left_out = True
         self._open[key] -= 1
 
@@ -93,7 +93,7 @@ class OperationHistory:
             try:
                 if not linearizable(operations):
                     seen = "; ".join(map(_describe, operations))
-                    raise Violation("Linearizable", f"register {key} cannot have behaved so: {seen}")
+                    raise Violation("Linearizable", f"no order of the operations on register {key} is possible: {seen}")
             except Undecided:
                 self.undecided += 1
 
@@ -109,7 +109,7 @@ def _describe(operation: Operation) -> str:
 
 
 class Client:
-    """A client that goes on until the farm is calm."""
+    """A client that sends operations until the farm is calm."""
 
     def __init__(self, farm: "SimulatedFarm", history: OperationHistory) -> None:
         self._farm = farm
@@ -148,7 +148,7 @@ class Client:
             entry = history.begin(key, kind, value, expected or 0)
             command = RegisterWrite(number, key, value, expected)
             values = [command.encode()]
-            if dice > 0.9:  # several entries in one request: the register's last, others before
+            if dice > 0.9:  # several entries in one request, the checked register's last
                 others = [RegisterWrite(farm.next_command(), farm.plan.keys, value) for _ in range(rng.choice((1, 12)))]
                 values = [*(other.encode() for other in others), *values]
             Post(farm, server, values, lambda answer, swapped: self._has_written(turn, key, entry, answer, swapped))
@@ -202,19 +202,19 @@ class Client:
 
 
 class DeposedReader:
-    """Reads from a server that may have lost leadership without knowing: there a wrong read is most likely."""
+    """Reads from a leader that may not know of its successor: such a leader is most likely to serve a wrong read."""
 
     def __init__(self, farm: "SimulatedFarm", history: OperationHistory) -> None:
         self._farm = farm
         self._history = history
-        self._look()
+        self._watch_leaders()
 
-    def _look(self) -> None:
+    def _watch_leaders(self) -> None:
         farm = self._farm
         if farm.calm:
             return
         pause = WATCH_TIMEOUTS * farm.plan.timing.election_max
-        farm.events.after(pause, self._look)
+        farm.events.after(pause, self._watch_leaders)
         leading = [server for server in farm.servers.values() if server.up and server.core.is_leader]
         if len(leading) > 1 or any(server.paused for server in leading):
             key = farm.rng.randrange(farm.plan.keys)

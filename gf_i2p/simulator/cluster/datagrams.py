@@ -1,7 +1,7 @@
 """The stricter network: every message travels alone, and may be lost, doubled, or overtaken by any other.
 
-No transport of this project does that, and Raft must be safe under it (Raft 2: "network delays, partitions, and packet
-loss, duplication, and reordering").
+No transport of this project is so unreliable. Raft must be safe all the same (Raft 2: "network delays, partitions, and
+packet loss, duplication, and reordering").
 """
 
 from collections.abc import Callable
@@ -29,11 +29,11 @@ class _Asked:
         self._link.carry_back(self._tag, encode_response(response))
 
     def drop(self) -> None:
-        """Tell nobody: the request becomes overdue some time."""
+        """Send nothing: the sender's patience ends the request."""
 
 
 class DatagramLink:
-    """Requests to one peer. The link is always connected, which says nothing."""
+    """Requests to one peer. `connected` is always true: single messages need no connection."""
 
     connected = True
 
@@ -44,10 +44,10 @@ class DatagramLink:
         self._net = net
         self._peer = peer
         self._patience = patience
-        self._flights: dict[int, float] = {}  # by tag, the time of sending
+        self._flights: dict[int, float] = {}  # tag: time of sending
         self._watching = False
-        self._sent = [0, 0]  # messages there, and back
-        self._arrived = [0, 0]  # the number of the latest message that has come
+        self._sent = [0, 0]  # number of requests, number of answers
+        self._arrived = [0, 0]  # highest number of an arrived request, of an arrived answer
 
     def start(self) -> None:
         """Do nothing: there is no connection to make."""
@@ -65,7 +65,7 @@ class DatagramLink:
     ) -> None:
         net = self._net
         copies = 1
-        # A message that left before the cut is behind the cut, and may arrive any time.
+        # A cut stops a message only as the message leaves. A message that left before the cut may arrive at any time.
         if net.is_cut(sender, receiver) or net.rng.random() < net.drop_chance:
             net.counts["messages dropped"] += 1
             return
@@ -126,7 +126,7 @@ class DatagramLink:
             self._net.events.after(oldest + self._patience - now, self.server.enter, self.life, self._watch)
 
     def reset(self, *, lose: bool) -> None:  # noqa: ARG002 -- `Network` draws whether a message is lost
-        """Fail all requests on the way for the sender; each may arrive nevertheless."""
+        """Report all requests on the way as failed; each request may still arrive."""
         flights, self._flights = self._flights, {}
         for tag in flights:
             self._net.events.after(0.0, self.server.enter, self.life, self.server.failed, self._peer.id, tag)

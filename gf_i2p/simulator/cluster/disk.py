@@ -1,4 +1,4 @@
-"""One server's disk: a disk takes time, gets full, and loses at a crash the data that were not synced."""
+"""One server's disk: writes take time, the disk can be full, and a crash loses writes that were not synced."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -26,10 +26,10 @@ class Loss(Enum):
 
 
 class Disk:
-    """Takes writes as `storage.writer.LogWriter` does: the writes that wait when a group is done are the next group.
+    """Takes writes as `storage.writer.LogWriter` does: writes that wait at the end of one group form the next group.
 
-    Each life of a server has a disk of its own; `store` outlives the disk. `on_stored(number)` is called later than the
-    sync, as the message of the writer's thread reaches the event loop later.
+    Each life of a server has a `Disk` of its own; `store` outlives the `Disk`. `on_stored(number)` is called some time
+    after the sync, as a real writer's thread takes time to tell the event loop.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Disk:
         on_stored: Callable[[int], None],
         on_failure: Callable[[StorageError], None],
     ) -> None:
-        """`seconds`: draws the duration of one sync. `on_durable`: for the checker, and no part of the server."""
+        """`seconds`: draws the duration of one sync. `on_durable`: tells the checker, and no real server."""
         self.store = store
         self.full = False
         self.synced_at = 0.0
@@ -58,8 +58,8 @@ class Disk:
         self._on_failure = on_failure
         self._waiting: deque[Write] = deque()
         self._group: WriteGroup | None = None
-        self._writes: list[Write] = []  # of the present group
-        self._told_at = 0.0  # messages of the thread arrive in order
+        self._writes: list[Write] = []  # the writes of the present group
+        self._told_at = 0.0  # time of the latest `on_stored`: the thread's messages arrive in order
         self._alive = True
 
     def submit(self, write: Write) -> None:

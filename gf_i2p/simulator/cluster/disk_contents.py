@@ -11,7 +11,7 @@ from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 
 _TEAR_STEPS: Final = 400
-"""So many instructions of SQLite's virtual machine store almost any group; most groups need 18."""
+"""Instructions of SQLite's virtual machine that are enough to store almost any group; most groups need 18."""
 
 
 class Store:
@@ -25,7 +25,7 @@ class Store:
         self.reopen()
 
     def reopen(self) -> None:
-        """Open the database, as a new process does. Raises `StorageError` when the content cannot be right."""
+        """Open the database, as a new process does. Raises `StorageError` when the content is damaged."""
         self._tables = Tables.on(self._connection, cluster=CLUSTER, server_id=self._server_id)
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class Store:
         self._tables.store(group)
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
-        """See `LogReader`."""
+        """See `LogReader.read`."""
         return self._tables.read(first, last, max_bytes)
 
     def tear(self, group: WriteGroup, share: float) -> bool:
@@ -54,14 +54,14 @@ class Store:
 
         Nothing may be stored after that until `reopen`.
         """
-        before = self._look()
+        before = self._stored_content()
         self._connection.set_progress_handler(lambda: 1, int(_TEAR_STEPS**share))
         with suppress(sqlite3.OperationalError):
             self._tables.store(group)
         self._connection.set_progress_handler(None, 0)
-        return self._look() != before  # the interruption may have come just after the commit
+        return self._stored_content() != before  # the interruption may have come just after the commit
 
-    def _look(self) -> Loaded:
+    def _stored_content(self) -> Loaded:
         return Tables.on(self._connection, cluster=CLUSTER, server_id=self._server_id).loaded
 
     def damage_snapshot(self) -> None:

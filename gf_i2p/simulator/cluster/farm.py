@@ -23,7 +23,7 @@ from gf_i2p.wire.entries import ValueType
 
 _BEGAN_MS: Final = 1_700_000_000_000
 _WALL_RATE: Final = 10.0
-"""Seconds of wall clocks between two records of a server: the rate of wall clocks fits the publisher choice."""
+"""Seconds that pass on a wall clock between two records of a server: wall clocks run at a rate that suits farm time."""
 
 
 class SimulatedFarm:
@@ -98,7 +98,7 @@ class SimulatedFarm:
         return self._commands
 
     def note(self, server_id: int, state: str, what: str) -> None:
-        """Write an event that is no step to the trace."""
+        """Write a line to the trace about an event that is no step of a core."""
         if self.trace is not None:
             self.trace.line(server_id, state, what)
 
@@ -117,7 +117,7 @@ class SimulatedFarm:
             self._watcher.elected(server)
 
     def reading(self, server: SimulatedServer) -> None:
-        """A client reads from a server that leads no more, and may not know."""
+        """A client reads from an old leader, which may not know of its successor."""
         if self._faults is not None:
             self._faults.reading(server)
 
@@ -137,7 +137,7 @@ class SimulatedFarm:
         self.answers_lost = 0.0
 
     def unsettled(self) -> str | None:
-        """Say why there is not one leader that all members follow; None: there is."""
+        """Say why the members do not all follow one leader; None: all members do."""
         leading = [server for server in self.servers.values() if server.up and server.core.is_leader]
         if len(leading) != 1:
             return f"the leaders are {[server.id for server in leading]}"
@@ -154,7 +154,7 @@ class SimulatedFarm:
         return None
 
     def unequal(self) -> str | None:
-        """Say why logs differ, or are not all committed and applied, or publishers differ; None: all is equal."""
+        """Say which member's log, applied entries or publisher differs from the farm's; None: no difference."""
         facts = self.checker.facts
         committed = facts.committed
         members = self.committed_members

@@ -1,4 +1,4 @@
-"""The faults of a farm's servers: their times, their effects, and how each is undone."""
+"""The faults of a farm's servers: when a fault strikes, what the fault does, and how the fault is undone."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
@@ -20,7 +20,7 @@ MESSAGE_FAULTS: Final = (
     "connections given up",
     "answers to clients lost",
 )
-"""Counts of the network, beside those of `plan.FAULTS`."""
+"""Names of the network's counts, beside the names in `plan.FAULTS`."""
 OTHER_COUNTS: Final = (
     *(loss.value for loss in Loss),
     "writes lost",
@@ -62,7 +62,7 @@ class Faults:
             "snapshots damaged": self._damage_snapshot,
         }
         self._trapped: dict[int, None] = {}
-        self._held: dict[int, int] = {}  # by leader, the number of the fault that holds up its answers
+        self._held: dict[int, int] = {}  # leader: number of the fault that holds up answers to the leader
         self._in_wait = 0
         self._plan_next()
 
@@ -87,13 +87,16 @@ class Faults:
             self._farm.note(server.id, "fault", name)
 
     def _pick(self) -> "SimulatedServer":
-        """Return any server, or, equally often, the leader."""
+        """Return any server, or, equally often, a leader."""
         rng, servers = self._farm.rng, [server for server in self._farm.servers.values() if server.life]
         leaders = [server for server in servers if server.up and server.core.is_leader]
         return rng.choice(leaders) if leaders and rng.random() < 0.5 else rng.choice(servers)
 
     def _lasts(self, undo: Callable[[], None] | None = None, units: float = 1.0, exactly: float | None = None) -> None:
-        """Plan the end of a fault after a time, in maximum election time-outs: `units` on average."""
+        """Count a fault, and plan the end of the fault if there is something to undo.
+
+        The duration is `exactly`, or drawn at random with the mean `units`; both in maximum election time-outs.
+        """
         self._number += 1
         if undo is not None:
             number = self._number
@@ -148,14 +151,14 @@ class Faults:
         self._cut([(one, other) for one in ids for other in ids if (one in inside) != (other in inside)])
 
     def _desert(self, server: "SimulatedServer") -> None:
-        """Cut a leader off for about the time that the others need to elect and the leader to notice."""
+        """Cut a leader off for about the time that the others need to elect, and that the leader needs to notice."""
         if not self._stopped:
             others = [i for i in self._farm.plan.ids if i != server.id]
             pairs = [(server.id, other) for other in others] + [(other, server.id) for other in others]
             self._cut(pairs, self._farm.rng.uniform(0.6, 1.2))
 
     def _hold_answers(self, server: "SimulatedServer") -> None:
-        """Let a leader get answers late, in the middle of a read, from before another leader was elected."""
+        """Hold up answers to a leader until another server leads, and a client reads from the old leader."""
         if server.up and server.core.is_leader and server.links and not self._farm.plan.strict:
             self._number += 1
             self._after_heartbeats(server, self._hold)
@@ -167,7 +170,7 @@ class Faults:
         others = [i for i in self._farm.plan.ids if i != server.id]
         self._cut([(other, server.id) for other in others], 1.2)
         self._held[server.id] = self._number
-        # Messages that have left arrive; later messages do not.
+        # The leader's messages that have left still arrive; the leader's later messages do not.
         trip = max(net.seconds(server.id, other) for other in others)
         pairs = [(server.id, other) for other in others]
         self._farm.events.after(trip, self._cut_unless_stopped, pairs, rng.uniform(1.0, 2.0))
@@ -207,7 +210,7 @@ class Faults:
             self._stop_for_a_while(server, self._farm.rng.choice((0.5, 2.0)))
 
     def _after_heartbeats(self, leader: "SimulatedServer", action: Callable[..., None], *args: object) -> None:
-        """Act when requests of a leader are on their way: the leader will read old answers."""
+        """Act just after a leader's next heartbeats have left: the leader will read the answers late."""
         seconds = leader.clock.wait(leader.core.deadline) + _MOMENT
         self._farm.events.after(seconds, leader.enter, leader.life, action, leader, *args)
 
@@ -254,7 +257,7 @@ class Faults:
             self._lasts()
 
     def writing(self, server: "SimulatedServer") -> None:
-        """A server has given its disk a write: a server with a trap crashes before long."""
+        """A server has given its disk a write: a server that was marked for a crash in a write crashes soon."""
         if server.id in self._trapped:
             del self._trapped[server.id]
             seconds = 1.3 * self._farm.rng.random() * (server.disk.synced_at - self._farm.events.now)
@@ -304,9 +307,10 @@ class Faults:
             self._lasts()
 
     def _is_elsewhere(self, server: "ServerFacts") -> bool:
-        """Whether a server has a snapshot, and other servers have its content, in each Configuration that may count.
+        """Whether the server has a snapshot whose entries another server has, in each Configuration that may count.
 
-        Without another copy, the damage may be the end of a farm, as the loss of a majority is.
+        Without another copy, damage could end the farm, as the loss of a majority does. False for a farm of fewer than
+        3 servers.
         """
         snapshot, facts = server.durable.snapshot, self._farm.checker.facts
         if snapshot is None:

@@ -1,7 +1,7 @@
 """The invariants that must hold after every step, one class each. An invariant looks only at the changes of the step.
 
-"Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's. To add one: write a class whose docstring is
-the statement with its source, and add the class to `ALL`.
+"Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's. To add an invariant: write a class, state the
+invariant and its source in the docstring, and add the class to `ALL`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from gf_i2p.wire.messages import NOBODY, MessageType
 
 
 class Invariant:
-    """One invariant. A method is called at each event of its name; most invariants care for few of the events."""
+    """One invariant. Each method is called at the event of its name; most invariants define few of the methods."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -27,13 +27,13 @@ class Invariant:
         return Violation(type(self).__name__, seen)
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
-        """A server starts with what its storage has loaded. Before `ServerFacts.restart`."""
+        """A server starts with the content that its storage has loaded. Called before `ServerFacts.restart`."""
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
         """A step has ended with this term and commit index. Called before `server` has these."""
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
-        """A step has issued a write, and left the server in this term and role. Before `server` has them."""
+        """A step has issued a write, and left the server in this term and role. Called before `server` has these."""
 
     def leads(self, server: ServerFacts) -> None:
         """A server has become leader."""
@@ -42,13 +42,13 @@ class Invariant:
         """A server's commit index has risen from `before`."""
 
     def committed(self, server: ServerFacts, first: int) -> None:
-        """Entries from `first` on are newly committed, by this server's word."""
+        """`server` is the first to commit the entries from `first` on."""
 
     def is_durable(self, server: ServerFacts) -> None:
         """A server's disk has changed."""
 
     def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
-        """A message for another server leaves. Answers to clients are left out: these promise nothing of this disk."""
+        """A message to another server leaves. Answers to clients are left out: they promise nothing about this disk."""
 
     def keeps(self, server: ServerFacts, write: Write) -> None:
         """A step has issued a write with a snapshot. Called before `server` has the snapshot."""
@@ -60,7 +60,7 @@ class Invariant:
         """A server hands an entry to its state machine."""
 
     def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """By the log up to `index` a server takes this server for the publisher, and these leaves for the set."""
+        """By the log up to `index`, `server` has chosen this publisher, and these leaves for the set."""
 
     def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
         """A caller is told that its entries are committed, the last entry at this index."""
@@ -108,8 +108,8 @@ class LogMatching(Invariant):
             link = (entry, previous)
             if self._known.setdefault((index, entry.term), link) != link:
                 raise self.violated(
-                    f"server {server.id} has another entry {index} of term {entry.term}, or after another one, than "
-                    "some server had"
+                    f"server {server.id} and another server differ in entry {index} of term {entry.term}, or in the "
+                    "term before that entry"
                 )
             previous = entry.term
 
@@ -121,7 +121,7 @@ class LeaderCompleteness(Invariant):
     """
 
     def leads(self, server: ServerFacts) -> None:
-        # A server that was paused may find itself elected in a term long over: it owes nothing to later terms.
+        # A paused server may learn late that it won an old term. Its log need not have the entries of later terms.
         self._check(server, 1, max((index for index, term in self.facts.marks if term < server.term), default=0))
 
     def committed(self, server: ServerFacts, first: int) -> None:
@@ -145,16 +145,20 @@ class StateMachineSafety(Invariant):
 
     def commits(self, server: ServerFacts, before: int) -> None:
         if server.commit > server.memory.last_index:
-            raise self.violated(f"server {server.id} commits {server.commit} and has {server.memory.last_index}")
+            raise self.violated(
+                f"server {server.id} commits up to {server.commit}, but its log ends at {server.memory.last_index}"
+            )
         known = self.facts.committed[before : server.commit]
         if server.memory.slice(before + 1, before + len(known)) != known:
-            raise self.violated(f"server {server.id} commits other entries between {before + 1} and {server.commit}")
+            raise self.violated(
+                f"server {server.id} commits other entries between {before + 1} and {server.commit} than another server"
+            )
 
     def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
         if index > server.commit:
-            raise self.violated(f"server {server.id} applies {index}, and only {server.commit} are committed")
+            raise self.violated(f"server {server.id} applies entry {index}, but its commit index is {server.commit}")
         if self.facts.committed[index - 1] != entry:
-            raise self.violated(f"server {server.id} applies another entry {index} than was committed there")
+            raise self.violated(f"server {server.id} applies an entry {index} that differs from the committed one")
 
 
 class CommittedOnMajority(Invariant):
@@ -170,7 +174,8 @@ class CommittedOnMajority(Invariant):
         ]
         if len(holders) < majority(len(server.members)):
             raise self.violated(
-                f"server {server.id} commits {first} to {last}, durable on {holders} only, of {list(server.members)}"
+                f"server {server.id} commits {first} to {last}, which are durable only on {holders} of the servers "
+                f"{list(server.members)}"
             )
 
 
@@ -241,30 +246,30 @@ class PersistedBeforeSent(Invariant):
             self._check_term(server, response.term)
         elif response.type in {MessageType.APPEND_ENTRIES_RESPONSE, MessageType.SYNC_LOG_RESPONSE}:
             self._check_term(server, response.term)
-            # In a later term the entries may have been replaced by now; the promise was kept while it counted.
+            # In a later term the entries may have been replaced by now: the promise held only in its own term.
             if response.accepted and server.hard_state.term == response.term:
                 self._check_entries(server, response.next_index - 1)
 
     def _check_term(self, server: ServerFacts, term: int) -> None:
         if server.hard_state.term < term:
-            raise self.violated(f"server {server.id} speaks of term {term}, and has {server.hard_state.term} on disk")
+            raise self.violated(f"server {server.id} sends term {term}, but has term {server.hard_state.term} on disk")
 
     def _check_entries(self, server: ServerFacts, last: int) -> None:
         durable = server.durable
         if durable.last_index < last:
             raise self.violated(
-                f"server {server.id} acknowledges up to {last}, and has {durable.last_index} on its disk"
+                f"server {server.id} acknowledges up to {last}, but has only entries up to {durable.last_index} on disk"
             )
         if server.term == server.hard_state.term and durable.term(last) != server.memory.term(last):
             raise self.violated(
-                f"server {server.id} acknowledges up to {last} of term {server.memory.term(last)}, and has an older "
-                f"entry there, of term {durable.term(last)}, on its disk"
+                f"server {server.id} acknowledges up to {last} of term {server.memory.term(last)}, but has another "
+                f"entry {last}, of term {durable.term(last)}, on disk"
             )
 
     def _check_vote(self, server: ServerFacts, term: int, candidate: int) -> None:
         if server.hard_state.term == term and server.hard_state.vote != candidate:
             raise self.violated(
-                f"server {server.id} says its vote for {candidate} in term {term}, and has it not on disk"
+                f"server {server.id} sends its vote for {candidate} in term {term}, but does not have the vote on disk"
             )
 
 
@@ -276,9 +281,9 @@ class DiskKeeps(Invariant):
         if loaded.hard_state != server.hard_state:
             raise self.violated(f"server {server.id} starts with {loaded.hard_state} instead of {server.hard_state}")
         if loaded.base != (durable.base, durable.term(durable.base)) or loaded.snapshot != durable.snapshot:
-            raise self.violated(f"server {server.id} starts with another snapshot or base than was durable")
+            raise self.violated(f"server {server.id} starts with a snapshot or base that differs from the durable one")
         if loaded.terms != durable.runs() or list(entries) != durable.slice(durable.base + 1, durable.last_index):
-            raise self.violated(f"server {server.id} starts with another log than was durable")
+            raise self.violated(f"server {server.id} starts with a log that differs from the durable one")
 
 
 class SnapshotSafety(Invariant):
@@ -303,10 +308,12 @@ class SnapshotSafety(Invariant):
                 f"{len(committed)} are committed"
             )
         if snapshot.term != committed[snapshot.index - 1].term:
-            raise self.violated(f"server {server.id} keeps a snapshot of {snapshot.index} with another term")
+            raise self.violated(f"server {server.id} keeps a snapshot up to {snapshot.index} with a wrong term")
         servers = tuple(each.id for each in snapshot.configuration.servers)
         if servers != self._members_at(snapshot.index):
-            raise self.violated(f"server {server.id} keeps a snapshot up to {snapshot.index} with servers {servers}")
+            raise self.violated(
+                f"server {server.id} keeps a snapshot up to {snapshot.index} with wrong servers: {servers}"
+            )
         self._state_is(server, snapshot.index, snapshot.data)
 
     def restores(self, server: ServerFacts, index: int, data: bytes) -> None:
@@ -314,7 +321,7 @@ class SnapshotSafety(Invariant):
 
     def _state_is(self, server: ServerFacts, index: int, data: bytes) -> None:
         if self._states.setdefault(index, data) != data:
-            raise self.violated(f"server {server.id} has another state at {index} than some server had")
+            raise self.violated(f"server {server.id} has a state at {index} that differs from another server's")
 
     def _members_at(self, index: int) -> Members:
         entries = self.facts.committed
@@ -324,9 +331,9 @@ class SnapshotSafety(Invariant):
 
 
 class OnePendingChange(Invariant):
-    """Servers change one at a time, and only when the change before is committed.
+    """Servers are added and removed one at a time, and only when the previous change is committed.
 
-    Thesis 4.1, and Ongaro's correction of 2015: not before the leader has committed an entry of its own term.
+    Thesis 4.1, and Ongaro's correction of 2015: the leader must have committed an entry of its own term before.
     """
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
@@ -393,11 +400,13 @@ class FreshReads(Invariant):
 
     def reads(self, server: ServerFacts, applied: int, owed: int) -> None:
         if applied < owed:
-            raise self.violated(f"server {server.id} serves a read at {applied}, and {owed} was acknowledged before")
+            raise self.violated(
+                f"server {server.id} serves a read at {applied}, but {owed} was acknowledged before the read was sent"
+            )
 
 
 class SameChoice(Invariant):
-    """All servers that have applied the same log take the same server for the publisher, and list the same leaves.
+    """All servers that have applied the same log choose the same publisher, and list the same leaves.
 
     Proposal 150, and README: the servers must agree.
     """
@@ -410,13 +419,13 @@ class SameChoice(Invariant):
         this = (publisher, leaves)
         other = self._chosen.setdefault(index, this)
         if other[0] != publisher:
-            raise self.violated(f"at {index} server {server.id} chooses {publisher}, and another one chose {other[0]}")
+            raise self.violated(f"at {index} server {server.id} chooses {publisher}, but another chose {other[0]}")
         if other != this:
-            raise self.violated(f"at {index} server {server.id} lists other leaves than another one")
+            raise self.violated(f"at {index} server {server.id} lists other leaves than another server")
 
 
 class NobodyAccused(Invariant):
-    """No server reports that another one has broken the protocol (gf_i2p/raft/effects.py, Effects.violation)."""
+    """No server reports that another server has broken the protocol (gf_i2p/raft/effects.py, Effects.violation)."""
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
         if effects.violation is not None:

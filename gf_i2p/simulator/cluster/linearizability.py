@@ -1,10 +1,9 @@
-"""Whether a history of one register can have happened in some order: Wing and Gong's search, with Lowe's memory.
+"""Checks whether the history of one register is linearizable: Wing and Gong's search, with Lowe's memory of states.
 
-"Testing for Linearizability" (Lowe, 2017), "Wing & Gong linearizability" and "just-in-time" sections. Again and again
-the search picks one of the operations that may have come first (no other operation ended before it began). Where a
-result does not fit, the search goes back. The search remembers the picked operations with the register's value, and so
-tries no state twice. Histories of several registers are checked one register at a time: that is the same (Herlihy,
-Wing: locality).
+"Testing for Linearizability" (Lowe, 2017), "Wing & Gong linearizability" and "just-in-time" sections. At each step the
+search picks an operation that can come next: no other remaining operation ended before that operation began. Where a
+result does not fit, the search goes back. The search remembers the set of picked operations with the register's value,
+and so tries no state twice. It is enough to check several registers one by one (Herlihy, Wing: locality).
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,8 @@ class OperationKind(Enum):
 class Operation:
     """One operation on one register.
 
-    `called`, `returned`: places in one count of all calls and returns, no two the same. `returned` None: the outcome is
-    unknown, now or for ever. A read of unknown outcome changes nothing and should be left out.
+    `called` and `returned` are numbers from one count of all calls and returns; no two are equal. `returned` None: the
+    outcome is unknown. A read of unknown outcome changes nothing and should be left out.
     """
 
     kind: OperationKind
@@ -49,7 +48,7 @@ class Operation:
 
 
 def outcome(operation: Operation, held: int) -> int | None:
-    """Return the register's value after an operation on the value `held`; None: the operation cannot have come here."""
+    """Return the register's value after an operation on the value `held`; None: the operation's answer does not fit."""
     if operation.kind is OperationKind.WRITE:
         return operation.value
     if operation.kind is OperationKind.READ:
@@ -61,12 +60,12 @@ def outcome(operation: Operation, held: int) -> int | None:
 
 
 def linearizable(history: Sequence[Operation], initial: int = 0) -> bool:
-    """Return whether the operations can have happened one after another, each between its call and its return.
+    """Return whether some order of the operations explains all answers, each operation between its call and its return.
 
     Raises `Undecided` after `MOST_STATES`.
     """
-    # An operation of unknown outcome whose value no read or swap mentions need not have happened: no client looked
-    # before the next change. The exception is a swap that failed, and would have succeeded without the operation.
+    # First leave out each operation of unknown outcome whose value no read or swap mentions: no client saw the value.
+    # Such an operation matters only where it made a swap fail. So after a failed swap the whole history is searched.
     seen = {op.value for op in history if op.kind is OperationKind.READ}
     seen |= {op.expected for op in history if op.kind is OperationKind.SWAP}
     likely = [op for op in history if op.returned is not None or op.value in seen]

@@ -1,7 +1,7 @@
-"""Connections between servers, as in TCP: in order, all or nothing, until they break; then they are made anew.
+"""Connections between servers, as in TCP: whole messages in order until the connection breaks. Then the server redials.
 
-So one connection loses, doubles or reorders nothing. Two connections can do that: a message of the first connection may
-arrive after a message of the second one, and a message whose answer was lost is sent again.
+So one connection loses, doubles or reorders nothing until its end. Two connections can do that: a message of the first
+connection may arrive after a message of the second one, and a message whose answer was lost is sent again.
 """
 
 from collections import deque
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import SimulatedServer
 
 HANDSHAKE_TRIPS: Final = 3
-"""Trips there and back for TCP, TLS and HTTP."""
+"""Round trips for the handshakes of TCP, TLS and HTTP."""
 
 _END: Final = b""
 """The data that arrive when the other end has closed."""
 
 
 class Requester(Protocol):
-    """The receiver of an answer: the token of a request."""
+    """The receiver of an answer. The core gets the receiver as the token of the request."""
 
     def answer(self, response: Response) -> None:
         """Send the answer back."""
@@ -47,11 +47,11 @@ class Link(Protocol):
 
     @property
     def connected(self) -> bool:
-        """Whether a request has a chance now."""
+        """Whether a request can be sent now."""
         ...
 
     def start(self) -> None:
-        """Begin, at the start of the server."""
+        """Begin, when the server starts or gets the peer as a contact."""
         ...
 
     def send(self, send: Send) -> None:
@@ -63,11 +63,11 @@ class Link(Protocol):
         ...
 
     def stall(self, seconds: float) -> None:
-        """Let nothing pass for so long."""
+        """Let nothing pass for `seconds`."""
         ...
 
     def stop(self, *, silently: bool) -> None:
-        """End with the server. `silently`: the other side is not told."""
+        """End the link for good. `silently`: the other side is not told."""
         ...
 
 
@@ -161,7 +161,7 @@ class Connection:
             self.requests.send(_END)
 
     def close_accepted(self, *, silently: bool) -> None:
-        """Close the other end."""
+        """Close the acceptor's end."""
         if self._accepted:
             self._accepted = False
             self._acceptor.accepted.pop(self.number, None)
@@ -267,7 +267,7 @@ class ConnectedLink:
         self._net.events.after(self._pause * rng.random(), self.server.enter, self.life, self.start)
 
     def send(self, send: Send) -> None:
-        """Send a request; the tag fails at once where there is no connection."""
+        """Send a request. Without a connection, the request fails at once."""
         if self._connection is None:
             self._net.events.after(0.0, self.server.enter, self.life, self.server.failed, self._peer.id, send.tag)
             return
@@ -318,7 +318,7 @@ class ConnectedLink:
         self._dial_later()
 
     def stall(self, seconds: float) -> None:
-        """Let nothing pass for so long, in one direction or both."""
+        """Let nothing pass for `seconds`, in one direction or both."""
         if self._connection is not None:
             until = self._net.events.now + seconds
             both = (self._connection.requests, self._connection.answers)
@@ -326,7 +326,7 @@ class ConnectedLink:
                 channel.stalled_until = until
 
     def stop(self, *, silently: bool) -> None:
-        """End with the server."""
+        """End the link for good. `silently`: the other side is not told."""
         if self._connection is not None:
             self._connection.close_dialled(silently=silently)
             self._connection = None

@@ -1,4 +1,4 @@
-"""The ways between servers: their durations and cuts; and the faults of a message on a way."""
+"""The ways between servers: how long a message takes, which ways are cut, and how likely a message is lost."""
 
 from collections import Counter
 from random import Random
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from gf_i2p.simulator.events import Events
 
 CLIENTS: Final = 0
-"""Id of all clients, among the servers' ids."""
+"""The one id of all clients; no server has this id."""
 
 
 class Delay(NamedTuple):
@@ -52,7 +52,7 @@ class Network:
         self.retry = retry
         self.patience = patience
         self.drop_chance = 0.0
-        """Chance for a single message, where messages travel alone; also the next two."""
+        """Chance that a single message is lost, where messages travel alone. Next: that it is doubled, and delayed."""
         self.duplicate_chance = 0.0
         self.straggle_chance = 0.0
         self._ways = ways
@@ -73,11 +73,11 @@ class Network:
         return self._cuts[sender, receiver] > 0
 
     def cut(self, sender: int, receiver: int) -> None:
-        """Let nothing pass in this direction, until as many calls of `heal`."""
+        """Let nothing pass in this direction, until `heal` was called as often as `cut`."""
         self._cuts[sender, receiver] += 1
 
     def heal(self, sender: int, receiver: int) -> None:
-        """Take one cut back."""
+        """Undo one `cut`."""
         assert self._cuts[sender, receiver] > 0
         self._cuts[sender, receiver] -= 1
 

@@ -1,4 +1,4 @@
-"""The operator, who adds servers to the farm and removes servers, in the middle of everything."""
+"""The operator, who adds servers to the farm and removes servers while clients work and faults strike."""
 
 from typing import TYPE_CHECKING
 

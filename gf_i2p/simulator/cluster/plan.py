@@ -12,7 +12,7 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 MOST_NODES: Final = 9
 USUAL_NODES: Final = (1, 2, 3, 3, 3, 4, 5, 5, 7)
-"""Choices where no number is given: sizes of small farms, odd and even."""
+"""Numbers of servers from which a seed chooses: sizes of small farms, odd and even."""
 MOST_SPARES: Final = 3
 """Spare servers that an operator may add."""
 
@@ -34,15 +34,15 @@ FAULTS: Final = (
     "late answers",
     "snapshots damaged",
 )
-"""Faults of servers, by name; `faults.Faults` has the code. The network's faults of messages come on top."""
+"""Names of the servers' faults; `faults.Faults` has the code. The network's faults of single messages come on top."""
 
 SELDOM: Final = {"farm-wide power cuts": 0.1, "power cuts": 0.5, "disks full": 0.5, "snapshots damaged": 0.5}
-"""Weights of faults that would leave the farm no time for anything else."""
+"""Factors for the weights of faults that would otherwise leave the farm no time for anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run. All times are seconds."""
+    """One run. Times are seconds, unless the name ends in `_ms`."""
 
     seed: int
     nodes: int
@@ -69,7 +69,7 @@ class RunPlan:
     answers_lost: float
     """Chance that an answer to a client is lost."""
     rates: tuple[float, ...]
-    """Speed of each server's clock, 1 on average."""
+    """Speed of each server's monotonic clock; 1.0 is exact."""
     errors_ms: tuple[int, ...]
     """Error of each server's wall clock from the beginning."""
     report: float
@@ -85,7 +85,7 @@ class RunPlan:
     snapshot_entries: int
     """Entries after which a server keeps a snapshot."""
     kept_entries: int
-    """Entries that a snapshot covers and that stay in the log nevertheless."""
+    """Most entries that stay in the log although a snapshot covers these entries."""
 
     @property
     def ids(self) -> range:
@@ -109,14 +109,14 @@ def cluster_server(server_id: int) -> ClusterServer:
 
 
 def draw(seed: int, nodes: int | None = None) -> RunPlan:
-    """Return the plan of a seed, with so many servers if a number is given (1 to `MOST_NODES`)."""
+    """Return the plan of a seed. `nodes`: 1 to `MOST_NODES` servers; None: the seed decides."""
     rng = Random(f"plan {seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
     usual = rng.choice(USUAL_NODES)
     nodes = usual if nodes is None else nodes
     profile = rng.choice(("lan", "lan", "i2p", "mixed", "tight", "tight"))
     timing = settings.LAN if profile in {"lan", "tight"} else settings.I2P
     unit = timing.election_max
-    # A few kinds of faults find errors that many kinds would hide: a crash ends a situation that a pause has prepared.
+    # Few kinds of faults find errors that many kinds hide: a crash, say, ends a situation that a pause has prepared.
     share = rng.choice((0.1, 0.3, 0.7))
     chosen = [name for name in FAULTS if rng.random() < share] or [rng.choice(FAULTS)]
     changing = rng.random() < 0.6
@@ -170,6 +170,6 @@ def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple
 
 
 def _sync(rng: Random, timing: Timing) -> Delay:
-    """Draw a disk: a fast one beside the time-outs, or a slower one."""
+    """Draw the duration of a sync: short or long, compared with the heartbeat."""
     unit = timing.heartbeat
     return rng.choice((Delay(unit * 0.001, unit * 0.01), Delay(unit * 0.01, unit * 0.3, 0.01, unit)))

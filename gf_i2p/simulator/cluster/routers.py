@@ -17,7 +17,7 @@ _MASTER: Final = to_base64(b"the master's destination")
 
 
 class Router:
-    """One router, and its server's posts about the router: `node.report`, without waiting."""
+    """One router, and the records that the server posts about the router, as `node.report` does but without waiting."""
 
     def __init__(self, farm: "SimulatedFarm", server: "SimulatedServer") -> None:
         self.up = True

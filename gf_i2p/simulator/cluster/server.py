@@ -45,7 +45,7 @@ class SimulatedServer:
         self.up = False
         """Whether there is a process, running or paused."""
         self.has_power = False
-        """Whether the machine runs, which tells callers when there is no process."""
+        """Whether the machine runs: such a machine refuses connections when there is no process."""
         self.paused = False
         self.links: dict[int, Link] = {}
         self.accepted: dict[int, Connection] = {}
@@ -105,10 +105,10 @@ class SimulatedServer:
         self.state = FarmState(CLUSTER)
         self.registers = Registers()
         self.publisher: int | None = None
-        """The server that this server takes for the publisher."""
+        """The publisher by the log that this server has applied; None: nobody is chosen."""
         self.applied = 0
-        self._swapped: dict[int, bool] = {}  # by index
-        self._skipped = 0  # entries up to here came as a snapshot
+        self._swapped: dict[int, bool] = {}  # index of a command: whether its condition held
+        self._skipped = 0  # entries up to this index came in a snapshot
         self._keeping = self._wanted = False
         self._awaited: list[tuple[int, Callable[[], None]]] = []  # index, and the action when the entry is applied
         self._proposals: list[inputs.Proposal] = []
@@ -121,7 +121,7 @@ class SimulatedServer:
         self._arm()
 
     def _look_at_contacts(self) -> None:
-        """Make and end links, as the core's contacts change."""
+        """Make links to the core's new contacts, and end links to former contacts."""
         self._contacts_mark = self.core.contacts_mark
         contacts = self.core.contacts
         for peer in [peer for peer in self.links if peer not in contacts]:
@@ -157,7 +157,7 @@ class SimulatedServer:
         self.paused = True
 
     def resume(self) -> None:
-        """Go on: the process finds connections, disk and timer ready, and takes these in any order."""
+        """Go on: connections, disk and timer are all ready by now, and the process serves them in any order."""
         self.paused = False
         waiting, self._inbox = self._inbox, []
         sources: dict[tuple[int, str], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
@@ -335,15 +335,15 @@ class SimulatedServer:
         self._farm.checker.chose(self.id, self.applied, self.publisher, tuple(self.state.listing.listed))
 
     def when_applied(self, index: int, action: Callable[..., None], *args: Any) -> None:
-        """Call `action(*args)` when this server applies the entry at this index, perhaps never."""
+        """Call `action(*args)` once this server has applied the entry at `index`; never, if the process ends first."""
         if self.applied >= index:
             action(*args)
         else:
             self._awaited.append((index, lambda: action(*args)))
 
     def swapped(self, index: int) -> bool | None:
-        """Return whether the condition of the applied command at this index held; False: the entry is no command.
+        """Return whether the condition of the applied command at this index held; False, too, for any other entry.
 
-        None: unknown here, because the entry came in a snapshot.
+        None: this server cannot know, because the entry came in a snapshot.
         """
         return None if index <= self._skipped else self._swapped.get(index, False)

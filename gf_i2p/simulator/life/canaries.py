@@ -1,6 +1,6 @@
-"""Farms that are broken on purpose, in one place each: what the log says, the choice, and the publishing.
+"""The canaries of a farm's decisions: each makes one mistake on purpose in the farm's state, choice or publishing.
 
-To add one: write the function with the mistake in it, and a line in `farm_canaries`.
+To add a canary: write the function with the mistake, and add a line to `farm_canaries`.
 """
 
 import json
@@ -29,7 +29,7 @@ from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canary import Canary
 
-# The sound functions, for canaries that add a mistake before or after.
+# The original functions, for canaries that add a mistake before or after.
 _administer = Administration.apply
 _objection = candidates.objection
 _parse_clock = FarmClock.parse.__func__  # type: ignore[attr-defined]
@@ -63,7 +63,7 @@ def _forgives(reason: str) -> Any:
 
 
 def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
-    """Take in no accusation."""
+    """Ignore which servers a record calls unreachable."""
 
 
 def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
@@ -208,73 +208,77 @@ _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
 
 
 def farm_canaries() -> Iterator[Canary]:
-    """Give all canaries of farms' lives."""
+    """Yield the canaries that break a farm's decisions."""
 
     def life(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
         return Canary(name, mistake, patches, lives=True)
 
-    yield life("lists-excluded", "does not hear of exclusions", (Administration, "apply", _deaf_to("exclude")))
-    yield life("never-moves", "does not hear where publishing is to move", (Administration, "apply", _deaf_to("move")))
-    yield life("never-drains", "does not hear of drained servers", (Administration, "apply", _deaf_to("drain")))
+    yield life("lists-excluded", "ignores exclusions", (Administration, "apply", _deaf_to("exclude")))
+    yield life("never-moves", "ignores orders to move publishing", (Administration, "apply", _deaf_to("move")))
+    yield life("never-drains", "ignores orders to drain servers", (Administration, "apply", _deaf_to("drain")))
     yield life(
         "any-router", "chooses servers whose routers are down", (candidates, "objection", _forgives("router is"))
     )
     yield life("any-age", "chooses servers whose records are old", (candidates, "objection", _forgives("s old")))
-    yield life("any-clock", "chooses servers that are ahead", (candidates, "objection", _forgives("ahead of")))
+    yield life("any-clock", "chooses servers whose clocks are ahead", (candidates, "objection", _forgives("ahead of")))
     yield life("any-mode", "chooses servers of another mode", (candidates, "objection", _forgives("its mode is")))
-    yield life("any-off", "chooses servers that are not to publish", (candidates, "objection", _forgives("is off")))
-    yield life("accusations", "does not hear accusations", (FarmState, "_accuse", _hears_nothing))
+    yield life("any-off", "chooses servers that turned publishing off", (candidates, "objection", _forgives("is off")))
+    yield life("accusations", "ignores reports of unreachable servers", (FarmState, "_accuse", _hears_nothing))
     yield life("newest-clock", "believes the newest clock", (farm_time, "farm_time_ms", _believes_the_newest_clock))
     yield life("oldest-clock", "believes the oldest clock", (farm_time, "farm_time_ms", _believes_the_oldest_clock))
-    yield life("no-hysteresis", "has the best publish each time", (Election, "hold", _takes_the_best))
+    yield life("no-hysteresis", "always chooses the best server at once", (Election, "hold", _takes_the_best))
     yield life("stays-empty", "chooses nobody when the publisher fails", (Election, "hold", _stays_empty))
     yield life("one-too-many", "has room for one leaf too many", (tree, "room", _has_room_for_one_more))
     yield life("room-for-one", "lists one leaf only", (tree, "room", _has_room_for_one))
     yield life(
         "no-damping",
-        "lists leaves as soon as they are up, and only so long",
+        "lists each leaf exactly while the leaf is up",
         (damping, "wait_ms", _waits_for_nothing),
         (Health, "out_ms", _goes_out_at_once),
     )
     yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
-    yield life("left-out", "does not say what is left out", (FarmState, "_left_out", _leaves_nothing_out))
-    yield life("half-a-clock", "restores half of a clock", (FarmClock, "parse", classmethod(_forgets_how_far_it_was)))
+    yield life("left-out", "does not name leaves that are left out", (FarmState, "_left_out", _leaves_nothing_out))
+    yield life(
+        "half-a-clock",
+        "restores a clock without its highest time",
+        (FarmClock, "parse", classmethod(_forgets_how_far_it_was)),
+    )
     yield life("no-publisher", "restores no publisher", (Election, "parse", classmethod(_forgets_the_publisher)))
     yield life(
         "other-scores",
-        "restores the scores of routers that say nothing",
+        "restores each score as if the router said nothing",
         (FarmState, "decode", classmethod(_restores_other_scores)),
     )
-    yield life("other-bytes", "has a snapshot of its own", (FarmState, "encode", _says_who_was_quick))
+    yield life("other-bytes", "makes another snapshot on each server", (FarmState, "encode", _says_who_was_quick))
     yield life(
-        "own-versions", "makes versions by its own clock, by the minute", (announcement, "next_version", _by_the_minute)
+        "own-versions", "takes versions from its clock, in minutes", (announcement, "next_version", _by_the_minute)
     )
     yield life(
         "before-the-log",
-        "gives sets before they are announced",
+        "gives sets before their announcement is committed",
         (MetaMachine, "_go_on", _does_not_wait_for_the_log),
         (MetaMachine, "may_give", _gives_whoever_is_chosen),
     )
     yield life(
-        "old-announcement", "gives what was announced before its lease", (PublisherLease, "covers", _never_expires)
+        "old-announcement", "gives sets that the lease no longer covers", (PublisherLease, "covers", _never_expires)
     )
     yield life(
         "no-new-version",
-        "gives the same set again when its time is over",
+        "gives the old set again instead of a new version",
         (MetaMachine, "step", _gives_again),
         (MetaMachine, "taken", _remembers),
         (MetaMachine, "may_give", _gives_whoever_is_chosen),
     )
     yield life(
         "wakes-and-gives",
-        "goes on after a pause",
+        "gives a set from before a pause",
         (PublisherLease, "covers", _counts_what_was_before),
         (PublisherLease, "_stalled", _never_stood_still),
     )
-    yield life("no-lease", "publishes as long as it knows no better", (PublisherLease, "judge", _goes_on))
+    yield life("no-lease", "publishes without a lease while its log agrees", (PublisherLease, "judge", _goes_on))
     yield life(
         "gives-anyway",
-        "gives sets when another server is chosen",
+        "gives sets after another server is chosen",
         (MetaMachine, "may_give", _gives_whoever_is_chosen),
         (MetaMachine, "_give_up", _does_not_give_up),
         (MetaMachine, "_stop", _does_not_stop),

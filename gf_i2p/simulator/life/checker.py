@@ -1,4 +1,4 @@
-"""Watches a farm's hours: the checker keeps the log's state and a simple reckoning of it, and asks the rules."""
+"""Watches hours of a farm's life, and asks the rules. The checker keeps the log's state, and the simple `Ledger`."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.life.farm import FarmLife, SimulatedNode
 
 RIGHT_MS: Final = 1_000
-"""Most error of a clock that counts as right."""
+"""Greatest error of a clock that counts as right."""
 
 
 class LifeChecker:
-    """Is told everything that happens. Raises `Violation` at once when something must not be."""
+    """Hears of every event. Raises `Violation` at once when a rule does not hold."""
 
     def __init__(self, life: "FarmLife") -> None:
         self.life = life
@@ -32,12 +32,12 @@ class LifeChecker:
         self.changed_at = 0.0
         """Time of the latest change of the publisher."""
         self.good_since: dict[int, float] = {}
-        """Time since when a server could truly publish, whatever the log says."""
+        """Server: time since which the server could truly publish, whatever the log says."""
         self.flows_since = 0.0
-        """Since when entries are committed."""
+        """Time since which the farm can commit entries."""
         self.wrong = frozenset(life.plan.wrong)
         self.resumed: dict[int, float] = {}
-        """Times when servers went on after a pause that their publishers must have noticed."""
+        """Server: time when the server went on after a pause of more than `PAUSE` seconds."""
         self.ever_away: set[int] = set()
         """Servers and members that were down, paused, cut off, out of the farm or without their routers."""
         self._rules = [rule(self) for rule in FARM_RULES]
@@ -101,7 +101,7 @@ class LifeChecker:
             rule.passes()
 
     def ends(self) -> None:
-        """Check the end of the run; nothing has happened for a while."""
+        """Check the end of the run, after the calm."""
         for rule in self._rules:
             rule.ends()
 

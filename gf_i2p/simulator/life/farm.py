@@ -1,6 +1,6 @@
 """Hours of a farm's life in a fraction of a second: real farm state, publishers and records on a given log.
 
-The rest of the simulator checks how a log comes about. Here the log is one list; servers stop, pause, are cut off, and
+The package `cluster` checks how servers agree on a log. Here the log is one list. Servers stop, pause, are cut off, and
 read the log late. Time is true seconds, and every server has a wall clock of its own, which may be wrong.
 """
 
@@ -36,19 +36,19 @@ _CHANGE: Final = 2.0
 
 
 class SimulatedNode:
-    """One server or member: its process, its machine's clock and its router."""
+    """One server or leaf member: process, machine's clock and router."""
 
     def __init__(self, life: "FarmLife", poster: SimulatedReporter) -> None:
         self.id = poster.id
         self.poster = poster
         self.error_ms = 0
-        """Error of the wall clock."""
+        """Error of the wall clock, in milliseconds."""
         self.up = True
         self.paused = False
         self.cut = False
-        """Whether this server and the others cannot hear each other."""
+        """Whether nothing passes between this node and the others."""
         self.away_since: float | None = None
-        """Time since when the server is down, paused or cut off."""
+        """Time since which the server is down, paused or cut off; None: the server works."""
         self.missed = True
         """Whether the leader notices the absence."""
         self.life = 1
@@ -68,12 +68,12 @@ class SimulatedNode:
 
     @property
     def monotonic(self) -> float:
-        """Seconds."""
+        """True seconds since the run began."""
         return self._life.events.now
 
     @property
     def wall_ms(self) -> int:
-        """As its machine believes."""
+        """Milliseconds since 1970 by the machine's wall clock, which may be wrong."""
         return BEGAN_MS + int(self._life.events.now * 1000) + self.error_ms
 
     @property
@@ -90,7 +90,7 @@ class SimulatedNode:
         self._inbox.clear()
 
     def start(self) -> None:
-        """Begin again from the content of the disk."""
+        """Start a process from the latest snapshot; the log's later entries follow."""
         self.up = True
         index, data = self._snapshot or (0, None)
         self.applied = index
@@ -102,7 +102,7 @@ class SimulatedNode:
         self.pull()
 
     def resume(self) -> None:
-        """Go on after a pause: take the waiting actions in any order, as an event loop finds them."""
+        """Go on after a pause: run the waiting actions in random order, as an event loop may."""
         self.paused = False
         life = self._life
         if self.away_since is not None and life.events.now - self.away_since > PAUSE:
@@ -120,7 +120,7 @@ class SimulatedNode:
             action()
 
     def pull(self) -> None:
-        """Apply what the log has, a page at a time."""
+        """Apply the log's next entries, a page at a time."""
         life = self._life
         if not self.works or not self.poster.is_server or self.applied >= len(life.log):
             return
@@ -138,7 +138,7 @@ class SimulatedNode:
             life.later(life.rng.random() * life.plan.latency, self, self.pull)
 
     def tick(self) -> None:
-        """Step the publisher, now and then."""
+        """Step the publisher every `TICK` seconds."""
         self._life.events.after(TICK, self.tick)
         if self.up and not self.paused:
             self.publisher.look()
@@ -146,12 +146,12 @@ class SimulatedNode:
     # Records --------------------------------------------------------------------------------------------------------
 
     def report_at_intervals(self) -> None:
-        """Post, for ever."""
+        """Post a record about every `INTERVAL` seconds, to the end of the run."""
         self._life.events.after(INTERVAL * self._life.rng.uniform(0.97, 1.03), self.report_at_intervals)
         self.report()
 
     def changed(self) -> None:
-        """Post soon after a change that other servers should know, but not too often."""
+        """Post a record soon after a change, but at the earliest `_CHANGE` seconds after the last record."""
         if not self._waiting:
             self._waiting = True
             wait = max(self._posted_at + _CHANGE - self.monotonic, 0.0)
@@ -191,7 +191,7 @@ class SimulatedNode:
 
 
 class FarmLife:
-    """All of one run. `plan` is the only thing that it depends on."""
+    """One run. The run depends on `plan` only."""
 
     def __init__(self, plan: LifePlan, *, write: Callable[[str], None] | None = None) -> None:
         """`write` takes the lines of a trace."""
@@ -290,11 +290,14 @@ class FarmLife:
         return self.events.now < self._leaderless_until
 
     def without_leader(self, seconds: float) -> None:
-        """Commit nothing for so many seconds."""
+        """Commit nothing for `seconds`."""
         self._leaderless_until = max(self._leaderless_until, self.events.now + seconds)
 
     def away(self, node: SimulatedNode) -> None:
-        """Note that a server is down, paused or cut off: its leader says so soon, or its followers elect another."""
+        """Note that a server is down, paused or cut off.
+
+        The leader usually reports the server soon. If the server led, the others elect another leader first.
+        """
         if node.away_since is None:
             node.away_since = self.events.now
             node.missed = self.rng.random() < _MISSED
@@ -316,7 +319,7 @@ class FarmLife:
             node.report()
 
     def accusations(self, node: SimulatedNode) -> dict[int, bool]:
-        """Return the reachability of other servers, for the record that this server posts now."""
+        """Return the reachability of other servers, for the record that this server posts; empty unless it leads."""
         if node.id != self._leader:
             return {}
         now = self.events.now

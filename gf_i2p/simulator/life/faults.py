@@ -1,4 +1,4 @@
-"""The faults in a farm's hours: their times, their effects, and how each is undone."""
+"""The faults in hours of a farm's life: when a fault strikes, what the fault does, and how the fault is undone."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -22,7 +22,7 @@ _PARAMETERS: Final = (
 
 
 class LifeFaults:
-    """Strikes at random until `stop`, which undoes everything but what administrators have said."""
+    """Strikes at random until `stop`. The clocks in `LifePlan.wrong` stay wrong to the end."""
 
     def __init__(self, life: "FarmLife") -> None:
         self._life = life
@@ -67,7 +67,7 @@ class LifeFaults:
         self._plan_next()
 
     def _pick(self) -> "SimulatedNode":
-        """Return any server, or, as often, the one that publishes."""
+        """Return any server, or, equally often, the publisher."""
         life = self._life
         publisher = life.checker.state.choice.publisher
         if publisher in life.nodes and life.rng.random() < 0.5:
@@ -75,7 +75,7 @@ class LifeFaults:
         return life.rng.choice(life.servers)
 
     def _lasts(self, undo: Callable[[], None], seconds: float) -> None:
-        """Plan the end of a fault after a time."""
+        """Count a fault, and plan its end after `seconds`."""
         self._number += 1
         number = self._number
         self._undo[number] = undo
@@ -87,7 +87,7 @@ class LifeFaults:
             undo()
 
     def stop(self) -> None:
-        """Undo all faults, and strike no more."""
+        """Strike no more, and undo all faults that have an end. Loads, modes of all servers and entries stay."""
         self._stopped = True
         while self._undo:
             self._end(next(iter(self._undo)))
@@ -95,7 +95,7 @@ class LifeFaults:
     # Servers --------------------------------------------------------------------------------------------------------
 
     def _may_fail(self, node: "SimulatedNode") -> bool:
-        """Whether a majority would be left that works and has right clocks."""
+        """Whether the node works, and a majority with right clocks would still work without the node."""
         life = self._life
         servers = life.checker.ledger.servers
         bad = {each.id for each in life.servers if not each.works or each.error_ms} & set(servers)
@@ -113,7 +113,7 @@ class LifeFaults:
             self._lasts(start, self._away_seconds())
 
     def _pause(self, node: "SimulatedNode") -> None:
-        """Pause a server: at once, or when it has announced a set, and has not given it."""
+        """Pause a server at once, or when the server has announced its next set and not yet given the set."""
         if node.publisher.publishes and self._life.rng.random() < 0.5:
             self._trapped.add(node.id)
             self._number += 1
@@ -161,7 +161,7 @@ class LifeFaults:
             self._set_wrong(self._life.nodes[self._life.rng.choice(self._life.plan.wrong)])
 
     def _set_wrong(self, node: "SimulatedNode") -> None:
-        """Its clock is wrong from now on: by little, so that it may publish all the same, or by much."""
+        """Make the server's clock wrong: by so little that the server may still publish, or by much."""
         rng = self._life.rng
         most = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
         node.error_ms = rng.choice((-1, 1)) * rng.choice((most, rng.randint(1, most)))
@@ -195,7 +195,7 @@ class LifeFaults:
             self._lasts(mend, life.rng.choice((15.0, 100.0, 300.0)) * life.rng.uniform(0.5, 1.5))
 
     def _flap(self, node: "SimulatedNode") -> None:
-        """One leaf goes up and down for a while."""
+        """Let one leaf go up and down for a while."""
         life = self._life
         leaf = life.rng.choice(node.poster.leaves)
         half = life.rng.uniform(3.0, 120.0)
@@ -232,7 +232,7 @@ class LifeFaults:
         self._lasts(back, self._life.rng.expovariate(1 / 200))
 
     def _change_mode(self, node: "SimulatedNode") -> None:
-        """Of one server, or of all of them, one after another."""
+        """Change the mode of one server for a while, or the mode of all servers within a minute."""
         life = self._life
         if life.rng.random() < 0.7:
             node.poster.mode = life.rng.choice(("meta", "failover", "dry-run", "off"))
@@ -277,7 +277,7 @@ class LifeFaults:
             self._life.post(node, entry.encode(), lambda _: None)
 
     def _configure(self, node: "SimulatedNode") -> None:
-        """Take a server out for a while."""
+        """Take a server out of the Configuration for a while, in a farm of four servers or more."""
         life = self._life
         servers = life.checker.ledger.servers
         if node.id not in servers or len(servers) < life.plan.servers or len(servers) < 4 or not self._may_fail(node):

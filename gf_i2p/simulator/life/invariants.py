@@ -1,7 +1,7 @@
-"""Rules that must hold in every farm, one class each: the publisher, its sets, and their times.
+"""The rules that hold in every farm's life, one class each: about the publisher, the sets, and their times.
 
-The rules judge from the log and from the truth. To add one: write a class whose docstring is the statement with its
-source, and add the class to `FARM_RULES`.
+The rules judge by the `Ledger` of the log, and by the true state of the simulated servers. To add a rule: write a
+class, state the rule and its source in the docstring, and add the class to `FARM_RULES`.
 """
 
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
-"""Seconds for steps that take no time in theory: ticks, ways, waiting posts."""
+"""Seconds that the rules allow for ticks, messages on the way, and posts that wait."""
 SETTLED: Final = 4 * INTERVAL
-"""Seconds after which a farm has found its time, at the beginning or after a time without a leader."""
+"""Seconds until farm time is right, at the beginning or after a time without a leader."""
 MOST_FLAPS: Final = 12
 """Most flaps that are counted."""
 
 
 class FarmRule:
-    """One rule. A method is called at each event of its name; most rules care for few of the events."""
+    """One rule. Each method is called at the event of its name; most rules define few of the methods."""
 
     def __init__(self, checker: "LifeChecker") -> None:
         self.checker = checker
 
     def violated(self, seen: str) -> Violation:
-        """Return what to raise."""
+        """Return the error to raise."""
         return Violation(type(self).__name__, f"after {self.checker.now:.0f} s, at {self.checker.ledger.index}: {seen}")
 
     def committed(self) -> None:
@@ -42,20 +42,20 @@ class FarmRule:
         """A server has made this choice by its log up to `index`."""
 
     def kept(self, server: int, index: int, data: bytes) -> None:
-        """A server's state at this index has these bytes."""
+        """A server's snapshot of its state at this index has these bytes."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        """A server that has applied so many entries gives a set to its router."""
+        """A server that has applied the log up to `applied` gives a set to its router."""
 
     def passes(self) -> None:
         """Some seconds have passed."""
 
     def ends(self) -> None:
-        """The run ends: for minutes nothing but records has happened."""
+        """The run ends, after minutes without faults."""
 
 
 class SameFarmChoice(FarmRule):
-    """Servers that have applied the same log make the same choice, also after a restart (Proposal 150; DESIGN 4)."""
+    """Servers that have applied the same log make the same choice, also after a restart (Proposal 150)."""
 
     def __init__(self, checker: "LifeChecker") -> None:
         super().__init__(checker)
@@ -67,11 +67,11 @@ class SameFarmChoice(FarmRule):
     def chose(self, server: int, index: int, choice: Choice) -> None:
         ours = self._choices[index - 1]
         if choice != ours:
-            raise self.violated(f"at {index} server {server} chooses {choice}, and another one {ours}")
+            raise self.violated(f"at {index} server {server} chooses {choice}, but the whole log gives {ours}")
 
 
 class SameFarmBytes(FarmRule):
-    """Servers that have applied the same log keep the same bytes as a snapshot (DESIGN 4)."""
+    """Servers that have applied the same log keep the same bytes as a snapshot (docs/design/simulator.md)."""
 
     def __init__(self, checker: "LifeChecker") -> None:
         super().__init__(checker)
@@ -81,28 +81,31 @@ class SameFarmBytes(FarmRule):
         if index == self.checker.ledger.index:
             self._states.setdefault(index, self.checker.state.encode())
         if self._states.setdefault(index, data) != data:
-            raise self.violated(f"server {server} has another state at {index} than another server had")
+            raise self.violated(f"server {server} has a state at {index} that differs from another server's")
 
     def ends(self) -> None:
         ours = self.checker.state.encode()
         for node in self.checker.life.servers:
             if node.applied == self.checker.ledger.index and node.state.encode() != ours:
-                raise self.violated(f"server {node.id} ends with another state than the log's")
+                raise self.violated(f"server {node.id} ends with a state that differs from the log's")
 
 
 class SetSize(FarmRule):
-    """No set has more entries than 16, or than administrators allow (i2p-facts; DESIGN 4)."""
+    """No set has more entries than `maxEntries`, 16 unless administrators set another limit.
+
+    docs/publisher-choice.md, which leaves.
+    """
 
     def committed(self) -> None:
         most = self.checker.ledger.parameter("maxEntries", MOST_ENTRIES)
         choice = self.checker.choice
         for entries in (choice.entries, *(branch.entries for branch in choice.branches)):
             if len(entries) > most:
-                raise self.violated(f"a set has {len(entries)} entries, and {most} are allowed")
+                raise self.violated(f"a set has {len(entries)} entries, but the limit is {most}")
 
 
 class Excluded(FarmRule):
-    """From the entry on that excludes a leaf, no set lists the leaf (issue: exclusion acts at once)."""
+    """No set lists an excluded leaf: the administrator's entry acts at once (docs/publisher-choice.md)."""
 
     def committed(self) -> None:
         self._check(_hashes(self.checker.choice))
@@ -114,13 +117,13 @@ class Excluded(FarmRule):
     def _check(self, hashes: set[bytes]) -> None:
         found = hashes & self.checker.ledger.excluded
         if found:
-            raise self.violated(f"leaf {min(found).hex()} is listed, and excluded")
+            raise self.violated(f"leaf {min(found).hex()} is listed, but administrators have excluded the leaf")
 
 
 class PublishedRises(FarmRule):
-    """`published` is greater in every set than in the sets that were announced before (DESIGN 4).
+    """`published` is greater in every set than in the sets that were announced before.
 
-    Otherwise the netDb keeps the old set.
+    Otherwise the netDb keeps the old set (ARCHITECTURE, the walk of a lease set).
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -132,53 +135,65 @@ class PublishedRises(FarmRule):
         for index, version in self._given[-20:]:
             if (index < this[0]) != (version < this[1]):
                 raise self.violated(
-                    f"server {server} gives {this[1]}, announced at {this[0]}; {version} was at {index}"
+                    f"server {server} gives version {this[1]}, announced at entry {this[0]}, but version {version} was "
+                    f"announced at entry {index}"
                 )
         self._given.append(this)
 
 
 class AnnouncedFirst(FarmRule):
-    """A server gives only sets whose announcement it has found in the log and applied (DESIGN 4)."""
+    """A server gives a set only after the server has applied the set's announcement.
+
+    ARCHITECTURE, the walk of a lease set.
+    """
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         index = self.checker.ledger.announced.get((server, given.version_ms))
         if index is None or index > applied:
             raise self.violated(
-                f"server {server} has applied {applied} and gives {given.version_ms}, announced at {index}"
+                f"server {server} has applied the log up to {applied}, but gives version {given.version_ms}, announced "
+                f"at entry {index}"
             )
 
 
 class ChosenGives(FarmRule):
-    """Only the server that its own applied log names as publisher gives a set (DESIGN 4)."""
+    """A server gives a set only if the log that the server has applied names the server as publisher.
+
+    ARCHITECTURE, the walk of a lease set.
+    """
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         chosen = self.checker.publisher_at(applied)
         if chosen != server:
-            raise self.violated(f"server {server} gives a set at {applied}, where {chosen} is chosen")
+            raise self.violated(f"server {server} gives a set at entry {applied}, but there {chosen} is chosen")
 
 
 class WithinLease(FarmRule):
-    """No server gives a set whose announcement was posted longer ago than the lease (DESIGN 4)."""
+    """No server gives a set whose announcement was posted longer ago than the lease (docs/design/publishing.md)."""
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         age = self.checker.now - given.posted
         if age > LEASE:
-            raise self.violated(f"server {server} gives a set {age:.0f} s after it was posted")
+            raise self.violated(f"server {server} gives a set {age:.0f} s after posting the announcement")
 
 
 class WakesUp(FarmRule):
-    """A server that was stopped for a while gives no set that it had posted before (issue: the publisher's lease)."""
+    """After a pause of more than `PAUSE` seconds, a server gives no set that was announced before the pause's end.
+
+    docs/design/publishing.md, a process that stood still.
+    """
 
     def gives(self, server: int, applied: int, given: GivenSet) -> None:
         resumed = self.checker.resumed.get(server)
         if resumed is not None and given.posted <= resumed:
             raise self.violated(
-                f"server {server} gives what it had posted {resumed - given.posted:.0f} s before it woke up"
+                f"server {server} gives a set whose announcement was posted {resumed - given.posted:.0f} s before the "
+                "end of the server's pause"
             )
 
 
 class Overlap(FarmRule):
-    """A replaced publisher stops within its lease, though it may not hear of the change (DESIGN 4)."""
+    """A replaced publisher stops within its lease, even without news of the change (docs/design/publishing.md)."""
 
     def passes(self) -> None:
         checker = self.checker
@@ -193,36 +208,41 @@ class Overlap(FarmRule):
 
 
 class PublisherIsCandidate(FarmRule):
-    """No publisher is stale or ahead by farm time, down, turned off, silent, or out of the farm (DESIGN 4)."""
+    """No publisher is stale or ahead by farm time, down, turned off, unreachable, or out of the farm.
+
+    docs/publisher-choice.md, who can publish.
+    """
 
     def committed(self) -> None:
         publisher, before = self.checker.choice.publisher, self.checker.before.publisher
         why = None if publisher is None else self.checker.ledger.objection(publisher, is_publisher=publisher == before)
         if why is not None:
-            raise self.violated(f"server {publisher} is chosen, and {why}")
+            raise self.violated(f"server {publisher} is chosen, but {why}")
 
 
 class OthersMode(FarmRule):
-    """A server with another mode than most servers is not chosen (DESIGN 4: the netDb has one slot)."""
+    """A server with another mode than most servers is not chosen: the netDb has one place for a destination.
+
+    docs/publisher-choice.md, who can publish.
+    """
 
     def committed(self) -> None:
         publisher, mode = self.checker.choice.publisher, self.checker.ledger.mode
         if publisher is not None and mode is not None and self.checker.ledger.said[publisher].mode != mode:
-            raise self.violated(f"server {publisher} is chosen, and most servers are in mode {mode}")
+            raise self.violated(f"server {publisher} is chosen, but most servers are in mode {mode}")
 
 
 class MovedAndDrained(FarmRule):
-    """The publisher is whom administrators name, a drained server only for want of others, and one with "on" first.
+    """No server is chosen while a server of better rank can publish. `Ledger.rank` compares without the scores.
 
-    The change comes at once with the administrator's entry. A server that can publish again is chosen after the time
-    for which a record is fresh (docs/publisher-choice.md). Only servers that can publish however the stopwatch went are
-    asked for: `Ledger.is_sure`.
+    An administrator's entry changes the publisher at once. A server that becomes able to publish is chosen only after
+    `freshMs` (docs/publisher-choice.md). The rule counts only servers that can surely publish: `Ledger.is_sure`.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
         super().__init__(checker)
         self._since: dict[int, int] = {}
-        """By server that can publish: since when, by `Ledger.lasted_ms`."""
+        """Server that can publish: the `Ledger.lasted_ms` since which the server can."""
         self._said: tuple[object, ...] = ()
 
     def committed(self) -> None:
@@ -237,26 +257,26 @@ class MovedAndDrained(FarmRule):
         first = min(settled, key=ledger.rank, default=None)
         if first is not None and publisher in ledger.said and ledger.rank(first) < ledger.rank(publisher):
             raise self.violated(
-                f"server {publisher} is chosen, and {first} could; moved to {ledger.moved_to}, "
+                f"server {publisher} is chosen, but server {first} has a better rank; moved to {ledger.moved_to}, "
                 f"drained {sorted(ledger.drained)}"
             )
 
 
 class GoodStays(FarmRule):
-    """A good publisher is not replaced, whatever the clocks of a minority say (issue; DESIGN 4).
+    """A good publisher is not replaced, whatever the clocks of a minority say (docs/publisher-choice.md).
 
-    Good: nothing in the log speaks against it, and either it is a candidate however the stopwatch went, or it has
-    posted lately by a right clock. It goes only to a server that comes before it by what administrators and operators
-    say, or whose score was higher by more than the margin for as long as a record is fresh, after its least
-    time as the publisher. How long that was is reckoned by `Ledger.risen_ms`, which no stopwatch outruns.
+    A publisher is good if the log has nothing against the publisher, and if it is a sure candidate (`Ledger.is_sure`),
+    or has posted lately by a right clock. A good publisher loses only to a server of better rank (`Ledger.rank`), or to
+    a better score. The score must have been higher by more than `margin` for `freshMs`, and the publisher must have
+    published for `holdMs`. `Ledger.risen_ms` measures both times: the farm's stopwatch never runs faster.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
         super().__init__(checker)
         self._began_ms = 0
-        """When the publisher was chosen."""
+        """`Ledger.risen_ms` when the publisher was chosen."""
         self._beaten_ms: int | None = None
-        """Time since when another server's score is higher by more than the margin."""
+        """`Ledger.risen_ms` since which another server's score is higher by more than the margin."""
 
     def committed(self) -> None:
         checker, ledger = self.checker, self.checker.ledger
@@ -292,7 +312,7 @@ class GoodStays(FarmRule):
             for server, each in ledger.said.items()
             if server not in checker.wrong and checker.now - each.at <= seen
         ]
-        # While too few post there is no time that right clocks make: who is away counts as one that is wrong.
+        # Right clocks decide farm time only while a majority with right clocks posts. A silent server counts as wrong.
         return 2 * len(right) > len(ledger.servers) and checker.now - said.at <= lately
 
     def _is_wanted(self, old: int, new: int | None) -> bool:
@@ -311,7 +331,10 @@ class GoodStays(FarmRule):
 
 
 class DeadReplaced(FarmRule):
-    """A publisher that is gone is replaced when its records are no longer fresh, if another server can (DESIGN 4)."""
+    """An absent publisher is replaced when its records are no longer fresh, if another server can publish.
+
+    docs/design/publishing.md, the lease.
+    """
 
     def passes(self) -> None:
         checker = self.checker
@@ -323,24 +346,32 @@ class DeadReplaced(FarmRule):
         if not able:
             return
         if publisher is None:
-            raise self.violated(f"nobody publishes, and {able} could for {bound:.0f} s")
+            raise self.violated(f"nobody is chosen, but servers {able} could publish for {bound:.0f} s")
         away = checker.life.nodes[publisher].away_since
         if away is not None and checker.now - away > bound:
-            raise self.violated(f"server {publisher} is gone for {checker.now - away:.0f} s, chosen, and {able} could")
+            raise self.violated(
+                f"server {publisher} is away for {checker.now - away:.0f} s and still chosen, but servers {able} could "
+                "publish"
+            )
 
 
 class AccusedReplaced(FarmRule):
-    """A publisher that its leader cannot hear is replaced at once, if another server can publish (issue)."""
+    """A publisher that the leader reports as unreachable is replaced at once, if another server can publish.
+
+    docs/design/publishing.md, an accusation.
+    """
 
     def committed(self) -> None:
         ledger, before, now = self.checker.ledger, self.checker.before.publisher, self.checker.choice.publisher
         if before is None or before not in ledger.accused:
             return
         if now == before:
-            raise self.violated(f"server {before} is accused, and still chosen")
+            raise self.violated(f"server {before} is reported as unreachable, but still chosen")
         others = [server for server in ledger.servers if ledger.is_sure(server)]
         if now is None and others:
-            raise self.violated(f"server {before} is accused, and nobody chosen, though {others} could")
+            raise self.violated(
+                f"server {before} is reported as unreachable and nobody is chosen, but servers {others} could publish"
+            )
 
 
 @dataclass(slots=True)
@@ -356,10 +387,10 @@ class _Past:
 class FlapsBounded(FarmRule):
     """A leaf that was down comes into the set after min(leafUpMs * 2^f, flapMs) of being up; f counts recent flaps.
 
-    The rule holds while another leaf is steady (docs/publisher-choice.md: damping): up, with a poster that is heard.
-    Without a steady leaf the set has leaves that come and go. `Ledger.risen_ms` measures time, and no stopwatch outruns
-    it: so neither f nor the wait is above the farm's own. A leaf that was never down, or is new with a new server, does
-    not wait.
+    The rule holds while a listed leaf is steady (docs/publisher-choice.md, which leaves): the leaf is up, and its
+    poster is heard. Without a steady leaf the set has leaves that come and go. `Ledger.risen_ms` measures time. The
+    farm's stopwatch never runs faster, so neither f nor the wait here is above the farm's own. A leaf that was never
+    down does not wait. When the servers change, leaves that no newest record names lose their past.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -378,7 +409,7 @@ class FlapsBounded(FarmRule):
         for where in (ledger.said, ledger.members):
             for poster, said in where.items():
                 if said.index == ledger.index:
-                    self._look(said)
+                    self._take_in(said)
                 heard = ledger.risen_ms - said.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
                 if heard and said.router_up and poster not in ledger.accused:
                     steady |= {leaf for leaf, (up, _, _) in said.leaves.items() if up}
@@ -388,7 +419,7 @@ class FlapsBounded(FarmRule):
                 self._check(leaf)
         self._listed = listed
 
-    def _look(self, said: Said) -> None:
+    def _take_in(self, said: Said) -> None:
         """Take in what a record says of leaves."""
         now = self.checker.ledger.risen_ms
         for leaf, (says_up, _, _) in said.leaves.items():
@@ -410,31 +441,34 @@ class FlapsBounded(FarmRule):
     def _check(self, leaf: bytes) -> None:
         past = self._past[leaf]
         if not past.up:
-            raise self.violated(f"leaf {leaf.hex()} comes into the set, and is down")
+            raise self.violated(f"leaf {leaf.hex()} comes into the set, but is down")
         lasted = self.checker.ledger.risen_ms - past.since_ms
         if not past.proven and lasted < self._wait_ms(past.flaps):
             raise self.violated(
-                f"leaf {leaf.hex()} comes into the set {lasted / 1000:.0f} s after it came up, not "
-                f"{self._wait_ms(past.flaps) / 1000:.0f} s: it went down {past.flaps} times lately"
+                f"leaf {leaf.hex()} comes into the set after {lasted / 1000:.0f} s up, instead of "
+                f"{self._wait_ms(past.flaps) / 1000:.0f} s for a leaf that went down {past.flaps} times lately"
             )
 
 
 class NotItsOwnLeaf(FarmRule):
-    """No set lists its own master, nor the master of a farm that leads back to that master (DESIGN 4; issue: trees)."""
+    """No set lists its own master, nor the master of a farm that leads back to that master.
+
+    docs/publisher-choice.md, which leaves.
+    """
 
     def committed(self) -> None:
         leaves = self.checker.ledger.leaves()
         for leaf in _hashes(self.checker.choice):
             _, _, below = leaves.get(leaf, (True, 3, ()))
             if leaf == MASTER_HASH or MASTER_HASH in below:
-                raise self.violated(f"leaf {leaf.hex()} is the master, or leads to it")
+                raise self.violated(f"the listed leaf {leaf.hex()} is the master, or leads back to the master")
 
 
 class SteadyIsListed(FarmRule):
     """A leaf that has never been down, of a poster that was always there, is listed while there is room.
 
-    The poster's clock and mode, and whether it may publish, do not matter (docs/publisher-choice.md). The rule is not
-    asked while nothing is committed, nor shortly after: then all posters have been silent.
+    The poster's clock, mode and right to publish do not matter (docs/publisher-choice.md). The rule does not hold while
+    nothing is committed, nor shortly after, because all posters have been silent.
     """
 
     def passes(self) -> None:
@@ -452,11 +486,11 @@ class SteadyIsListed(FarmRule):
                 odd = leaf.hash == MASTER_HASH or MASTER_HASH in leaf.below
                 if not leaf.ever_down and not odd and leaf.hash not in ledger.excluded | listed:
                     why = checker.choice.left_out.get(leaf.hash)
-                    raise self.violated(f"leaf {leaf.hash.hex()} was always up, and is not listed: {why}")
+                    raise self.violated(f"leaf {leaf.hash.hex()} was always up, but is not listed: {why}")
 
 
 class AllAreKnown(FarmRule):
-    """Every known leaf is either in the set, or left out with a reason (issue: status says so)."""
+    """Every known leaf is either in the set, or left out with a reason (docs/design/simulator.md)."""
 
     def committed(self) -> None:
         choice = self.checker.choice
@@ -499,4 +533,4 @@ FARM_RULES: Final[tuple[type[FarmRule], ...]] = (
     SteadyIsListed,
     AllAreKnown,
 )
-"""All rules; of two rules that one mistake breaks, the narrower stands first."""
+"""All rules. Where one mistake breaks two rules, the narrower rule stands first."""

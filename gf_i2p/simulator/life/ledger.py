@@ -1,4 +1,7 @@
-"""A second, simple reckoning of a farm's log: the rules judge by the ledger, and not by the code in `farm`."""
+"""A second, simple account of a farm's log. The rules judge by the ledger, so that no mistake in `farm` stays hidden.
+
+The ledger shares no code with `gf_i2p.farm` but a constant.
+"""
 
 import json
 from collections import Counter
@@ -12,17 +15,17 @@ from gf_i2p.simulator.registers import CLUSTER
 
 FRESH_MS: Final = 105_000
 AHEAD_MS: Final = 60_000
-"""Defaults of these two, unless administrators set others."""
+"""Defaults of the parameters `freshMs` and `aheadMs`, in milliseconds."""
 LEASE: Final = 90.0
-"""A publisher stops by itself so many seconds after posting its newest record in the log."""
+"""Seconds after which a publisher stops by itself, counted from the posting of its newest record in the log."""
 PAUSE: Final = 12.0
-"""A process that stood still for so many seconds gives no set that was posted before."""
+"""Seconds of a pause after which a process gives no set that was posted before the pause."""
 PUBLISHES: Final = frozenset({"on", "auto"})
 
 
 @dataclass(slots=True)
 class Said:
-    """The newest record of one server, or member."""
+    """The newest record of one server or leaf member."""
 
     index: int
     at: float
@@ -33,7 +36,7 @@ class Said:
     mode: str
     version_ms: int
     leaves: dict[bytes, tuple[bool, int, tuple[bytes, ...]]]
-    """By hash: up, type, hashes below the leaf."""
+    """Hash of a leaf: (up, type, hashes below the leaf)."""
     risen_ms: int = 0
     """`Ledger.risen_ms` at the commit."""
 
@@ -53,7 +56,7 @@ class Ledger:
     """Newest records of servers."""
     members: dict[int, Said] = field(default_factory=dict)
     accused: dict[int, int] = field(default_factory=dict)
-    """By unreachable server that has posted nothing since: the first server that reported this."""
+    """Unreachable server that has posted nothing since: the first server that reported it."""
     excluded: set[bytes] = field(default_factory=set)
     drained: set[int] = field(default_factory=set)
     moved_to: int | None = None
@@ -61,10 +64,10 @@ class Ledger:
     announced: dict[tuple[int, int], int] = field(default_factory=dict)
     """(server, version): index of the first record with this version."""
     risen_ms: int = 0
-    """Sum of all rises of farm time: no stopwatch that farm time drives has gone on by more."""
+    """Sum of all rises of farm time, in ms: the farm's stopwatch (`farm_time.FarmClock`) never runs faster."""
     lasted_ms: int = 0
-    """Sum of all rises of farm time above its highest value, at most half of `freshMs` at a time, without rises by
-    servers' first records: no stopwatch has gone on by less."""
+    """Sum of all rises of farm time above its highest value, in ms: the farm's stopwatch never runs slower. Each rise
+    counts at most half of `freshMs`, and a rise by a server's first record does not count."""
     _was_ms: int | None = None
     _highest_ms: int = 0
 
@@ -80,7 +83,7 @@ class Ledger:
         self._rise()
 
     def apply(self, value: bytes, now: float) -> None:
-        """Take in an Application entry that is committed now, in true seconds."""
+        """Take in a committed Application entry. `now`: time of the commit, in true seconds."""
         self.index += 1
         found = json.loads(value)
         if found["cluster"] != CLUSTER:
@@ -169,18 +172,19 @@ class Ledger:
 
     @property
     def mode(self) -> str | None:
-        """The mode of more than half of the servers as publishers; None: no mode has so many."""
+        """The mode in which more than half of all servers would publish; None: no mode has a majority."""
         modes = Counter(said.mode for said in self.said.values() if said.publishes)
         return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
 
     def objection(self, server: int, *, is_publisher: bool = False) -> str | None:
-        """Say why the log speaks against this publisher, whoever else there may be; None: nothing does.
+        """Say why the log forbids this server as publisher, whatever the other candidates; None: nothing forbids it.
 
-        `is_publisher`: it was the publisher one entry before. Then it is not ahead until most have posted after it.
+        `is_publisher`: whether the server was the publisher one entry before. Then a clock that is ahead is excused
+        until most servers have posted after the publisher.
         """
         said, now = self.said.get(server), self.now_ms
         if server not in self.servers or said is None or now is None:
-            return "it is no server that has posted"
+            return "it is no server of the farm, or has no record in the log"
         if now - said.date_ms > self.parameter("freshMs", FRESH_MS):
             return f"its newest record is {(now - said.date_ms) / 1000:.0f} s old"
         newer = sum(other.index >= said.index for other in self.said.values())
@@ -196,12 +200,12 @@ class Ledger:
         return None
 
     def candidates(self) -> list[int]:
-        """Servers in the mode of most servers, without an objection; none, if there is no such mode."""
+        """Servers without an objection whose mode is `mode`; empty if no mode has a majority."""
         mode = self.mode
         return [server for server in self.servers if self.objection(server) is None and self.said[server].mode == mode]
 
     def is_sure(self, server: int) -> bool:
-        """Whether the server is a candidate however the stopwatch went: fresh, and ahead by less than is allowed."""
+        """Whether the server is a candidate whatever the farm's stopwatch shows: fresh, and not too far ahead."""
         now, mode = self.now_ms, self.mode
         if now is None or mode is None or self.objection(server) is not None or self.said[server].mode != mode:
             return False
@@ -211,7 +215,7 @@ class Ledger:
         return bool(since <= self.parameter("freshMs", FRESH_MS) and ahead <= self.parameter("aheadMs", AHEAD_MS))
 
     def rank(self, server: int) -> tuple[bool, bool, bool]:
-        """Return the rank that comes before any score, for a server that has posted: less is better."""
+        """Return the rank of a server that has posted. Rank decides before any score, and the lowest rank is best."""
         return server in self.drained, server != self.moved_to, self.said[server].publish != "on"
 
     def leaves(self) -> dict[bytes, tuple[bool, int, tuple[bytes, ...]]]:

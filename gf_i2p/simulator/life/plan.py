@@ -22,14 +22,14 @@ BRAIN_FAULTS: Final = (
     "entries of administrators",
     "configurations changed",
 )
-"""By name; `faults.LifeFaults` has how."""
+"""Names of the faults; `faults.LifeFaults` has the code."""
 USUAL_SERVERS: Final = (3, 3, 3, 3, 4, 5)
 MOST_APPLIED: Final = 800
-"""Entries times servers: the limit gives all runs about the same duration."""
+"""Entries times servers of one run: the limit gives all runs about the same duration."""
 CALM: Final = 400.0
-"""Seconds at the end of a run without faults."""
+"""Seconds without faults at the end of a run."""
 WRONG_MS: Final = 600_000
-"""Most error of a wrong clock."""
+"""Greatest error of a wrong clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,12 @@ class LifePlan:
     seed: int
     servers: int
     members: tuple[int, ...]
-    """Ids of members, which post and have no vote."""
+    """Ids of leaf members, which post records and have no vote."""
     leaves: int
     """Leaves of each poster."""
     odd: str
-    """An odd leaf of one server: "", "master" (the farm's own), "loop" (leads to the master), or "farm"."""
+    """An odd leaf of one server: "master" (the farm's own master), "farm" (the master of another farm), or "loop" (the
+    master of a farm that leads back to this farm's master); "" for none."""
     wrong: tuple[int, ...]
     """Servers, a minority, whose clocks are wrong."""
     chaos: float
@@ -58,7 +59,7 @@ class LifePlan:
 
     @property
     def minority(self) -> int:
-        """Most servers that may be down, or wrong, at a time."""
+        """Most servers that may be down or have wrong clocks at one time."""
         return (self.servers - 1) // 2
 
 

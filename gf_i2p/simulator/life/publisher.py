@@ -26,7 +26,7 @@ CLIENT_SECONDS: Final = 120.0
 RENEW_SECONDS: Final = 25.0
 """Time between two lease sets of a service."""
 RETRY_SECONDS: Final = 3.0
-"""Time after a failed announcement of a service's lease set."""
+"""Pause after a failed announcement of a service's lease set."""
 _KEYS: Final = object()
 
 
@@ -63,7 +63,7 @@ class Host(Protocol):
         """Milliseconds since 1970, as this machine believes."""
 
     def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
-        """Post a record that names this set; `done(index)`, None when the outcome is unknown."""
+        """Post a record that names this set. `done(index)` gets the record's index; None: the outcome is unknown."""
 
     def changed(self) -> None:
         """Post a record soon."""
@@ -72,7 +72,7 @@ class Host(Protocol):
         """Give a set to the router."""
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Run an action in the process after a time, and after the end of a pause."""
+        """Run an action in the process after `seconds`, or at the end of a pause."""
 
 
 class SimulatedPublisher:
@@ -208,7 +208,7 @@ class SimulatedPublisher:
     # A service ------------------------------------------------------------------------------------------------------
 
     def _announce_lease_set(self, machine: FailoverMachine, number: int) -> None:
-        """Announce the next lease set of the session of this number, if the session is open or about to open."""
+        """Announce the next lease set of session `number`, if that session is open or about to open."""
         if machine is not self._machine or number not in {self._service, self._under_way}:
             return
         situation = self._situation()

@@ -38,7 +38,7 @@ class LeafTruth:
 
 @dataclass(slots=True)
 class SimulatedReporter:
-    """A server's or a member's router, and what is set there."""
+    """The router of a server or leaf member, and the poster's settings."""
 
     id: int
     leaves: list[LeafTruth]
@@ -49,11 +49,11 @@ class SimulatedReporter:
     """Lag of the router's jobs, which lowers the score."""
     records: int = 0
     accused: dict[int, bool] = field(default_factory=dict)
-    """The reachability of others, as this leader reports: server, and whether the leader hears it."""
+    """Other server: whether this leader hears the server."""
 
     @property
     def is_server(self) -> bool:
-        """Whether this member has a server's id. The others are leaf members."""
+        """Whether this poster is a server; other posters are leaf members."""
         return self.id < FIRST_LEAF_MEMBER_ID
 
     def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:

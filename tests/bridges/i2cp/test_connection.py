@@ -93,7 +93,7 @@ async def test_a_router_that_tells_no_date_is_not_waited_for_for_ever() -> None:
     ("says", "error", "words"),
     [
         (b"", RouterUnreachableError, "hung up before it told its date"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", MalformedError, "is it I2CP?"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", MalformedError, "check that the port is I2CP's"),
         (bytes.fromhex("0000000421") + b"date", MalformedError, "type 33 ends after 4 bytes"),
     ],
     ids=["nothing", "HTTP", "broken"],
@@ -133,7 +133,7 @@ def test_a_password_is_not_shown() -> None:
 
 @pytest.mark.parametrize("password", ["", "a;secret", "a secret\n", "sécret", "secret" * 50])
 def test_a_password_that_cannot_be_sent_is_refused_without_being_shown(password: str) -> None:
-    with pytest.raises(ValueError, match="password has 1 to 255 printable") as caught:
+    with pytest.raises(ValueError, match="password must have 1 to 255 printable") as caught:
         I2cpSettings(username="node", password=password)
     assert "secret" not in str(caught.value)
 
@@ -161,7 +161,7 @@ async def test_tls_where_the_router_has_none() -> None:
 
 async def test_no_tls_where_the_router_has_it(identity: Identity, unhandled: list[dict[str, Any]]) -> None:
     async with FakeRouter(RouterKind.JAVA, tls=server_context(identity)) as router:
-        with pytest.raises(RouterError, match=r"i2cp\.SSL|is it I2CP"):
+        with pytest.raises(RouterError, match=r"i2cp\.SSL|port is I2CP"):
             await soon(I2cpConnection.open(router.settings()))
     unhandled.clear()  # the fake router's
 

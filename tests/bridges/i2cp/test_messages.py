@@ -186,8 +186,9 @@ def test_the_largest_frame_is_taken_and_a_larger_one_refused_by_its_header() -> 
     for length in (MAX_BODY_BYTES + 1, 2**32 - 1):
         messages, error, _ = outcome([struct.pack(">IB", length, 31)])
         assert messages == []
-        assert (
-            error == f"a message of {length} bytes is announced, and I2CP has none over {MAX_BODY_BYTES}: is it I2CP?"
+        assert error == (
+            f"the router announces a message of {length} bytes, and an I2CP message has at most {MAX_BODY_BYTES}: "
+            "check that the port is I2CP's"
         )
 
 
@@ -206,7 +207,7 @@ def test_a_web_server_is_no_router() -> None:
     messages, error, _ = outcome([b"HTTP/1.1 400 Bad Request\r\n\r\n"])
     assert messages == []
     assert error is not None
-    assert "is it I2CP?" in error
+    assert "check that the port is I2CP's" in error
 
 
 # To a router -------------------------------------------------------------------------------------------------------

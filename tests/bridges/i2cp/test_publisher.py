@@ -185,7 +185,7 @@ async def test_the_kind_may_be_configured(router: FakeRouter, clock: Clock) -> N
 @BOTH
 async def test_an_old_set_is_not_even_begun_with(router: FakeRouter, publisher: I2cpPublisher, clock: Clock) -> None:
     clock.now += 600
-    with pytest.raises(RouterRefusedError, match=r"not sent: the set.*600 s old.*Sign a fresh one"):
+    with pytest.raises(RouterRefusedError, match=r"not sent: the set.*600 s old.*Sign a fresh lease set"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log == []
     assert phase(publisher) is Phase.IDLE

@@ -111,7 +111,7 @@ async def test_java_takes_no_config_of_another_time(step: int, words: str) -> No
     clock.now += step
     async with FakeRouter(RouterKind.JAVA, clock) as router:
         said = await refusal(router, BY_MASTER)
-    assert f"date is 200 s {words} the router's clock, and Java takes 180 s" in said
+    assert f"date is 200 s {words} the router's clock, and Java allows 180 s" in said
     assert "check the clocks" in said
 
 

@@ -191,7 +191,7 @@ async def test_a_set_that_cannot_be_announced_is_not_given_and_another_one_is_so
             await hosting(router).open(node.offer())
         assert router.served == []
         await until(router, lambda: not router.sessions)
-        with pytest.raises(RouterError, match="announced by nobody"):
+        with pytest.raises(RouterError, match="the offer has no `announce`"):
             await hosting(router).open(ServiceOffer(KEYS, ("127.0.0.1", 1), lambda: NOW))
 
 

@@ -57,7 +57,7 @@ def test_plain_http_nowhere_else(host: str) -> None:
         ("https://127.0.0.1/", {"password": ""}, "needs a password"),
         ("https://127.0.0.1/", {"fingerprint": "abc"}, "no fingerprint"),
         ("https://127.0.0.1/", {"fingerprint": DIGEST.hex()[:-2]}, "no fingerprint"),
-        ("https://127.0.0.1/", {"fingerprint": DIGEST.hex(), "any_certificate": True}, "not both"),
+        ("https://127.0.0.1/", {"fingerprint": DIGEST.hex(), "any_certificate": True}, "choose one of the two"),
         ("http://127.0.0.1/", {"fingerprint": DIGEST.hex()}, "plain HTTP"),
         ("http://127.0.0.1/", {"any_certificate": True}, "plain HTTP"),
     ],

@@ -223,7 +223,7 @@ async def test_error_objects(i2pd: SimulatedRouter, identity: Identity) -> None:
         with pytest.raises(UnknownMethodError, match="no such method"):
             await rpc.call("GetRate", {"Stat": "jobQueue.jobLag", "Period": 60_000})
         i2pd.order(error(-32603, "\x1b[2J" + "x" * 1000), "Echo")
-        with pytest.raises(RpcError, match="said no to Echo") as caught:
+        with pytest.raises(RpcError, match="refused Echo") as caught:
             await rpc.call("Echo", ECHO)
         assert not isinstance(caught.value, UnknownMethodError)
         assert caught.value.code == -32603
@@ -281,7 +281,7 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with reaching(Access(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)) as rpc:
-        with pytest.raises(RouterError, match="does not speak our TLS"):
+        with pytest.raises(RouterError, match="does not speak TLS as we do"):
             await rpc.call("Echo", ECHO)
     server.close()
 

@@ -35,7 +35,7 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
         (b'{"id":1,"result":{,"I2PTunnel":{}}}', "property name"),
         (b'{"a":1} x', "Extra data"),
         (b"[]", "no object"),
-        (b'{"a":1,"b":{"c":1,"c":2}}', "'c' stands in it twice"),
+        (b'{"a":1,"b":{"c":1,"c":2}}', "'c' comes twice in one object"),
         (b'{"a":"\xff"}', "no UTF-8"),
         (b'\xff\xfe{\x00"\x00', "no UTF-8"),
         (b'{"a":NaN}', "NaN"),

@@ -75,7 +75,7 @@ def test_a_first_packet_that_somebody_has_recorded_opens_none_again() -> None:
     stream.reset("over")
     accepting.ended(stream, 1.0)
     assert accepting.open == 0
-    with pytest.raises(RefusedError, match="came before"):
+    with pytest.raises(RefusedError, match="has opened a stream before"):
         accepting.receive(first(), 1.0 + limits.LINGER)
     opened(accepting, first(78), 2.0 + limits.LINGER)
     assert accepting.refused == 1
@@ -84,8 +84,8 @@ def test_a_first_packet_that_somebody_has_recorded_opens_none_again() -> None:
 @pytest.mark.parametrize(
     ("packet", "why"),
     [
-        (replace(first_packet(), number=0), "gives its stream none"),
-        (replace(first_packet(), sequence=1), "another number than 0"),
+        (replace(first_packet(), number=0), "no number for its stream"),
+        (replace(first_packet(), sequence=1), "another sequence number than 0"),
         (first_packet(server=CLIENT.destination.hash), "meant for another destination"),
         (replace(first_packet(), source=None, flags=Flag.SYNCHRONIZE | Flag.SIGNATURE), "does not name its sender"),
     ],
@@ -146,7 +146,7 @@ def test_streams_have_limits_in_all_and_for_each_client(monkeypatch: pytest.Monk
     monkeypatch.setattr(limits, "MAX_STREAMS_PER_PEER", 3)
     accepting = acceptor()
     streams = [opened(accepting, first(number)) for number in (1, 2, 3)]
-    with pytest.raises(RefusedError, match="its client has 3"):
+    with pytest.raises(RefusedError, match="the client has 3 streams"):
         accepting.receive(first(4), 0.0)
     other = DestinationKeys.generate(entropy(33))
     for number in (1, 2):

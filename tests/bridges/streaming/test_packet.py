@@ -64,7 +64,7 @@ def test_what_is_encoded_is_parsed_again(made: tuple[Packet, DestinationKeys | N
     if signer is not None:
         parsed.verify(signer.key.public)
     else:
-        with pytest.raises(PacketError, match="must be signed is not"):
+        with pytest.raises(PacketError, match="must be signed has no signature"):
             parsed.verify(KEYS.key.public)
 
 

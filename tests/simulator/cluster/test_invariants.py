@@ -109,7 +109,7 @@ def test_log_matching() -> None:
     for server in (one, two):
         check.writes(server, Write(None, 1, (A1, B1)), 1, leads=False)
     check.writes(three, Write(None, 1, (A2,)), 2, leads=False)
-    fires(check, lambda: check.writes(three, Write(None, 1, (C1,)), 2, leads=False), "another entry 1 of term 1")
+    fires(check, lambda: check.writes(three, Write(None, 1, (C1,)), 2, leads=False), "differ in entry 1 of term 1")
 
 
 def test_log_matching_sees_a_different_past() -> None:
@@ -118,7 +118,7 @@ def test_log_matching_sees_a_different_past() -> None:
     one, two = found.servers.values()
     check.writes(one, Write(None, 1, (A1, A2)), 2, leads=False)
     two.take(Write(None, 1, (A1, B1)), [])
-    fires(check, lambda: check.writes(two, Write(None, 1, (A2, A2)), 2, leads=False), "after another one")
+    fires(check, lambda: check.writes(two, Write(None, 1, (A2, A2)), 2, leads=False), "the term before that entry")
 
 
 def test_leader_completeness() -> None:
@@ -147,10 +147,10 @@ def test_state_machine_safety() -> None:
     check.commits(one, 0)
     fires(check, lambda: check.commits(two, 1), "server 2 commits other entries between 2 and 2")
     check.applies(one, 2, B1)
-    fires(check, lambda: check.applies(one, 2, C1), "applies another entry 2")
-    fires(check, lambda: check.applies(one, 3, C1), "applies 3, and only 2 are committed")
+    fires(check, lambda: check.applies(one, 2, C1), "applies an entry 2 that differs")
+    fires(check, lambda: check.applies(one, 3, C1), "applies entry 3, but its commit index is 2")
     two.commit = 3
-    fires(check, lambda: check.commits(two, 2), "commits 3 and has 2")
+    fires(check, lambda: check.commits(two, 2), "commits up to 3, but its log ends at 2")
 
 
 def test_committed_on_a_majority() -> None:
@@ -159,7 +159,7 @@ def test_committed_on_a_majority() -> None:
     found.committed = [A1]
     check.committed(found.servers[1], 1)
     found.servers[2].durable = ShadowLog([A2])
-    fires(check, lambda: check.committed(found.servers[1], 1), r"durable on \[1\] only, of \[1, 2, 3\]")
+    fires(check, lambda: check.committed(found.servers[1], 1), r"durable only on \[1\] of the servers \[1, 2, 3\]")
 
 
 def test_commits_its_own_term() -> None:
@@ -203,15 +203,17 @@ def test_persisted_before_sent() -> None:
     check.sends(one, acknowledgement(3, 2))
     check.sends(one, acknowledgement(2, 9))
     check.sends(one, request(MessageType.APPEND_ENTRIES_REQUEST, 3))
-    fires(check, lambda: check.sends(one, vote(3, 1)), "says its vote for 1 in term 3")
-    fires(check, lambda: check.sends(one, vote(4, 1)), "speaks of term 4")
-    fires(check, lambda: check.sends(one, acknowledgement(3, 3)), "acknowledges up to 2, and has 1")
+    fires(check, lambda: check.sends(one, vote(3, 1)), "sends its vote for 1 in term 3")
+    fires(check, lambda: check.sends(one, vote(4, 1)), "sends term 4")
+    fires(check, lambda: check.sends(one, acknowledgement(3, 3)), "acknowledges up to 2, but has only entries up to 1")
     one.memory.take(Write(None, 1, (application("new", 3), A1)), [])
     check.sends(one, acknowledgement(3, 2))  # in memory a later term may have replaced the first one
     one.term = 3
-    fires(check, lambda: check.sends(one, acknowledgement(3, 2)), "up to 1 of term 3, and has an older entry there")
-    fires(check, lambda: check.sends(one, request(MessageType.APPEND_ENTRIES_REQUEST, 4)), "speaks of term 4")
-    fires(check, lambda: check.sends(one, request(MessageType.REQUEST_VOTE_REQUEST, 3)), "says its vote for 1")
+    fires(
+        check, lambda: check.sends(one, acknowledgement(3, 2)), "up to 1 of term 3, but has another entry 1, of term 1"
+    )
+    fires(check, lambda: check.sends(one, request(MessageType.APPEND_ENTRIES_REQUEST, 4)), "sends term 4")
+    fires(check, lambda: check.sends(one, request(MessageType.REQUEST_VOTE_REQUEST, 3)), "sends its vote for 1")
 
 
 def test_a_disk_keeps() -> None:
@@ -221,13 +223,13 @@ def test_a_disk_keeps() -> None:
     sound = Loaded(HardState(2, NOBODY), 2, ((1, 1), (2, 2)), (), 1, (0, 0), None, None, None)
     check.boots(one, sound, [A1, A2])
     fires(check, lambda: check.boots(one, sound._replace(hard_state=HardState(1, NOBODY)), [A1, A2]), "instead of")
-    fires(check, lambda: check.boots(one, sound._replace(terms=((1, 1),)), [A1, A2]), "another log")
-    fires(check, lambda: check.boots(one, sound, [A1]), "another log")
+    fires(check, lambda: check.boots(one, sound._replace(terms=((1, 1),)), [A1, A2]), "a log that differs")
+    fires(check, lambda: check.boots(one, sound, [A1]), "a log that differs")
     one.durable.take(Write(None, 0, (), snapshot(1), 1), [])
     dropped = sound._replace(base=(1, 1), snapshot=snapshot(1))
     check.boots(one, dropped, [A2])
-    fires(check, lambda: check.boots(one, dropped._replace(base=(0, 0)), [A2]), "another snapshot or base")
-    fires(check, lambda: check.boots(one, dropped._replace(snapshot=None), [A2]), "another snapshot or base")
+    fires(check, lambda: check.boots(one, dropped._replace(base=(0, 0)), [A2]), "a snapshot or base that differs")
+    fires(check, lambda: check.boots(one, dropped._replace(snapshot=None), [A2]), "a snapshot or base that differs")
 
 
 def test_snapshot_safety() -> None:
@@ -242,12 +244,16 @@ def test_snapshot_safety() -> None:
 
     keeps(one, snapshot(2), 2)
     keeps(two, snapshot(2))
-    fires(check, lambda: keeps(two, snapshot(2, b"other")), "another state at 2")
-    fires(check, lambda: check.restores(two, 2, b"other"), "another state at 2")
+    fires(check, lambda: keeps(two, snapshot(2, b"other")), "a state at 2 that differs")
+    fires(check, lambda: check.restores(two, 2, b"other"), "a state at 2 that differs")
     fires(check, lambda: keeps(two, snapshot(3)), "2 are committed")
     fires(check, lambda: keeps(two, snapshot(1), 2), "up to 1 and drops up to 2")
-    fires(check, lambda: keeps(two, replace(snapshot(2), term=2)), "with another term")
-    fires(check, lambda: keeps(two, replace(snapshot(2), configuration=configuration((1,)))), r"with servers \(1,\)")
+    fires(check, lambda: keeps(two, replace(snapshot(2), term=2)), "with a wrong term")
+    fires(
+        check,
+        lambda: keeps(two, replace(snapshot(2), configuration=configuration((1,)))),
+        r"with wrong servers: \(1,\)",
+    )
     two.memory.snapshot = snapshot(2)
     fires(check, lambda: keeps(two, snapshot(1)), "from a snapshot up to 2 to one up to 1")
 
@@ -291,7 +297,7 @@ def test_fresh_reads() -> None:
     found = facts([])
     check = FreshReads(found)
     check.reads(found.servers[1], 5, 5)
-    fires(check, lambda: check.reads(found.servers[1], 4, 5), "serves a read at 4, and 5 was acknowledged before")
+    fires(check, lambda: check.reads(found.servers[1], 4, 5), "serves a read at 4, but 5 was acknowledged before")
 
 
 def test_the_same_choice() -> None:
@@ -300,7 +306,7 @@ def test_the_same_choice() -> None:
     check.chooses(found.servers[1], 5, 1)
     check.chooses(found.servers[2], 5, 1)
     check.chooses(found.servers[2], 6, None)
-    fires(check, lambda: check.chooses(found.servers[1], 6, 2), "server 1 chooses 2, and another one chose None")
+    fires(check, lambda: check.chooses(found.servers[1], 6, 2), "server 1 chooses 2, but another chose None")
     fires(check, lambda: check.chooses(found.servers[1], 5, 1, (b"leaf",)), "server 1 lists other leaves")
 
 
@@ -317,7 +323,7 @@ def test_registers_are_linearizable() -> None:
     history.returned(1, first)
     stale = history.begin(1, OperationKind.READ)
     history.returned(1, stale)
-    with pytest.raises(Violation, match=r"register 1 cannot have behaved so: 1-2 write 7; 3-4 read 0"):
+    with pytest.raises(Violation, match=r"register 1 is possible: 1-2 write 7; 3-4 read 0"):
         history.check()
 
 
