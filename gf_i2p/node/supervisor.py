@@ -88,13 +88,13 @@ class Supervisor:
                     await loop.create_task(node.start(), context=contexts[name])
                 except Exception as error:  # noqa: BLE001 -- the other nodes must run, whatever the error
                     self.troubles.setdefault(name, error)
-                    self._tell("not served", name, len(nodes) - 1)
+                    self._log_trouble("not served", name, len(nodes) - 1)
                 else:
                     running[name] = node
             on_start()
             while running and not stopped.done():
                 for name in [name for name in running if name in self.troubles]:
-                    self._tell("served no more", name, len(running) - 1)
+                    self._log_trouble("served no more", name, len(running) - 1)
                     begin_to_end(name)
                 if not running:
                     break
@@ -109,7 +109,7 @@ class Supervisor:
                 begin_to_end(name)
             await asyncio.gather(*endings.values())
 
-    def _tell(self, event: str, name: str, others: int) -> None:
+    def _log_trouble(self, event: str, name: str, others: int) -> None:
         error = self.troubles[name]
         # A sentence tells the operator what to mend; a traceback is for defects of this program.
         trace = None if isinstance(error, _MENDABLE) else error

@@ -145,20 +145,20 @@ class FarmView:
         before = self.state.servers
         take_in(self.state, self.applied, entry)
         if self.state.servers != before and self.applied > self._news_from:
-            self._tell_servers(before)
+            self._log_servers(before)
 
-    def _tell_servers(self, before: Collection[int]) -> None:
+    def _log_servers(self, before: Collection[int]) -> None:
         """Log the servers that have joined and left by a committed Configuration since this node's start."""
-        now, ours = self.state.servers, self._driver.core.id
+        now, own_id = self.state.servers, self._driver.core.id
         logger.info(
             "servers",
-            server=ours,
+            server=own_id,
             joined=sorted(set(now) - set(before)),
             left=sorted(set(before) - set(now)),
             now=sorted(now),
         )
-        if ours in before and ours not in now:
-            logger.warning("this server was removed from the farm", server=ours, index=self.applied)
+        if own_id in before and own_id not in now:
+            logger.warning("this server was removed from the farm", server=own_id, index=self.applied)
 
     async def reaches(self, index: int) -> None:
         """Return when the entry at this index has been applied."""

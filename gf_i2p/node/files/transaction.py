@@ -14,7 +14,7 @@ from gf_i2p.node.files.layout import FILES_LOCK
 
 PATIENCE_SECONDS: Final = 10.0
 """Seconds that a command waits for the lock while another command holds it; most changes take milliseconds."""
-_LOOK_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[
             "that can be written to. Nothing was changed."
         ) from error
     try:
-        _wait(descriptor, directory, seconds)
+        _lock(descriptor, directory, seconds)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         yield
@@ -45,14 +45,14 @@ def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[
         os.close(descriptor)
 
 
-def _wait(descriptor: int, directory: Path, seconds: float) -> None:
+def _lock(descriptor: int, directory: Path, seconds: float) -> None:
     end = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() < end:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
                 continue
             pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             raise ConfigError(
@@ -75,18 +75,18 @@ def all_or_nothing(into: Path) -> Iterator[list[Path]]:
     that existed before.
     """
     absolute = into.absolute()
-    new = [each for each in (absolute, *absolute.parents) if not each.exists()]
-    made: list[Path] = []
+    new_directories = [parent for parent in (absolute, *absolute.parents) if not parent.exists()]
+    new_paths: list[Path] = []
     try:
         into.mkdir(parents=True, exist_ok=True)
-        yield made
+        yield new_paths
     except BaseException:
-        for path in made:
+        for path in new_paths:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # another process may have put a file there
-            for each in new:
-                each.rmdir()
+            for parent in new_directories:
+                parent.rmdir()
         raise

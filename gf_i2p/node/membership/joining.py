@@ -36,7 +36,7 @@ class Joiner:
         self._driver = driver
         self._links = links
         self._endpoint = endpoint
-        self._said: str | None = None
+        self._logged: str | None = None
         self._accepted = 0  # how often a leader has accepted the request
         self._log = logger.bind(server=driver.core.id)
 
@@ -110,6 +110,6 @@ class Joiner:
         return await answer
 
     def _note(self, what: str) -> None:
-        if what != self._said:
-            self._said = what
+        if what != self._logged:
+            self._logged = what
             self._log.info("joining", what=what)
