@@ -1,6 +1,5 @@
 """Makes the directories of a new farm, for `gf-i2p init`."""
 
-import os
 import secrets as randomness
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
 from gf_i2p.node.files.transaction import all_or_nothing
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
@@ -201,14 +201,3 @@ def write_server(
         text += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
     write_private(target / SECRETS_FILE, text)
     Storage.create(target / DATABASE_FILE, cluster=cluster, server_id=server.id)
-
-
-def write_private(path: Path, content: str | bytes) -> None:
-    """Write a new file that no other user could ever read; an error leaves no file behind."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise

@@ -4,53 +4,22 @@ One server is removed when a new server gets its endpoint. All other servers are
 this server alone (`gf_i2p.node.recovery`). A removed server that comes back with its old log has no rights here. So a
 newly invited server may have the endpoint of a removed server and, where the farm began anew, also the id.
 
-A farm that begins anew is kept apart from the old farm's log, too: the new log goes on in a term that the old farm
-cannot have reached (`term_beyond`).
-
 Only whole tables are taken out of the text, so that everything else stays as the operator wrote it. The result is
 parsed again, and must be the same but for those tables. tomlkit 0.15 does not serve here: with a table, tomlkit removes
 the comment before the next table, and `[[servers]]` tables with another table between them are moved together.
 """
 
 import re
-import secrets as randomness
-import shutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.raft.core import MAX_TERM_STEP
-from gf_i2p.storage.private_files import sync_directory, sync_file
 
-ELECTIONS_A_SECOND: Final = 2
-"""Most elections a second by a server that has lost the others, with the shortest time-outs of any profile."""
-TERM_LEAP: Final = 2**28
-"""Terms added for a farm that went on for an unknown time, or for wrong clocks: four years of such elections. At least
-six new beginnings fit below `MAX_TERM_STEP`, the largest step of terms that a new server with an empty log accepts."""
-TERM_SCATTER: Final = 2**20
-"""A random number of terms below this is added, so that two recoveries from one state go on in different terms."""
-_TERM_END: Final = MAX_TERM_STEP - 3 * TERM_LEAP
-
-_CHANCE: Final = "[0-9a-f]" * 16
-"""Pattern for the end of a temporary file's name."""
 _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
-
-
-def term_beyond(term: int, *, since: float = 0.0) -> int:
-    """Return a term that the farm cannot have reached, `since` seconds after the farm was in term `term`.
-
-    A farm that was recovered from the same state before counts as an old farm, too: see `TERM_SCATTER`. Raises
-    `ConfigError` when no such term is left.
-    """
-    if term >= _TERM_END:
-        raise ConfigError(f"the farm has reached term {term}, and too few terms are left: begin a new farm")
-    elections = min(int(ELECTIONS_A_SECOND * max(since, 0.0)), TERM_LEAP)
-    return term + elections + TERM_LEAP + randomness.randbelow(TERM_SCATTER)
 
 
 def without_others(directory: Path, own_id: int) -> dict[str, str]:
@@ -64,48 +33,6 @@ def without_others(directory: Path, own_id: int) -> dict[str, str]:
             lambda user: user.startswith("server-") and user != f"server-{own_id}",
         ),
     }
-
-
-def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None = None) -> None:
-    """Replace the files by these texts, in this order; each file is replaced whole or not at all.
-
-    `backup` gets a copy of each old file. All new files are on the disk before the first is replaced. The caller must
-    have locked the directory (`changing`) before the old files were read.
-    """
-    new_files: dict[str, Path] = {}
-    try:
-        for name, text in texts.items():
-            path = directory / name
-            if backup is not None:
-                shutil.copy2(path, backup / name)
-                sync_file(backup / name)
-            for stale in directory.glob(f"{name}-new-{_CHANCE}"):  # left by a command that was killed
-                stale.unlink(missing_ok=True)
-            new_file = directory / f"{name}-new-{randomness.token_hex(8)}"
-            write_private(new_file, text)
-            new_files[name] = new_file
-            new_file.chmod(path.stat().st_mode & 0o777)
-            sync_file(new_file)
-        if backup is not None:
-            sync_directory(backup)
-        for name, new_file in new_files.items():
-            new_file.replace(directory / name)
-    finally:
-        for new_file in new_files.values():
-            new_file.unlink(missing_ok=True)
-    sync_directory(directory)
-
-
-def free_path(directory: Path, name: str) -> Path:
-    """Return a path in `directory` that does not exist: `name`, or `name` with a number.
-
-    A name with the time in seconds is not enough: two commands may run within one second.
-    """
-    path, number = directory / name, 1
-    while path.exists():
-        number += 1
-        path = directory / f"{name}-{number}"
-    return path
 
 
 def forget_servers(text: str, is_removed: Callable[[int], bool]) -> str:

@@ -3,18 +3,22 @@
 import contextlib
 import fcntl
 import os
+import secrets as randomness
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import FILES_LOCK
+from gf_i2p.storage.private_files import sync_directory, sync_file, write_private
 
 PATIENCE_SECONDS: Final = 10.0
 """Seconds that a command waits for the lock while another command holds it; most changes take milliseconds."""
 _POLL_SECONDS: Final = 0.02
+_CHANCE: Final = "[0-9a-f]" * 16
+"""Pattern for the end of a temporary file's name."""
 
 
 @contextlib.contextmanager
@@ -90,3 +94,45 @@ def all_or_nothing(into: Path) -> Iterator[list[Path]]:
             for parent in new_directories:
                 parent.rmdir()
         raise
+
+
+def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None = None) -> None:
+    """Replace the files by these texts, in this order; each file is replaced whole or not at all.
+
+    `backup` gets a copy of each old file. All new files are on the disk before the first is replaced. The caller must
+    have locked the directory (`changing`) before the old files were read.
+    """
+    new_files: dict[str, Path] = {}
+    try:
+        for name, text in texts.items():
+            path = directory / name
+            if backup is not None:
+                shutil.copy2(path, backup / name)
+                sync_file(backup / name)
+            for stale in directory.glob(f"{name}-new-{_CHANCE}"):  # left by a command that was killed
+                stale.unlink(missing_ok=True)
+            new_file = directory / f"{name}-new-{randomness.token_hex(8)}"
+            write_private(new_file, text)
+            new_files[name] = new_file
+            new_file.chmod(path.stat().st_mode & 0o777)
+            sync_file(new_file)
+        if backup is not None:
+            sync_directory(backup)
+        for name, new_file in new_files.items():
+            new_file.replace(directory / name)
+    finally:
+        for new_file in new_files.values():
+            new_file.unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def free_path(directory: Path, name: str) -> Path:
+    """Return a path in `directory` that does not exist: `name`, or `name` with a number.
+
+    A name with the time in seconds is not enough: two commands may run within one second.
+    """
+    path, number = directory / name, 1
+    while path.exists():
+        number += 1
+        path = directory / f"{name}-{number}"
+    return path

@@ -21,8 +21,9 @@ from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.files.peer_removal import free_path, replace_files, term_beyond, without_others
-from gf_i2p.node.files.transaction import changing
+from gf_i2p.node.files.peer_removal import without_others
+from gf_i2p.node.files.transaction import changing, free_path, replace_files
+from gf_i2p.node.recovery.new_term import term_beyond
 from gf_i2p.node.recovery.snapshot_copy import state_of
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import wal
