@@ -112,12 +112,12 @@ class LocalInterface:
         """Listen. Replaces a socket that a killed node left behind: the database's lock admits only one node anyway."""
         await self._runner.setup()
         self._path.unlink(missing_ok=True)
-        name = self._open_directory.enter_context(socket_address(self._path))
-        old = os.umask(0o177)
+        address = self._open_directory.enter_context(socket_address(self._path))
+        old_mask = os.umask(0o177)
         try:
-            await web.UnixSite(self._runner, name).start()
+            await web.UnixSite(self._runner, address).start()
         finally:
-            os.umask(old)
+            os.umask(old_mask)
 
     async def stop(self) -> None:
         """Close, and remove the socket."""

@@ -104,7 +104,7 @@ class Tenant:
         return config.own_endpoint.host.lower()
 
 
-def sharing(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
+def tenants_by_listener(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
     """Group the tenants that share a listener, in the order given.
 
     Raises `ConfigError` when the tenants cannot run in one process.
@@ -163,28 +163,28 @@ def _check_names(listener: Iterable[Tenant]) -> None:
             )
 
 
-def _check_together(one: Tenant, other: Tenant) -> None:
+def _check_together(first: Tenant, second: Tenant) -> None:
     """Refuse two tenants that have the same `node.listen` and cannot share a listener."""
-    conflict = f"{one.directory} and {other.directory} both listen at {one.place}"
-    if one.config.own_endpoint.is_i2p != other.config.own_endpoint.is_i2p:
+    conflict = f"{first.directory} and {second.directory} both listen at {first.place}"
+    if first.config.own_endpoint.is_i2p != second.config.own_endpoint.is_i2p:
         raise ConfigError(
             f"{conflict}, one for a router's streams and one for TLS: give one of them another node.listen."
         )
-    if not one.config.own_endpoint.is_i2p:
-        certificate, other_certificate = (_certificate(tenant) for tenant in (one, other))
-        if certificate != other_certificate:
+    if not first.config.own_endpoint.is_i2p:
+        first_certificate, second_certificate = (_certificate(tenant) for tenant in (first, second))
+        if first_certificate != second_certificate:
             raise ConfigError(
                 f"{conflict}, and have different certificates, but a peer gets one before the peer names a farm. Give "
                 "both the same tls.certificate and tls.key (its fingerprint stands in the files of both farms' "
                 "servers and clients), or one of them another node.listen."
             )
         return
-    if one.session != other.session:
+    if first.session != second.session:
         raise ConfigError(
             f"{conflict}, and have different addresses inside I2P: give one of them another node.listen on this "
             "machine, which costs nothing, or both the same destination file and address."
         )
-    if one.session is not None and _router(one) != _router(other):
+    if first.session is not None and _router(first) != _router(second):
         raise ConfigError(
             f"{conflict} with the same destination, which can have only one session: give both the same [router] table "
             "(all but i2cp, i2pcontrol and the file's path), or one of them another node.listen and destination."

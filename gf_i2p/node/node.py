@@ -270,7 +270,7 @@ class Node:
 
     async def start(self) -> None:
         """Listen, dial and take part. Raises `TransportError` when listening fails."""
-        served = Served(self._authenticator, self._incoming, self._session, self._stays, self._configuration)
+        served = Served(self._authenticator, self._incoming, self._dial_back, self._check_link, self._configuration)
         try:
             bound = await self.listener.enter(self.cluster, served)
         except BaseException:
@@ -381,13 +381,13 @@ class Node:
         )
         return "; ".join(error for error in errors if error is not None) or None
 
-    def _session(self, session: AuthenticatedConnection) -> None:
+    def _dial_back(self, session: AuthenticatedConnection) -> None:
         """Dial a peer at once when the peer has just dialled this node: the peer is up."""
         link = self._link_of(session)
         if link is not None:
             link.nudge()
 
-    def _stays(self, session: AuthenticatedConnection, seconds: float) -> None:
+    def _check_link(self, session: AuthenticatedConnection, seconds: float) -> None:
         """Check the link to a peer that dials anew and stays: the peer may have restarted."""
         link = self._link_of(session)
         if link is not None:

@@ -75,7 +75,7 @@ class Supervisor:
                 logger.exception("a defect in stopping", node=name)
                 self.troubles.setdefault(name, error)
 
-        def begin_to_end(name: str) -> None:
+        def start_ending(name: str) -> None:
             # In a copy of the context: two tasks cannot be in one context at the same time.
             endings[name] = loop.create_task(end(name, running.pop(name)), context=contexts[name].copy())
 
@@ -95,7 +95,7 @@ class Supervisor:
             while running and not stopped.done():
                 for name in [name for name in running if name in self.troubles]:
                     self._log_trouble("served no more", name, len(running) - 1)
-                    begin_to_end(name)
+                    start_ending(name)
                 if not running:
                     break
                 events: list[asyncio.Future[Any]] = [stopped, halting]
@@ -106,7 +106,7 @@ class Supervisor:
         finally:
             halting.cancel()
             for name in list(running):
-                begin_to_end(name)
+                start_ending(name)
             await asyncio.gather(*endings.values())
 
     def _log_trouble(self, event: str, name: str, others: int) -> None:

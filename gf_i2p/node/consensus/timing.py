@@ -380,8 +380,8 @@ class Timeouts:
         heartbeat = floor.heartbeat
         if self._leader_term is not None:
             answered_silence = self._leader_term.answered_silence(self._now - limits.memory / 2)
-            wanted = min(TRIPS_PER_HEARTBEAT * trip, RISE * answered_silence)
-            heartbeat = _clamp(wanted, floor.heartbeat, ceiling.heartbeat)
+            silence = min(TRIPS_PER_HEARTBEAT * trip, RISE * answered_silence)
+            heartbeat = _clamp(silence, floor.heartbeat, ceiling.heartbeat)
         shortest = _clamp(
             max(
                 TRIPS_PER_ELECTION * trip,

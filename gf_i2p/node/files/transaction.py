@@ -17,7 +17,7 @@ from gf_i2p.storage.private_files import sync_directory, sync_file, write_privat
 PATIENCE_SECONDS: Final = 10.0
 """Seconds that a command waits for the lock while another command holds it; most changes take milliseconds."""
 _POLL_SECONDS: Final = 0.02
-_CHANCE: Final = "[0-9a-f]" * 16
+_RANDOM_END: Final = "[0-9a-f]" * 16
 """Pattern for the end of a temporary file's name."""
 
 
@@ -109,7 +109,7 @@ def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None
             if backup is not None:
                 shutil.copy2(path, backup / name)
                 sync_file(backup / name)
-            for stale in directory.glob(f"{name}-new-{_CHANCE}"):  # left by a command that was killed
+            for stale in directory.glob(f"{name}-new-{_RANDOM_END}"):  # left by a command that was killed
                 stale.unlink(missing_ok=True)
             new_file = directory / f"{name}-new-{randomness.token_hex(8)}"
             write_private(new_file, text)

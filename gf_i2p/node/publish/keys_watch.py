@@ -115,21 +115,21 @@ class KeysWatch:
         """Take over the result of `_read`; None: the file has not changed."""
         if result is None:
             return
-        mark, new = result
+        mark, new_keys = result
         self._mark = None  # a file that was not taken over is tried again
-        if isinstance(new, ConfigError):
-            why = str(new).rstrip(".")
+        if isinstance(new_keys, ConfigError):
+            why = str(new_keys).rstrip(".")
             self._objection = f"{why}. This node goes on with the keys that it has read before, until it stops."
             return
-        if new.destination != self.keys.destination:
+        if new_keys.destination != self.keys.destination:
             self._objection = (
-                f"{path} now holds keys for another master, {new.destination.b32}, and this node publishes for "
+                f"{path} now holds keys for another master, {new_keys.destination.b32}, and this node publishes for "
                 f"{self.keys.destination.b32}: restart it to change the master, or put the right file there."
             )
             return
         self._mark, self._objection = mark, None
-        if new.encode() != self.keys.encode():
-            self.keys = new
+        if new_keys.encode() != self.keys.encode():
+            self.keys = new_keys
             self._notify()
             logger.info("new keys for publishing", server=self._server, keys=self._described)
 

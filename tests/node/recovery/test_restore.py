@@ -245,7 +245,7 @@ async def test_a_log_that_has_more_is_told_of_and_another_farm_is_refused(tmp_pa
         assert (farm.path(1) / DATABASE_FILE).read_bytes() == before
 
 
-@pytest.mark.parametrize("step", ["_begin_log", "_begin_history", "replace_files", "_take_place", "shutil.rmtree"])
+@pytest.mark.parametrize("step", ["_begin_log", "_begin_history", "replace_files", "_replace_log", "shutil.rmtree"])
 async def test_what_is_interrupted_anywhere_can_be_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
