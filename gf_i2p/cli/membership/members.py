@@ -97,7 +97,7 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members accept`."""
     with named(options.file):
-        of_leaf = leaf_invitation.is_one(options.file)
+        of_leaf = leaf_invitation.invites_leaf_member(options.file)
         (leaf_invitation.load if of_leaf else invitation.load)(options.file)
     if of_leaf:
         return leaf_members.accept(options, ask)
