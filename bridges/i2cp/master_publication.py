@@ -108,7 +108,7 @@ class Master:
 
     def _check_version(self, fresh: MetaLeaseSet) -> None:
         last = self.status.published
-        # In a new session the same set makes sense again: its former router may not have passed the set on.
+        # A new session may give the same set again: the router of the old session may not have passed the set on.
         if last is not None and (fresh.published < last or (fresh.published == last and self._session is not None)):
             raise RouterRefusedError(
                 f"the lease set was not sent: it is published at {fresh.published}, and the last set at {last}; "
@@ -138,8 +138,8 @@ class Master:
             self._opening = None
             if self.status.phase is not Phase.SENT:
                 self._become(Phase.LOST, reason)
-        session.task = asyncio.create_task(self._heed(session))
-        session.task.add_done_callback(partial(self._heeded, session))
+        session.task = asyncio.create_task(self._receive_until_end(session))
+        session.task.add_done_callback(partial(self._receiving_ended, session))
         self._session = session
         self._log.info("i2cp_session_opened", router=str(session.kind))
 
@@ -170,12 +170,12 @@ class Master:
             await self._end(session)
             raise RouterRefusedError(self.status.reason)
 
-    async def _heed(self, session: _Session) -> None:
+    async def _receive_until_end(self, session: _Session) -> None:
         """Answer the router until the session ends."""
         while True:
             await self._handle(session, await session.connection.receive())
 
-    def _heeded(self, session: _Session, task: "asyncio.Task[None]") -> None:
+    def _receiving_ended(self, session: _Session, task: "asyncio.Task[None]") -> None:
         if task.cancelled():
             return
         error = task.exception()

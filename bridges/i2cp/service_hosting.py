@@ -137,9 +137,9 @@ class I2cpService:
 
     async def start(self) -> None:
         """Wait until the router has asked for the lease set and has got the set. Raises `RouterError`."""
-        for work in (self._heed(), self._renew()):
+        for work in (self._receive(), self._renew()):
             task = asyncio.create_task(work)
-            task.add_done_callback(partial(self._over))
+            task.add_done_callback(partial(self._task_ended))
             self._tasks.append(task)
         ended = asyncio.create_task(self._ended.wait())
         given = asyncio.create_task(self._first_given.wait())
@@ -219,7 +219,7 @@ class I2cpService:
 
     # The session ----------------------------------------------------------------------------------------------------
 
-    async def _heed(self) -> None:
+    async def _receive(self) -> None:
         while True:
             match await self._connection.receive():
                 case MessagePayload(number, payload) if number == self._number:
@@ -309,7 +309,7 @@ class I2cpService:
         if not self._connection.post(message, MAX_BACKLOG):
             self.dropped += 1
 
-    def _over(self, task: "asyncio.Task[None]") -> None:
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
         """Handle the end of a task. A task ends only when the service is closed or lost."""
         if task.cancelled() or self.state in {ServiceState.CLOSED, ServiceState.LOST}:
             return

@@ -195,7 +195,7 @@ class JsonRpc:
                     raise RouterRefusedError(self._status_text(response.status))
                 return await self._body(method, response.content)
         except aiohttp.ServerFingerprintMismatch as error:
-            raise self._stranger(error.got) from error
+            raise self._certificate_error(error.got) from error
         except aiohttp.ClientSSLError as error:
             raise RouterError(
                 f"{self} does not speak TLS as we do ({error}): check that the port is i2pcontrol's, and speaks HTTPS"
@@ -227,7 +227,7 @@ class JsonRpc:
             )
         return f"{self} answered with HTTP status {status}: check the path (Java's console has /jsonrpc/)"
 
-    def _stranger(self, digest: bytes) -> CertificateError:
+    def _certificate_error(self, digest: bytes) -> CertificateError:
         fingerprint = digest.hex(":").upper()
         if self._access.fingerprint is None:
             what, then = (

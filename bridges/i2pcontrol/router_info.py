@@ -91,7 +91,7 @@ class CheckedAnswer:
         except ValueError:
             number = math.nan
         if not 0 <= number <= _MOST:
-            self._odd(name, value)
+            self._note_odd(name, value)
             return None
         return number
 
@@ -101,7 +101,7 @@ class CheckedAnswer:
         if value is None:
             return None
         if not isinstance(value, str) or not 0 < len(value) <= _MAX_TEXT or not value.isprintable():
-            self._odd(name, value)
+            self._note_odd(name, value)
             return None
         return value
 
@@ -110,7 +110,7 @@ class CheckedAnswer:
             self._note(f"the router does not tell {name}")
         return self._values.get(name)
 
-    def _odd(self, name: str, value: Json) -> None:
+    def _note_odd(self, name: str, value: Json) -> None:
         self._note(f"the router's value for {name} is odd, and is left out: {clip(str(value))}")
 
 

@@ -189,8 +189,8 @@ class _Exchange:
             why = os.strerror(error.errno) if error.errno else str(error) or f"nothing within {ANSWER_SECONDS:g} s"
             raise RouterUnreachableError(
                 f"{self._router} does not answer{whence} ({why}): check that the router runs, and that SAM is on "
-                "(i2pd: [sam] enabled = true; Java: the SAM application bridge among the clients) and its address is "
-                "right"
+                "(i2pd: [sam] enabled = true; Java: the SAM application bridge among the clients). Check SAM's host "
+                "and port, too"
             ) from error
 
     async def __aenter__(self) -> Self:

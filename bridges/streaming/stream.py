@@ -162,8 +162,8 @@ class Stream:
         if packet.flags & Flag.RESET:
             self._end(StreamState.RESET, "the client has reset the stream")
             return
-        if packet.to and not packet.flags & Flag.NO_ACK:  # a peer that does not know our number has no packet of ours
-            self._heed_acknowledgement(packet, now)
+        if packet.to and not packet.flags & Flag.NO_ACK:  # a peer that does not know our number can acknowledge nothing
+            self._take_acknowledgement(packet, now)
         if packet.flags & Flag.SYNCHRONIZE:
             self._out += self._sender.first_again(now)  # the peer has no answer to its first packet yet
         elif not packet.plain_ack:
@@ -172,7 +172,7 @@ class Stream:
             self._acknowledge()
         self._settle(now)
 
-    def _heed_acknowledgement(self, packet: Packet, now: float) -> None:
+    def _take_acknowledgement(self, packet: Packet, now: float) -> None:
         self._choked_by_peer = packet.delay_ms is not None and packet.delay_ms >= CHOKE_MS - 1
         again, _ = self._sender.acknowledge(packet.acknowledged, packet.nacks, now)
         self._out += again

@@ -11,7 +11,8 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import ask_farm_name, check_farm_name
 from gf_i2p.node.files.layout import DATABASE_FILE
-from gf_i2p.node.recovery.farm_of_one import Look, look, recover
+from gf_i2p.node.files.stopped_log import StoppedLog, read_stopped_log
+from gf_i2p.node.recovery.farm_of_one import recover
 from gf_i2p.node.recovery.survivors import ask_others
 from gf_i2p.storage.private_files import holder
 
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> Answer:
     pid = holder(options.directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {options.directory} runs (process {pid}): stop it first")
-    log = look(options.directory)
+    log = read_stopped_log(options.directory)
     if options.confirm is not None:
         check_farm_name(options.confirm, log.cluster)
     _check_others(options, log)
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> Answer:
     )
 
 
-def _check_others(options: argparse.Namespace, log: Look) -> None:
+def _check_others(options: argparse.Namespace, log: StoppedLog) -> None:
     """Raise `CommandError` when another server of the farm lives; name the servers that were not asked."""
     configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     servers = tuple(server for server in log.servers if server.id != log.server_id)
@@ -84,7 +85,7 @@ def _check_others(options: argparse.Namespace, log: Look) -> None:
     )
 
 
-def _consequences(log: Look) -> str:
+def _consequences(log: StoppedLog) -> str:
     others = [str(server.id) for server in log.servers if server.id != log.server_id]
     return (
         f"This makes server {log.server_id} the only server of the farm {log.cluster}, whose servers are now "

@@ -97,7 +97,7 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members accept`."""
     with as_command_error(options.file):
-        for_leaf = leaf_invitation.is_one(options.file)
+        for_leaf = leaf_invitation.invites_leaf_member(options.file)
         (leaf_invitation.load if for_leaf else invitation.load)(options.file)
     if for_leaf:
         return leaf_members.accept(options, ask)

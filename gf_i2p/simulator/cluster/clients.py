@@ -37,7 +37,7 @@ class _Entry:
     swapped: bool | None = None
     returned: int | None = None
     left_out: bool = False
-    """Whether the check ignores the operation: it had no effect, and its answer tells no value."""
+    """Whether the check ignores the operation: there was no effect, and no answer that tells a value."""
 
 
 class OperationHistory:

@@ -115,12 +115,12 @@ class SimulatedServer:
         self._timer_at = _NEVER
         self._seen = (self.core.term, self.core.role)
         self.links = {}
-        self._look_at_contacts()
+        self._update_links()
         if loaded.snapshot is not None:
             self._restore(loaded.snapshot)
         self._arm()
 
-    def _look_at_contacts(self) -> None:
+    def _update_links(self) -> None:
         """Make links to the core's new contacts, and end links to former contacts."""
         self._contacts_mark = self.core.contacts_mark
         contacts = self.core.contacts
@@ -202,7 +202,7 @@ class SimulatedServer:
         if core.applicable > self.applied or self._wanted:
             self._apply()
         if core.contacts_mark != self._contacts_mark:
-            self._look_at_contacts()
+            self._update_links()
         self._arm()
         seen = (core.term, core.role)
         if seen != self._seen:

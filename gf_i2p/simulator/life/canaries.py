@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from gf_i2p.farm import damping, farm_time
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice import candidates, tree
-from gf_i2p.farm.choice.listed_leaves import Field
+from gf_i2p.farm.choice.listed_leaves import LeafInputs
 from gf_i2p.farm.choice.publisher import Election, Standing
 from gf_i2p.farm.choice.score import own_score
 from gf_i2p.farm.damping import Health
@@ -36,7 +36,7 @@ _parse_clock = FarmClock.parse.__func__  # type: ignore[attr-defined]
 _parse_election = Election.parse.__func__  # type: ignore[attr-defined]
 _farm_time = farm_time.farm_time_ms
 _room = tree.room
-_hold = Election.hold
+_elect = Election.elect
 _encode = FarmState.encode
 _decode = FarmState.decode.__func__  # type: ignore[attr-defined]
 
@@ -77,17 +77,27 @@ def _believes_the_oldest_clock(dates: Iterable[int], servers: int | None = None)
 
 
 def _takes_the_best(
-    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+    election: Election,
+    standings: Mapping[int, Standing],
+    now: int,
+    parameters: Parameters,
+    *,
+    by_administrator: bool = False,
 ) -> None:
     election.publisher = None
-    _hold(election, standings, now, parameters, told=told)
+    _elect(election, standings, now, parameters, by_administrator=by_administrator)
 
 
 def _stays_empty(
-    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+    election: Election,
+    standings: Mapping[int, Standing],
+    now: int,
+    parameters: Parameters,
+    *,
+    by_administrator: bool = False,
 ) -> None:
     if election.publisher is not None or now < 60_000:
-        was, _ = election.publisher, _hold(election, standings, now, parameters, told=told)
+        was, _ = election.publisher, _elect(election, standings, now, parameters, by_administrator=by_administrator)
         if was is not None and was not in standings:
             election.publisher = None
 
@@ -111,8 +121,8 @@ def _goes_out_at_once(health: Health, parameters: Parameters) -> int:
     return health.since_ms
 
 
-def _lists_all(field: Field, leaf: Leaf) -> str | None:
-    return "it is excluded" if leaf.hash in field.administration.excluded else None
+def _lists_all(inputs: LeafInputs, leaf: Leaf) -> str | None:
+    return "it is excluded" if leaf.hash in inputs.administration.excluded else None
 
 
 def _leaves_nothing_out(state: FarmState) -> dict[bytes, str]:
@@ -131,7 +141,9 @@ def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
 def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
     made: FarmState = _decode(cls, cluster, data)
     nothing = own_score({})
-    made._judged = {server: replace(each, score=nothing, total=nothing.total) for server, each in made._judged.items()}
+    made._judgements = {
+        server: replace(each, score=nothing, total=nothing.total) for server, each in made._judgements.items()
+    }
     return made
 
 
@@ -223,11 +235,13 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("any-clock", "chooses servers whose clocks are ahead", (candidates, "objection", _forgives("ahead of")))
     yield life("any-mode", "chooses servers of another mode", (candidates, "objection", _forgives("its mode is")))
     yield life("any-off", "chooses servers that turned publishing off", (candidates, "objection", _forgives("is off")))
-    yield life("accusations", "ignores reports of unreachable servers", (FarmState, "_accuse", _hears_nothing))
+    yield life(
+        "accusations", "ignores reports of unreachable servers", (FarmState, "_update_accusations", _hears_nothing)
+    )
     yield life("newest-clock", "believes the newest clock", (farm_time, "farm_time_ms", _believes_the_newest_clock))
     yield life("oldest-clock", "believes the oldest clock", (farm_time, "farm_time_ms", _believes_the_oldest_clock))
-    yield life("no-hysteresis", "always chooses the best server at once", (Election, "hold", _takes_the_best))
-    yield life("stays-empty", "chooses nobody when the publisher fails", (Election, "hold", _stays_empty))
+    yield life("no-hysteresis", "always chooses the best server at once", (Election, "elect", _takes_the_best))
+    yield life("stays-empty", "chooses nobody when the publisher fails", (Election, "elect", _stays_empty))
     yield life("one-too-many", "has room for one leaf too many", (tree, "room", _has_room_for_one_more))
     yield life("room-for-one", "lists one leaf only", (tree, "room", _has_room_for_one))
     yield life(
@@ -236,7 +250,7 @@ def farm_canaries() -> Iterator[Canary]:
         (damping, "wait_ms", _waits_for_nothing),
         (Health, "out_ms", _goes_out_at_once),
     )
-    yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
+    yield life("own-leaf", "lists its own master, and loops", (LeafInputs, "objection", _lists_all))
     yield life("left-out", "does not name leaves that are left out", (FarmState, "_left_out", _leaves_nothing_out))
     yield life(
         "half-a-clock",

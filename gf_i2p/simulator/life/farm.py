@@ -224,13 +224,13 @@ class FarmLife:
 
     def run(self) -> None:
         """Run faults and then the calm. Raises `Violation`."""
-        self._happen(self.plan.chaos)
+        self._run_until(self.plan.chaos)
         self.faults.stop()
         self.calm = True
-        self._happen(self.plan.chaos + CALM)
+        self._run_until(self.plan.chaos + CALM)
         self.checker.ends()
 
-    def _happen(self, until: float) -> None:
+    def _run_until(self, until: float) -> None:
         if not self.events.run(until, MOST_EVENTS):
             raise Violation("Bounded", f"{MOST_EVENTS} events in {self.events.now:.0f} s of a farm's life")
 

@@ -17,7 +17,7 @@ FRESH_MS: Final = 105_000
 AHEAD_MS: Final = 60_000
 """Defaults of the parameters `freshMs` and `aheadMs`, in milliseconds."""
 LEASE: Final = 90.0
-"""Seconds after which a publisher stops by itself, counted from the posting of its newest record in the log."""
+"""Seconds for which a publisher may publish after posting its newest record in the log."""
 PAUSE: Final = 12.0
 """Seconds of a pause after which a process gives no set that was posted before the pause."""
 PUBLISHES: Final = frozenset({"on", "auto"})

@@ -198,10 +198,10 @@ class SimulatedPublisher:
         if not machine.may_give(announcement, self._situation()):
             machine.failed("the lease is in doubt", self._host.monotonic)
             return
-        self._tell(announcement)
+        self._give_to_host(announcement)
         machine.taken(announcement, self._situation())
 
-    def _tell(self, announcement: Announcement) -> None:
+    def _give_to_host(self, announcement: Announcement) -> None:
         leaves = announcement.wanted.leaves
         self._host.give(GivenSet(self._host.id, announcement.published * 1000, leaves, announcement.posted_at))
 
@@ -241,7 +241,7 @@ class SimulatedPublisher:
         except NotDueError as error:
             self._refused(machine, number, str(error))
             return
-        self._tell(announcement)
+        self._give_to_host(announcement)
         machine.taken(announcement.published, self._host.wall_ms)
         if machine.state is FailoverState.OPENING:
             self._service = number
