@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gf_i2p.farm.admin_entries import Administration, Made
+from gf_i2p.farm.admin_entries import AdminChange, Administration
 from gf_i2p.farm.parameters import Parameters, ranges
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
@@ -103,5 +103,5 @@ def _parameters(decisions: Administration) -> dict[str, dict[str, Any]]:
     }
 
 
-def _encoded(decision: Made | None) -> dict[str, Any] | None:
+def _encoded(decision: AdminChange | None) -> dict[str, Any] | None:
     return None if decision is None else decision.encode()

@@ -197,7 +197,7 @@ class Replay:
             self._hear(found)
         for run in self.runs:
             with suppress(Exception):  # as in the node, which stays alive: see node.view.take_in
-                run.state.take(found, value, row.index)
+                run.state.apply_entry(found, value, row.index)
         return self._report_changes(told=isinstance(found, AdminEntry))
 
     def decision(self, run: int, row: Row) -> Decision:
