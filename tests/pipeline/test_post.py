@@ -62,22 +62,22 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
 
 def test_a_farms_hashes_go_with_their_newest_days_masters_first(spark: "SparkSession", lake: Lake) -> None:
     found = sensing(spark, lake, "web")
-    hashes = list(dict.fromkeys(hash_ for hash_, _ in found.found))
+    hashes = list(dict.fromkeys(hash_ for hash_, _ in found.findings))
     assert (len(hashes), found.left_out) == (MAX_HASHES, 3)
     assert (900).to_bytes(32) in hashes
     assert (MAX_HASHES).to_bytes(32) not in hashes
-    [first, *_] = [each for hash_, each in found.found if hash_ == (900).to_bytes(32)]
-    assert [each.day for hash_, each in found.found if hash_ == (900).to_bytes(32)] == list(DAYS[1:])
+    [first, *_] = [each for hash_, each in found.findings if hash_ == (900).to_bytes(32)]
+    assert [each.day for hash_, each in found.findings if hash_ == (900).to_bytes(32)] == list(DAYS[1:])
     assert [each.distance for each in first.closest] == [(1).to_bytes(32), (2).to_bytes(32)]
     assert [each.profile for each in first.closest] == [{"heard_ms": 5, "speed": 1.5}, {}]
     state = FarmState("web")
-    for index, (hash_, each) in enumerate(found.found, 1):
+    for index, (hash_, each) in enumerate(found.findings, 1):
         state.apply(AdminEntry("web", 1, "admin-ann", "sensed", hash=hash_, sensed=each).encode(), index)
-    assert len(state.administration.sensing.all()) == len(found.found) == 3 * MAX_HASHES
+    assert len(state.administration.sensing.all()) == len(found.findings) == 3 * MAX_HASHES
 
 
 def test_a_farm_that_no_name_tells_of_has_its_leaves(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
-    assert {hash_ for hash_, _ in sensing(spark, lake, "archive").found} == {(901).to_bytes(32)}
+    assert {hash_ for hash_, _ in sensing(spark, lake, "archive").findings} == {(901).to_bytes(32)}
     with pytest.raises(Exception, match="has no hash of nobody"):
         sensing(spark, lake, "nobody")
     with pytest.raises(Exception, match="run `gf-i2p pipeline floodfills` first"):

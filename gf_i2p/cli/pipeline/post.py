@@ -90,7 +90,8 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
             found = sensing(spark, Lake(options.lake), file.cluster)
         left_out = found.left_out
         made += [
-            AdminEntry(file.cluster, now, file.user, "sensed", hash=hash_, sensed=each) for hash_, each in found.found
+            AdminEntry(file.cluster, now, file.user, "sensed", hash=hash_, sensed=each)
+            for hash_, each in found.findings
         ]
     try:
         return [AdminEntry.parse(entry.encode()) for entry in made], left_out

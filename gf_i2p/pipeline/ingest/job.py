@@ -22,6 +22,7 @@ from gf_i2p.pipeline.ingest.entry_writer import KINDS, WRITTEN, OutputDirectorie
 from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, islands, planned
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
+from gf_i2p.pipeline.lake.quarantine import KEY, RECORD_KEY, not_in_quarantine
 from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
 from gf_i2p.pipeline.read.survey import LISTED, SURVEYED, listed, surveyed
@@ -30,15 +31,10 @@ from gf_i2p.pipeline.session import failed
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-QUARANTINE: Final = (
-    "source string, what string, farm string, index bigint, reason string, text string, length bigint, digest string, "
-    "found_ms bigint"
-)
 FILES: Final = (
     "path string, size bigint, mtime_ms bigint, sha256 string, farm string, exporter bigint, lines bigint, "
     "entries bigint, bad bigint, bytes bigint, reason string, read_ms bigint"
 )
-_KEY: Final = ("source", "what", "digest", "index")
 _SURVEY_BYTES: Final = 32 << 20
 """Stored bytes of files for each task of the survey."""
 _TASK_BYTES: Final = 128 << 20
@@ -313,17 +309,8 @@ class _Run:
             .select(*of_file)
         )
         found = self._misfits(runs).unionByName(lines).unionByName(wrong).unionByName(double)
-        known = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE).select(*_KEY)
-        new = (
-            found.dropDuplicates(list(_KEY))
-            .alias("found")
-            .join(
-                known.alias("known"),
-                [F.col(f"found.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _KEY],
-                "left_anti",
-            )
-            .withColumn("found_ms", F.lit(self._now_ms))
-        )
+        new = not_in_quarantine(self.spark, self.lake, found.dropDuplicates(list(KEY)))
+        new = new.withColumn("found_ms", F.lit(self._now_ms))
         staged = self._staged(new, "quarantine")
         kinds = staged.groupBy("what", "reason").count().orderBy(F.desc("count"), "what", "reason")
         counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # reasons contain numbers, so there may be many
@@ -335,11 +322,10 @@ class _Run:
         """Give the misfits of the surveyed files that the quarantine lacks, also misfits from an interrupted run."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-        quarantined = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE)
-        made = "farm string, index bigint, term bigint, exporter bigint, value string, raw binary, misfit string"
-        entries = tables.read_columns(self.spark, self.lake, "entries", made)
+        schema = "farm string, index bigint, term bigint, exporter bigint, value string, raw binary, misfit string"
+        entries = tables.read_columns(self.spark, self.lake, "entries", schema)
         content = F.coalesce(F.col("value").cast("binary"), "raw")
-        return (
+        misfits = (
             entries.where("misfit is not null")
             .join(
                 F.broadcast(runs.select("farm", "exporter", "term", "path", "first", "last")),
@@ -362,10 +348,5 @@ class _Run:
                 F.octet_length("content").cast("bigint").alias("length"),
                 F.md5("content").alias("digest"),
             )
-            .join(
-                quarantined.where("what = 'record'").select("farm", "index", "digest"),
-                ["farm", "index", "digest"],
-                "left_anti",
-            )
-            .select("source", "what", "farm", "index", "reason", "text", "length", "digest")
         )
+        return not_in_quarantine(self.spark, self.lake, misfits, RECORD_KEY)

@@ -14,9 +14,9 @@ from pyspark.sql import Observation, Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.health.job import refresh_days
-from gf_i2p.pipeline.ingest.job import QUARANTINE
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.lake.quarantine import KEY, RECORD_KEY, not_in_quarantine
 from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS, entries_schema
 from gf_i2p.pipeline.read.record_schema import RecordSchema, columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
@@ -34,9 +34,7 @@ BATCH: Final = (
 """`farms`: the farms in the batch, and when the newest status record of each was received; null: no such record."""
 KEPT: Final = 16
 """Number of batches whose figures are kept."""
-_KEY: Final = ("farm", "index", "term")
-_BAD_KEY: Final = ("source", "what", "digest", "index")
-_RECORD_KEY: Final = ("what", "farm", "index", "digest")
+_ENTRY_KEY: Final = ("farm", "index", "term")
 
 
 def stream_root(lake: Lake) -> str:
@@ -104,10 +102,10 @@ class Taking:
         # The exporter that applied the entry in time comes first, as in the plan of `ingest`.
         late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
         no_clock = ~fn.col("received_ms").between(EARLIEST_MS, LATEST_MS - 1)
-        best = Window.partitionBy(*_KEY).orderBy(no_clock, late, "exporter", "received_ms")
+        best = Window.partitionBy(*_ENTRY_KEY).orderBy(no_clock, late, "exporter", "received_ms")
         rows = (
             found.select(*names)
-            .join(known, list(_KEY), "left_anti")
+            .join(known, list(_ENTRY_KEY), "left_anti")
             .withColumn("place", fn.row_number().over(best))
             .where("place = 1")
             .select(*names)
@@ -141,12 +139,9 @@ class Taking:
             fn.octet_length(content).cast("bigint").alias("length"),
             fn.md5(content).alias("digest"),
         )
-        known = tables.read_columns(spark, self.lake, "quarantine", QUARANTINE)
-        new = [
-            _not_in(lines.dropDuplicates(list(_BAD_KEY)), known, _BAD_KEY),
-            _not_in(records.dropDuplicates(list(_RECORD_KEY)), known, _RECORD_KEY),
-        ]
-        rows = new[0].unionByName(new[1]).withColumn("found_ms", fn.lit(now_ms()))
+        new_lines = not_in_quarantine(spark, self.lake, lines.dropDuplicates(list(KEY)))
+        new_records = not_in_quarantine(spark, self.lake, records.dropDuplicates(list(RECORD_KEY)), RECORD_KEY)
+        rows = new_lines.unionByName(new_records).withColumn("found_ms", fn.lit(now_ms()))
         staged, count = self._staged(spark, rows.coalesce(1), "bad")
         if count:
             tables.append(staged, self.lake, "quarantine")
@@ -189,8 +184,3 @@ def _believed_ms() -> "Column":
     """Give the time when a believed status record was received; null for other entries."""
     believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull()
     return fn.when(believed, fn.col("received_ms"))
-
-
-def _not_in(rows: "DataFrame", known: "DataFrame", key: Sequence[str]) -> "DataFrame":
-    same = [fn.col(f"found.{name}").eqNullSafe(fn.col(f"known.{name}")) for name in key]
-    return rows.alias("found").join(known.select(*key).alias("known"), same, "left_anti")

@@ -14,7 +14,7 @@ from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
-from gf_i2p.pipeline.backtest.job import Window, _dealt, _log, backtest, play, results
+from gf_i2p.pipeline.backtest.job import Window, _rows_by_task, _log, backtest, play, results
 from gf_i2p.pipeline.backtest.replay import Row
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
@@ -156,7 +156,7 @@ def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession",
     ]
     spark.createDataFrame(rows[::-1], SCHEMA).write.partitionBy("farm", "day").parquet(lake.path("entries"))
     log = _log(spark, lake, Window(since_ms=35, until_ms=50))
-    found = _dealt(log, [("b", 0), ("a", 0), ("a", 1)], 2).toLocalIterator()
+    found = _rows_by_task(log, [("b", 0), ("a", 0), ("a", 1)], 2).toLocalIterator()
     of_a = [(1, 1, None), (2, 1, b"{}"), (4, 2, b"\xff"), (4, 1, b"old"), (4, 3, b"gap")]
     assert [(row["farm"], row["chunk"], row["index"], row["term"], row["value"]) for row in found] == [
         ("b", 0, 1, 1, b"other"),
