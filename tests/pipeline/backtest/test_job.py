@@ -14,7 +14,7 @@ from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
-from gf_i2p.pipeline.backtest.job import Window, _rows_by_task, _log, backtest, play, results
+from gf_i2p.pipeline.backtest.job import Window, _log, _rows_by_task, backtest, play, results
 from gf_i2p.pipeline.backtest.replay import Row
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
