@@ -102,7 +102,7 @@ def _path(info: Any) -> str:
 
 
 def _address(directory: str, path: str) -> str:
-    """Return `path` as an address if `asked` is an address, otherwise unchanged."""
+    """Return `path` as an address if `directory` is an address, otherwise unchanged."""
     if "://" not in directory:
         return path
     parts = urlsplit(directory)

@@ -10,7 +10,7 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 from gf_i2p.pipeline.report import gather_farm
 from gf_i2p.pipeline.report.data import Period, Report, Turn
-from gf_i2p.pipeline.report.gather import Asked, gather
+from gf_i2p.pipeline.report.gather import Scope, gather
 from gf_i2p.pipeline.report.job import ReportOptions, make_report
 from gf_i2p.pipeline.report.page import page
 from gf_i2p.pipeline.report.words import HOUR_MS, day
@@ -148,7 +148,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
 
 @pytest.fixture(scope="module")
 def report(spark: "SparkSession", lake: Lake) -> Report:
-    return gather(spark, lake, Asked())
+    return gather(spark, lake, Scope())
 
 
 def test_a_whole_lake(report: Report) -> None:
@@ -161,7 +161,7 @@ def test_a_whole_lake(report: Report) -> None:
     assert web.timeline.published == [Turn(at(0), None), Turn(at(1), 2), Turn(at(25), 3)]
     assert (web.timeline.led_changes, web.timeline.published_changes) == (2, 2)
     assert web.anomalies is not None
-    assert [each.score for each in web.anomalies.found] == [7.0, 6.0, 5.0]
+    assert [each.score for each in web.anomalies.strongest] == [7.0, 6.0, 5.0]
     assert web.backtest is not None
     assert [(each.live, each.cost) for each in web.backtest.trials] == [(True, 1.0), (False, 0.4), (False, None)]
     assert report.quarantine is not None
@@ -237,7 +237,7 @@ def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkey
     weights = gather_farm.weights(read(spark, lake, "decisions"), period)
     assert ([line.name for line in weights.lines], weights.others) == (["leaf2"], 1)
     found = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
-    assert (len(found.found), found.total) == (1, 3)
+    assert (len(found.strongest), found.total) == (1, 3)
     trials = gather_farm.backtest(read(spark, lake, "backtest"), period)
     assert ([each.live for each in trials.trials], trials.total) == ([True], 3)
     made = gather_farm.timeline(read(spark, lake, "entries"), None, period)
@@ -246,11 +246,11 @@ def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkey
 
 def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="begin with gf-i2p pipeline ingest"):
-        gather(spark, Lake(str(tmp_path)), Asked())
+        gather(spark, Lake(str(tmp_path)), Scope())
     with pytest.raises(PipelineError, match="nothing of a farm 'wub'"):
-        gather(spark, lake, Asked(("web", "wub")))
+        gather(spark, lake, Scope(("web", "wub")))
     with pytest.raises(PipelineError, match="The period is empty"):
-        gather(spark, lake, Asked((), at(3), at(3)))
+        gather(spark, lake, Scope((), at(3), at(3)))
 
 
 def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(report: Report) -> None:
@@ -272,13 +272,13 @@ def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Pa
     rows += [Row(index=1, received_ms=at(3), kind="other", value="{}", farm="one")]
     entries(spark, rows).write.partitionBy("farm", "day").parquet(made.path("entries"))
     write(spark, made, "server_hours", [("farm", day(at(0)), at(0), 1, 48, 1.0, 0, 0)])
-    found = gather(spark, made, Asked())
+    found = gather(spark, made, Scope())
     assert [each.period for each in found.farms] == [Period(at(0.1), at(0.4)), Period(at(3), at(3) + 60_000)]
     assert found.farms[0].heat is not None
     assert [*found.farms[0].heat.rows[0].cells] == [0]
     assert "NaN" not in page(found)
     with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
-        gather(spark, made, Asked(("farm",), at(-1), at(0.1)))  # the end is no part of a period
+        gather(spark, made, Scope(("farm",), at(-1), at(0.1)))  # the end is no part of a period
 
 
 def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkSession", lake: Lake) -> None:
@@ -305,7 +305,7 @@ def test_members_are_not_counted_as_servers(
 
 def test_no_more_farms_than_a_report_has(spark: "SparkSession", lake: Lake) -> None:
     with pytest.raises(PipelineError, match="A report shows up to 8 farms, not 9"):
-        gather(spark, lake, Asked(("web", *(f"farm-{number}" for number in range(8)))))
+        gather(spark, lake, Scope(("web", *(f"farm-{number}" for number in range(8)))))
 
 
 def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:
