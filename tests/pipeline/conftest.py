@@ -55,5 +55,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )
-    with session(options) as made:
-        yield made
+    with session(options) as spark:
+        yield spark
