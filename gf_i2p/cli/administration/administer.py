@@ -170,7 +170,7 @@ async def _warnings_of_servers(client: FarmClient, entry: AdminEntry) -> list[st
     Raises `CommandError` when every server refuses this user: waiting would not help.
     """
     found = await client.survey(timeout=_ASK_SECONDS)
-    told = found.told.values()
+    told = found.configurations.values()
     if not told and found.troubles.keys() == found.refused:
         raise CommandError(
             "nothing was changed: "
