@@ -9,7 +9,7 @@ from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import check_name, check_typed
+from gf_i2p.cli.shared.terminal import ask_farm_name, check_farm_name
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.files.stopped_log import StoppedLog, read_stopped_log
 from gf_i2p.node.recovery.farm_of_one import recover
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> Answer:
         raise CommandError(f"the node of {options.directory} runs (process {pid}): stop it first")
     log = read_stopped_log(options.directory)
     if options.confirm is not None:
-        check_name(options.confirm, log.cluster)
+        check_farm_name(options.confirm, log.cluster)
     _check_others(options, log)
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
@@ -47,14 +47,14 @@ def run(options: argparse.Namespace) -> Answer:
                 code=Exit.USAGE,
             )
         print(_consequences(log))
-        check_typed(log.cluster)
+        ask_farm_name(log.cluster)
     else:
         print(_consequences(log), file=sys.stderr)
-    done = recover(options.directory)
+    recovered = recover(options.directory)
     return Answer(
-        {"backup": str(done.backup), "index": done.index, "term": done.term},
-        f"The log as it was is in {done.backup}.\n"
-        f"Server {log.server_id} is the farm now (entry {done.index}, term {done.term}). Start it:\n"
+        {"backup": str(recovered.backup), "index": recovered.index, "term": recovered.term},
+        f"The log as it was is in {recovered.backup}.\n"
+        f"Server {log.server_id} is the farm now (entry {recovered.index}, term {recovered.term}). Start it:\n"
         f"  gf-i2p run {options.directory}\n"
         f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR",
     )
@@ -66,19 +66,19 @@ def _check_others(options: argparse.Namespace, log: StoppedLog) -> None:
     servers = tuple(server for server in log.servers if server.id != log.server_id)
     others = asyncio.run(ask_others(options.directory, servers))
     for server, why in sorted(others.not_asked.items()):
-        told = printable(why).rstrip(".")
+        reason = printable(why).rstrip(".")
         print(
-            f"gf-i2p: server {server} could not be asked: {told}. Check yourself that this server does not run",
+            f"gf-i2p: server {server} could not be asked: {reason}. Check yourself that this server does not run",
             file=sys.stderr,
         )
     if not others.living:
         return
-    who = "; ".join(f"server {server}: {printable(said)}" for server, said in sorted(others.living.items()))
+    survivors = "; ".join(f"server {server}: {printable(answer)}" for server, answer in sorted(others.living.items()))
     if options.even_if_others_live:
-        print(f"gf-i2p: other servers of the farm live, and will be another farm. {who}", file=sys.stderr)
+        print(f"gf-i2p: other servers of the farm live, and will be another farm. {survivors}", file=sys.stderr)
         return
     raise CommandError(
-        f"nothing was changed, because other servers of the farm live, and there would be two farms. {who}. If a "
+        f"nothing was changed, because other servers of the farm live, and there would be two farms. {survivors}. If a "
         "majority runs, or can be started, no recovery is needed: start the servers (gf-i2p run), this one, too. If "
         "the majority is lost for good, stop the servers that still run, and try again; those servers then begin "
         "anew with empty directories. To recover nevertheless, add --even-if-others-live"

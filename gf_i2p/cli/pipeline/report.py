@@ -41,9 +41,9 @@ def run(options: argparse.Namespace) -> Answer:
         from gf_i2p.pipeline.report.gather import Asked  # noqa: PLC0415 -- needs Spark
         from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
 
-        asked = Asked(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
-        made = ReportOptions(options.out, asked)
-        figures = make_report(spark, Lake(options.lake), made, lambda text: steps(f"summing up {text}"))
+        query = Asked(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
+        report_options = ReportOptions(options.out, query)
+        figures = make_report(spark, Lake(options.lake), report_options, lambda text: steps(f"summing up {text}"))
     return Answer(asdict(figures), show(figures))
 
 

@@ -68,7 +68,7 @@ class Host(Protocol):
     def changed(self) -> None:
         """Post a record soon."""
 
-    def give(self, given: GivenSet) -> None:
+    def give(self, lease_set: GivenSet) -> None:
         """Give a set to the router."""
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
@@ -144,7 +144,7 @@ class SimulatedPublisher:
         host = self._host
         return Situation(host.monotonic, host.wall_ms, host.state.choice, host.state, host.applied, keys=_KEYS)
 
-    def _later(self, most: float, action: Callable[[], None]) -> None:
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
         """Finish the present action after a time, unless it was cancelled, and step the machine."""
         number, machine = self._under_way, self._machine
 
@@ -153,7 +153,7 @@ class SimulatedPublisher:
                 action()
                 self.look()
 
-        self._host.after(self._rng.random() * most, ends)
+        self._host.after(self._rng.random() * seconds, ends)
 
     def _begin(self, effect: Effect) -> None:
         machine, now = self._machine, self._host.monotonic
