@@ -63,8 +63,8 @@ class Master:
         self._session: _Session | None = None
         self._set: MetaLeaseSet | None = None
         self._wanted: Callable[[], bool] = lambda: True
-        self._unkept = asyncio.Event()
-        self._unkept.set()
+        self._inactive = asyncio.Event()
+        self._inactive.set()
 
     # Calls of the node ----------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Master:
         """See `RouterBridge.publish_meta_lease_set`."""
         async with self._turn:
             if self._stops:
-                raise _stopped()
+                raise _stopped_error()
             fresh = publication.lease_set
             self._check_version(fresh)
             self._check_time(fresh)
@@ -99,16 +99,16 @@ class Master:
         finally:
             self._stops -= 1
 
-    async def unkept(self) -> PublicationStatus:
+    async def wait_until_inactive(self) -> PublicationStatus:
         """Wait until nothing is kept published; returns at once when that is so already."""
-        await self._unkept.wait()
+        await self._inactive.wait()
         return self.status
 
     # Checks -------------------------------------------------------------------------------------------------------
 
     def _check_version(self, fresh: MetaLeaseSet) -> None:
         last = self.status.published
-        # In a new session the same set makes sense again: its former router may not have passed the set on.
+        # A new session may give the same set again: the router of the old session may not have passed the set on.
         if last is not None and (fresh.published < last or (fresh.published == last and self._session is not None)):
             raise RouterRefusedError(
                 f"the lease set was not sent: it is published at {fresh.published}, and the last set at {last}; "
@@ -129,8 +129,8 @@ class Master:
             async with asyncio.timeout(None) as self._opening:
                 session = await self._begin(configs)
         except TimeoutError:
-            reason = str(_stopped())
-            raise _stopped() from None
+            reason = str(_stopped_error())
+            raise _stopped_error() from None
         except RouterError as error:
             reason = str(error)
             raise
@@ -138,8 +138,8 @@ class Master:
             self._opening = None
             if self.status.phase is not Phase.SENT:
                 self._become(Phase.LOST, reason)
-        session.task = asyncio.create_task(self._heed(session))
-        session.task.add_done_callback(partial(self._heeded, session))
+        session.task = asyncio.create_task(self._receive_until_end(session))
+        session.task.add_done_callback(partial(self._receiving_ended, session))
         self._session = session
         self._log.info("i2cp_session_opened", router=str(session.kind))
 
@@ -170,12 +170,12 @@ class Master:
             await self._end(session)
             raise RouterRefusedError(self.status.reason)
 
-    async def _heed(self, session: _Session) -> None:
+    async def _receive_until_end(self, session: _Session) -> None:
         """Answer the router until the session ends."""
         while True:
             await self._handle(session, await session.connection.receive())
 
-    def _heeded(self, session: _Session, task: "asyncio.Task[None]") -> None:
+    def _receiving_ended(self, session: _Session, task: "asyncio.Task[None]") -> None:
         if task.cancelled():
             return
         error = task.exception()
@@ -214,11 +214,11 @@ class Master:
             raise
 
     async def _give(self, session: _Session) -> None:
-        given = self._set
-        assert given is not None
+        lease_set = self._set
+        assert lease_set is not None
         i2pd = session.kind is RouterKind.I2PD
-        await session.connection.send(create_lease_set2(session.number, given.data, key_count=i2pd))
-        self.status = replace(self.status, published=given.published, given=self.status.given + 1)
+        await session.connection.send(create_lease_set2(session.number, lease_set.data, key_count=i2pd))
+        self.status = replace(self.status, published=lease_set.published, sets_given=self.status.sets_given + 1)
         self._become(Phase.SENT)
 
     async def _end(self, session: _Session) -> None:
@@ -241,13 +241,13 @@ class Master:
     def _become(self, phase: Phase, reason: str = "") -> None:
         if (phase, reason) != (self.status.phase, self.status.reason):
             self.status = replace(self.status, phase=phase, reason=reason, since=self._clock())
-        if self.status.kept:
-            self._unkept.clear()
+        if self.status.is_active:
+            self._inactive.clear()
         else:
-            self._unkept.set()
+            self._inactive.set()
 
 
-def _stopped() -> RouterError:
+def _stopped_error() -> RouterError:
     return RouterError("publishing was stopped meanwhile")
 
 

@@ -58,7 +58,7 @@ class I2cpSettings:
             raise ValueError(f"I2CP's host {self.host} lies inside I2P: give the address of the node's own router")
         if (self.username is None) != (self.password is None):
             raise ValueError("I2CP's user name and password belong together: set both or neither")
-        if self.username is not None and self.password is not None and self.fingerprint is None and not self._here:
+        if self.username is not None and self.password is not None and self.fingerprint is None and not self._is_local:
             raise ValueError(f"I2CP's password would go to {self.host} in the clear: set the certificate's fingerprint")
         for name, text in (("user name", self.username), ("password", self.password)):
             if text is not None and not _fits(text):
@@ -66,7 +66,7 @@ class I2cpSettings:
                     f"I2CP's {name} must have 1 to {MAX_STRING_BYTES} printable ASCII characters and no semicolon: "
                     f"choose another {name}, here and in the router"
                 )
-        if self.fingerprint is None and not self.allow_plain and not self._here:
+        if self.fingerprint is None and not self.allow_plain and not self._is_local:
             raise ValueError(
                 f"I2CP at {self.host} is not on this machine, and plain I2CP has no protection: everybody who "
                 "reaches the port can use the router. Run the node beside its router. Or use TLS: set i2cp.SSL=true in "
@@ -80,7 +80,7 @@ class I2cpSettings:
         return None if self.username is None or self.password is None else (self.username, self.password)
 
     @property
-    def _here(self) -> bool:
+    def _is_local(self) -> bool:
         """Whether the host is surely this machine. A name other than localhost may lead anywhere."""
         try:
             return ip_address(self.host).is_loopback

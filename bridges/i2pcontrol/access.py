@@ -32,7 +32,7 @@ class Access:
     """Take any certificate. Then everybody on the way to the router can read the password."""
 
     def __post_init__(self) -> None:
-        place = _place(self.url)
+        place = _split_url(self.url)
         if not self.password:
             raise ValueError(f"i2pcontrol at {self.url} needs a password")
         if place.scheme == "http" and (self.fingerprint is not None or self.any_certificate):
@@ -43,7 +43,7 @@ class Access:
 
     def pin(self) -> bytes | None:
         """Return the digest that the certificate must have; None when the certificate is not checked."""
-        if self.any_certificate or _place(self.url).scheme == "http":
+        if self.any_certificate or _split_url(self.url).scheme == "http":
             return None
         if self.fingerprint is None:
             return _NO_FINGERPRINT
@@ -58,11 +58,11 @@ class Access:
 
 def check_url(url: str) -> str:
     """Return the URL if it is allowed for i2pcontrol. Raises `ValueError` for any other URL."""
-    _place(url)
+    _split_url(url)
     return url
 
 
-def _place(url: str) -> SplitResult:
+def _split_url(url: str) -> SplitResult:
     """Take the URL apart. Raises `ValueError` when the URL is not allowed."""
     if "@" in url:  # first, since the other messages show the URL
         raise ValueError("a URL of i2pcontrol has no user name and no password; the password has its own setting")

@@ -21,7 +21,7 @@ class CommandEntry(NamedTuple):
     help: str
     module: str
     """The module of the command, imported only when the command is named: so other commands start sooner."""
-    stays: bool = False
+    long_running: bool = False
     """Whether the module has a command that runs until a stop. SIGHUP does not end such a command."""
 
 
@@ -30,7 +30,7 @@ _ADMINISTRATION: Final = "gf_i2p.cli.administration"
 COMMANDS: Final = {
     "init": CommandEntry("make the directories of a new farm", f"{_COMMANDS}.init"),
     "run": CommandEntry(
-        "run the node of a directory, or of several, in the foreground", f"{_COMMANDS}.run", stays=True
+        "run the node of a directory, or of several, in the foreground", f"{_COMMANDS}.run", long_running=True
     ),
     "status": CommandEntry("show what a running node knows", f"{_COMMANDS}.status"),
     "explain": CommandEntry(
@@ -47,7 +47,7 @@ COMMANDS: Final = {
     "leaf": CommandEntry(
         "run a leaf-only member, which reports a router's leaf to the farm and has no vote",
         f"{_COMMANDS}.leaf",
-        stays=True,
+        long_running=True,
     ),
     "leaves": CommandEntry(
         "show and set which leaves the farm publishes, and at what cost", f"{_ADMINISTRATION}.leaves"
@@ -71,14 +71,16 @@ COMMANDS: Final = {
     ),
     "recover": CommandEntry("make a farm of one server when the majority is lost for good", f"{_COMMANDS}.recover"),
     "history": CommandEntry("check the exported entries of a node", f"{_COMMANDS}.history"),
-    "bridge": CommandEntry("serve the router beside a node to other programs", f"{_COMMANDS}.bridge", stays=True),
+    "bridge": CommandEntry(
+        "serve the router beside a node to other programs", f"{_COMMANDS}.bridge", long_running=True
+    ),
     "simulate": CommandEntry(
         "simulate whole farms with faults, and check that no invariant is violated", f"{_COMMANDS}.simulate"
     ),
 }
 
 
-def expected() -> tuple[type[Exception], ...]:
+def operator_errors() -> tuple[type[Exception], ...]:
     """Return the errors that an operator can mend; their texts are for the operator."""
     from gf_i2p.node.files.checked_read import ConfigError
     from gf_i2p.storage.errors import StorageError
@@ -129,7 +131,7 @@ def _run(options: argparse.Namespace) -> int:
         return _fail(options, str(error), error.code, error.outcome)
     except BrokenPipeError:
         raise
-    except expected() as error:
+    except operator_errors() as error:
         return _fail(options, _sentence(error), Exit.FAILED, "no")
     return int(print_answer(answer, as_json=options.json) if isinstance(answer, Answer) else answer)
 
@@ -147,11 +149,11 @@ def _open_closed_streams() -> None:
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words. argparse alone rejects an optional argument behind an option, as in `post DIR --json TEXT`."""
     parser = _parser(words)
-    options, rest = parser.parse_known_args(words)
-    if len(rest) == 1 and not rest[0].startswith("-") and getattr(options, "value", "") is None:
-        options.value = rest[0]
-    elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    options, extras = parser.parse_known_args(words)
+    if len(extras) == 1 and not extras[0].startswith("-") and getattr(options, "value", "") is None:
+        options.value = extras[0]
+    elif extras:
+        parser.error(f"unrecognized arguments: {' '.join(extras)}")
     return options
 
 
@@ -182,16 +184,16 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"gf-i2p {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    named = next((word for word in words if not word.startswith("-")), None)
+    command_name = next((word for word in words if not word.startswith("-")), None)
     for name, entry in COMMANDS.items():
         command = commands.add_parser(name, help=entry.help)
-        if name == named:
+        if name == command_name:
             _add(command, entry)
     return parser
 
 
 def _add(parser: argparse.ArgumentParser, entry: CommandEntry) -> None:
-    if entry.stays:
+    if entry.long_running:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # by default SIGHUP ends the process; `run` sets a handler later
     module = import_module(entry.module)
     if hasattr(module, "COMMANDS"):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from gf_i2p.farm.closest_floodfills import ClosestFloodfills, Sensed, Told
+from gf_i2p.farm.closest_floodfills import ClosestFloodfills, Sensed, SensedPost
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.strict_json import (
@@ -18,10 +18,10 @@ from gf_i2p.farm.strict_json import (
     a_hash,
     an_object,
     decode_object,
-    known,
+    integer,
     text,
     text_or_none,
-    whole,
+    without_none,
 )
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 
@@ -64,45 +64,45 @@ class AdminEntry:
 
     def encode(self) -> bytes:
         """Give the JSON text of the log entry."""
-        found: dict[str, Any] = {"cluster": self.cluster, "date": self.date_ms, "by": self.by, "action": self.action}
-        found |= known({"server": self.server, "reason": self.reason})
+        entry: dict[str, Any] = {"cluster": self.cluster, "date": self.date_ms, "by": self.by, "action": self.action}
+        entry |= without_none({"server": self.server, "reason": self.reason})
         if self.hash is not None:
-            found["hash"] = to_base64(self.hash)
+            entry["hash"] = to_base64(self.hash)
         if self.action == "cost":
-            found["cost"] = self.cost
+            entry["cost"] = self.cost
         if self.action == "set":
-            found["parameters"] = dict(self.parameters)
+            entry["parameters"] = dict(self.parameters)
         if self.sensed is not None:
-            found |= self.sensed.encode()
-        return json.dumps(found, separators=(",", ":")).encode()
+            entry |= self.sensed.encode()
+        return json.dumps(entry, separators=(",", ":")).encode()
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a log entry's value. Raises `RecordError` for anything that is no admin entry."""
-        found = decode_object(data, "an admin entry", max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
-        action = text(found, "action")
+        entry = decode_object(data, "an admin entry", max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
+        action = text(entry, "action")
         if action not in ACTIONS:
             raise RecordError(f"action is one of {', '.join(ACTIONS)}")
-        by, reason = text(found, "by"), text_or_none(found, "reason")
+        by, reason = text(entry, "by"), text_or_none(entry, "reason")
         if not by or len(by) > MAX_NAME or (reason is not None and len(reason) > MAX_REASON):
             raise RecordError(f"by has up to {MAX_NAME} characters, reason up to {MAX_REASON}")
-        cost = found.get("cost")
+        cost = entry.get("cost")
         if cost is not None and (type(cost) is not int or not 0 <= cost <= 255):
             raise RecordError("cost is a whole number from 0 to 255, or null")
-        parameters = an_object(found.get("parameters", {}), "parameters")
+        parameters = an_object(entry.get("parameters", {}), "parameters")
         Parameters().changed(parameters)
         if action == "set" and not parameters:
             raise RecordError("set names at least one parameter")
         return cls(
-            cluster=text(found, "cluster"),
-            date_ms=whole(found, "date", MAX_DATE_MS),
+            cluster=text(entry, "cluster"),
+            date_ms=integer(entry, "date", MAX_DATE_MS),
             by=by,
             action=action,
-            hash=a_hash(found.get("hash"), "the hash") if action in _OF_HASHES else None,
+            hash=a_hash(entry.get("hash"), "the hash") if action in _OF_HASHES else None,
             cost=cost if action == "cost" else None,
-            server=whole(found, "server", MAX_SERVER_ID) if action in _OF_SERVERS else None,
+            server=integer(entry, "server", MAX_SERVER_ID) if action in _OF_SERVERS else None,
             parameters=parameters if action == "set" else {},
-            sensed=Sensed.parse(found) if action == "sensed" else None,
+            sensed=Sensed.parse(entry) if action == "sensed" else None,
             reason=reason,
         )
 
@@ -124,7 +124,7 @@ class AdminEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class AdminChange:
     """A change by an administrator, with its poster, its date and its index in the log."""
 
     index: int
@@ -137,18 +137,18 @@ class Made:
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
-        found = {"index": self.index, "date": self.date_ms, "by": self.by, "what": self.what, "reason": self.reason}
-        return known(found)
+        change = {"index": self.index, "date": self.date_ms, "by": self.by, "what": self.what, "reason": self.reason}
+        return without_none(change)
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, change: Mapping[str, Any]) -> Self:
         """Read a change from a snapshot. Raises `RecordError`."""
         return cls(
-            whole(found, "index", MAX_DATE_MS),
-            whole(found, "date", MAX_DATE_MS),
-            text(found, "by"),
-            text(found, "what"),
-            text_or_none(found, "reason"),
+            integer(change, "index", MAX_DATE_MS),
+            integer(change, "date", MAX_DATE_MS),
+            text(change, "by"),
+            text(change, "what"),
+            text_or_none(change, "reason"),
         )
 
 
@@ -156,33 +156,33 @@ class Administration:
     """The administrators' settings that are in force, and their last changes."""
 
     def __init__(self) -> None:
-        self.excluded: dict[bytes, Made] = {}
+        self.excluded: dict[bytes, AdminChange] = {}
         """Leaves that are not listed, whatever their servers report."""
         self.costs: dict[bytes, int] = {}
         """By leaf, a cost that replaces the computed cost."""
         self.moved_to: int | None = None
         """The server that publishing was moved to, which publishes as long as it can; None: no such server."""
-        self.drained: dict[int, Made] = {}
+        self.drained: dict[int, AdminChange] = {}
         """Servers that publish only when no other server can."""
         self.parameters = Parameters()
-        self.changed: dict[str, Made] = {}
+        self.changed: dict[str, AdminChange] = {}
         """By a parameter's name, the last change that set it."""
         self.sensing = ClosestFloodfills()
         """The newest posts of sensed floodfills; no choice depends on these."""
-        self.log: list[Made] = []
+        self.log: list[AdminChange] = []
         """The last changes, the newest at the end."""
 
     def apply(self, entry: AdminEntry, index: int) -> None:
         """Apply the entry at `index` of the log. A change beyond a limit, or to impossible parameters, does nothing."""
         if entry.hash is not None and entry.sensed is not None:  # sensing is no change, so the log of changes omits it
-            self.sensing.take(Told(entry.hash, entry.sensed, index, entry.date_ms, entry.by))
+            self.sensing.take(SensedPost(entry.hash, entry.sensed, index, entry.date_ms, entry.by))
             return
-        made = Made(index, entry.date_ms, entry.by, entry.what, entry.reason)
+        change = AdminChange(index, entry.date_ms, entry.by, entry.what, entry.reason)
         match entry.action, entry.hash, entry.server:
             case "exclude", bytes(leaf), _:
                 if leaf not in self.excluded and len(self.excluded) >= MAX_EXCLUDED:
                     return
-                self.excluded[leaf] = made
+                self.excluded[leaf] = change
             case "include", bytes(leaf), _:
                 self.excluded.pop(leaf, None)
             case "cost", bytes(leaf), _:
@@ -199,7 +199,7 @@ class Administration:
             case "drain", _, int(server):
                 if server not in self.drained and len(self.drained) >= MAX_DRAINED:
                     return
-                self.drained[server] = made
+                self.drained[server] = change
             case "undrain", _, int(server):
                 self.drained.pop(server, None)
             case "set", _, _:
@@ -207,42 +207,46 @@ class Administration:
                     self.parameters = self.parameters.changed(entry.parameters)
                 except RecordError:  # each value is in its range, but the values contradict earlier ones
                     return
-                self.changed.update(dict.fromkeys(entry.parameters, made))
-        self.log.append(made)
+                self.changed.update(dict.fromkeys(entry.parameters, change))
+        self.log.append(change)
         del self.log[:-MAX_LOG]
 
     def forget(self, servers: set[int]) -> None:
         """Forget settings about all servers but these: an id that is used again later means another server."""
-        self.drained = {server: made for server, made in self.drained.items() if server in servers}
+        self.drained = {server: drain for server, drain in self.drained.items() if server in servers}
         if self.moved_to not in servers:
             self.moved_to = None
 
     def encode(self) -> dict[str, Any]:
         """Give the settings for a snapshot."""
-        found: dict[str, Any] = {
-            "excluded": {to_base64(leaf): made.encode() for leaf, made in sorted(self.excluded.items())},
+        snapshot: dict[str, Any] = {
+            "excluded": {to_base64(leaf): change.encode() for leaf, change in sorted(self.excluded.items())},
             "costs": {to_base64(leaf): cost for leaf, cost in sorted(self.costs.items())},
             "movedTo": self.moved_to,
-            "drained": {str(server): made.encode() for server, made in sorted(self.drained.items())},
+            "drained": {str(server): change.encode() for server, change in sorted(self.drained.items())},
             "parameters": self.parameters.encode(),
-            "log": [made.encode() for made in self.log],
+            "log": [change.encode() for change in self.log],
         }
         if self.changed:
-            found["changed"] = {name: made.encode() for name, made in sorted(self.changed.items())}
+            snapshot["changed"] = {name: change.encode() for name, change in sorted(self.changed.items())}
         if self.sensing:
-            found["sensed"] = self.sensing.encode()
-        return found
+            snapshot["sensed"] = self.sensing.encode()
+        return snapshot
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, snapshot: Mapping[str, Any]) -> Self:
         """Read the settings of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
-        made = cls()
-        made.excluded = {a_hash(leaf, "an excluded leaf"): Made.parse(each) for leaf, each in found["excluded"].items()}
-        made.costs = {a_hash(leaf, "a leaf"): whole(found["costs"], leaf, 255) for leaf in found["costs"]}
-        made.moved_to = None if found["movedTo"] is None else whole(found, "movedTo", MAX_SERVER_ID)
-        made.drained = {int(server): Made.parse(each) for server, each in found["drained"].items()}
-        made.parameters = Parameters().changed(found["parameters"])
-        made.changed = {name: Made.parse(each) for name, each in found.get("changed", {}).items()}
-        made.sensing = ClosestFloodfills.parse(found.get("sensed", []))
-        made.log = [Made.parse(each) for each in found["log"]][-MAX_LOG:]
-        return made
+        administration = cls()
+        administration.excluded = {
+            a_hash(leaf, "an excluded leaf"): AdminChange.parse(each) for leaf, each in snapshot["excluded"].items()
+        }
+        administration.costs = {
+            a_hash(leaf, "a leaf"): integer(snapshot["costs"], leaf, 255) for leaf in snapshot["costs"]
+        }
+        administration.moved_to = None if snapshot["movedTo"] is None else integer(snapshot, "movedTo", MAX_SERVER_ID)
+        administration.drained = {int(server): AdminChange.parse(each) for server, each in snapshot["drained"].items()}
+        administration.parameters = Parameters().changed(snapshot["parameters"])
+        administration.changed = {name: AdminChange.parse(each) for name, each in snapshot.get("changed", {}).items()}
+        administration.sensing = ClosestFloodfills.parse(snapshot.get("sensed", []))
+        administration.log = [AdminChange.parse(each) for each in snapshot["log"]][-MAX_LOG:]
+        return administration

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final, Self
 
-from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, an_object, text, whole
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, an_object, integer, text
 from gf_i2p.netdb.encoding import HASH_BYTES, to_b32_address, to_base64
 
 MAX_CLOSEST: Final = 8
@@ -47,17 +47,17 @@ class Floodfill:
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
-        found: dict[str, Any] = {"hash": to_base64(self.hash), "distance": self.distance.hex()}
-        return found | ({"profile": dict(self.profile)} if self.profile else {})
+        fields: dict[str, Any] = {"hash": to_base64(self.hash), "distance": self.distance.hex()}
+        return fields | ({"profile": dict(self.profile)} if self.profile else {})
 
     @classmethod
     def parse(cls, value: object) -> Self:
         """Read a floodfill. Raises `RecordError`."""
-        found = an_object(value, "a floodfill")
-        distance = text(found, "distance")
+        fields = an_object(value, "a floodfill")
+        distance = text(fields, "distance")
         if _DISTANCE.fullmatch(distance) is None:
             raise RecordError(f"distance has {2 * HASH_BYTES} digits from 0 to f")
-        profile = an_object(found.get("profile", {}), "profile")
+        profile = an_object(fields.get("profile", {}), "profile")
         if len(profile) > MAX_FIGURES or not all(_NAME.fullmatch(name) for name in profile):
             raise RecordError(
                 f"profile has up to {MAX_FIGURES} figures; a name has up to {MAX_FIGURE_NAME} letters and digits"
@@ -65,7 +65,7 @@ class Floodfill:
         for name, figure in profile.items():
             if type(figure) not in {int, float} or abs(figure) > MAX_DATE_MS:
                 raise RecordError(f"{name} is a number up to 2^53")
-        return cls(a_hash(found.get("hash"), "the hash of a floodfill"), bytes.fromhex(distance), profile)
+        return cls(a_hash(fields.get("hash"), "the hash of a floodfill"), bytes.fromhex(distance), profile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ class Sensed:
         return {"day": self.day, "closest": [each.encode() for each in self.closest]}
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read the fields. Raises `RecordError`."""
-        day = text(found, "day")
+        day = text(fields, "day")
         parts = _DAY.fullmatch(day)
         if parts is None or not 1 <= int(parts[3]) <= monthrange(int(parts[1]), int(parts[2]))[1]:
             raise RecordError("day is a date, YYYY-MM-DD")
-        closest = tuple(Floodfill.parse(each) for each in a_list(found, "closest", MAX_CLOSEST))
+        closest = tuple(Floodfill.parse(each) for each in a_list(fields, "closest", MAX_CLOSEST))
         if not closest or any(one.distance > other.distance for one, other in pairwise(closest)):
             raise RecordError(f"closest has 1 to {MAX_CLOSEST} floodfills, the closest first")
         return cls(day, closest)
@@ -100,7 +100,7 @@ class Sensed:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SensedPost:
     """One post: the sensed floodfills of a hash on a day, and the poster."""
 
     hash: bytes
@@ -124,13 +124,13 @@ class Told:
     @classmethod
     def parse(cls, value: object) -> Self:
         """Read a post of a snapshot. Raises `RecordError`."""
-        found = an_object(value, "a post of sensed floodfills")
+        fields = an_object(value, "a post of sensed floodfills")
         return cls(
-            a_hash(found.get("hash"), "the hash"),
-            Sensed.parse(found),
-            whole(found, "index", MAX_DATE_MS),
-            whole(found, "date", MAX_DATE_MS),
-            text(found, "by"),
+            a_hash(fields.get("hash"), "the hash"),
+            Sensed.parse(fields),
+            integer(fields, "index", MAX_DATE_MS),
+            integer(fields, "date", MAX_DATE_MS),
+            text(fields, "by"),
         )
 
 
@@ -138,40 +138,40 @@ class ClosestFloodfills:
     """The newest posts: of `MAX_HASHES` hashes at most, and of `MAX_DAYS` days of each hash."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[bytes, str], Told] = {}
+        self._posts: dict[tuple[bytes, str], SensedPost] = {}
         # The newest post is last. "Newest" means last in the log, not the latest day: a wrong day in the future would
         # stay for ever.
 
     def __bool__(self) -> bool:
         """Whether any post is kept."""
-        return bool(self._told)
+        return bool(self._posts)
 
-    def take(self, told: Told) -> None:
+    def take(self, post: SensedPost) -> None:
         """Keep a post, and drop the oldest posts beyond `MAX_DAYS` and `MAX_HASHES`."""
-        self._told.pop((told.hash, told.sensed.day), None)
-        self._told[told.hash, told.sensed.day] = told
-        days = [key for key in self._told if key[0] == told.hash]
+        self._posts.pop((post.hash, post.sensed.day), None)
+        self._posts[post.hash, post.sensed.day] = post
+        days = [key for key in self._posts if key[0] == post.hash]
         for key in days[:-MAX_DAYS]:
-            del self._told[key]
-        hashes = dict.fromkeys(hash_ for hash_, _ in reversed(self._told))
+            del self._posts[key]
+        hashes = dict.fromkeys(hash_ for hash_, _ in reversed(self._posts))
         for hash_ in list(hashes)[MAX_HASHES:]:
-            for key in [key for key in self._told if key[0] == hash_]:
-                del self._told[key]
+            for key in [key for key in self._posts if key[0] == hash_]:
+                del self._posts[key]
 
-    def all(self) -> list[Told]:
+    def all(self) -> list[SensedPost]:
         """Give all posts, by hash and day."""
-        return [self._told[key] for key in sorted(self._told)]
+        return [self._posts[key] for key in sorted(self._posts)]
 
     def encode(self) -> list[dict[str, Any]]:
         """Give the posts for a snapshot, in the order of the log."""
-        return [told.encode() for told in self._told.values()]
+        return [post.encode() for post in self._posts.values()]
 
     @classmethod
-    def parse(cls, found: object) -> Self:
+    def parse(cls, snapshot: object) -> Self:
         """Read the posts of a snapshot. Raises `RecordError`."""
-        if not isinstance(found, list):
+        if not isinstance(snapshot, list):
             raise RecordError("the sensed floodfills are a list")
-        made = cls()
-        for each in found:
-            made.take(Told.parse(each))
-        return made
+        floodfills = cls()
+        for post in snapshot:
+            floodfills.take(SensedPost.parse(post))
+        return floodfills

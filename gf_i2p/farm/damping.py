@@ -74,9 +74,9 @@ class Health:
         return [int(self.up), self.since_ms, self.flaps, int(self.proven)]
 
     @classmethod
-    def parse(cls, found: Sequence[Any]) -> Self:
+    def parse(cls, snapshot: Sequence[Any]) -> Self:
         """Read the state of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
-        up, since, flaps, proven = found
+        up, since, flaps, proven = snapshot
         if any(type(each) is not int or not 0 <= each <= MAX_DATE_MS for each in (up, since, flaps, proven)):
             raise RecordError("a leaf's history has only whole numbers")
         return cls(bool(up), since, min(flaps, MAX_FLAPS), bool(proven))

@@ -10,13 +10,13 @@ from typing import Any, Final
 from gf_i2p.farm.choice import tree
 from gf_i2p.farm.choice.candidates import OFF
 from gf_i2p.farm.choice.cost import WEIGHTS
-from gf_i2p.farm.choice.listed_leaves import Field
+from gf_i2p.farm.choice.listed_leaves import LeafInputs
 from gf_i2p.farm.choice.publisher import Choice, SetEntry
 from gf_i2p.farm.choice.score import MOST
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 
-_PARTS: Final = {
+_SCORE_PARTS: Final = {
     "uptime": "the router's uptime",
     "reachability": "its reachability",
     "tunnels": "exploratory tunnels",
@@ -25,9 +25,9 @@ _PARTS: Final = {
     "leaves": "its leaves, as others reach them",
     "meta": "its set, as others find it",
 }
-_DOES: Final = {"failover": "serves", "dry-run": "would publish"}
+_VERBS: Final = {"failover": "serves", "dry-run": "would publish"}
 """Verb for the chosen server, by the farm's mode."""
-_LOADS: Final = {
+_LOAD_PARTS: Final = {
     "connections": "of its connections are in use",
     "bandwidth": "of its bandwidth is in use",
     "tunnels": "of its tunnels are missing",
@@ -37,36 +37,38 @@ _LOADS: Final = {
 
 def explain(state: FarmState) -> dict[str, Any]:
     """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post."""
-    choice, seen = state.choice, state.field()
+    choice, inputs = state.choice, state.leaf_inputs()
     administration = state.administration
     return {
         "cluster": state.cluster,
         "farm_time": state.now_ms,
         "mode": choice.mode,
-        "off": state.most.mode == OFF,
+        "off": state.common_setting.mode == OFF,
         "publisher": choice.publisher,
         "in_office": None if choice.publisher is None else state.clock.passed_ms - state.election.since_ms,
         "why": why(state),
         "servers": [_server(state, choice, server) for server in sorted(state.servers)],
         "members": len(state.leaf_members),
-        "leaves": [*_listed(state, choice, seen), *_left_out(choice)],
+        "leaves": [*_listed(state, choice, inputs), *_left_out(choice)],
         "branches": len(choice.branches),
         "administration": {
             "moved_to": administration.moved_to,
-            "drained": {str(server): made.encode() for server, made in sorted(administration.drained.items())},
-            "excluded": {to_b32_address(leaf): made.encode() for leaf, made in sorted(administration.excluded.items())},
+            "drained": {str(server): change.encode() for server, change in sorted(administration.drained.items())},
+            "excluded": {
+                to_b32_address(leaf): change.encode() for leaf, change in sorted(administration.excluded.items())
+            },
             "costs": {to_b32_address(leaf): cost for leaf, cost in sorted(administration.costs.items())},
             "parameters": administration.parameters.all(),
-            "sensed": [told.described() for told in administration.sensing.all()],
-            "changes": [made.encode() for made in administration.log],
+            "sensed": [post.described() for post in administration.sensing.all()],
+            "changes": [change.encode() for change in administration.log],
         },
     }
 
 
 def lines(state: FarmState) -> list[str]:
     """Give the explanation as lines of text."""
-    found = explain(state)
-    return list(_lines(found))
+    explanation = explain(state)
+    return list(_text_lines(explanation))
 
 
 def why(state: FarmState) -> str:
@@ -74,29 +76,31 @@ def why(state: FarmState) -> str:
     publisher, standings = state.publisher, state.standings()
     if publisher is None:
         return _why_nobody(state)
-    own = standings.get(publisher)
-    if own is None:
+    standing = standings.get(publisher)
+    if standing is None:
         return "it was chosen"
     others = {server: each for server, each in standings.items() if server != publisher}
     if not others:
-        return "it is the only server that can" + (", although it is drained" if own.drained else "")
-    if not own.not_moved and not own.drained:
+        return "it is the only server that can" + (", although it is drained" if standing.drained else "")
+    if not standing.not_moved and not standing.drained:
         return "an administrator has moved publishing to it"
-    equals = {server: each for server, each in others.items() if each.rank == own.rank}
+    equals = {server: each for server, each in others.items() if each.rank == standing.rank}
     if not equals:
-        return "no other able server is set to publish (on)" if not own.not_on else "the others are drained, or wait"
-    best = min(equals, key=lambda server: (-equals[server].score, server))
-    score = equals[best].score
-    if own.score > score:
-        return f"its score of {own.score} is the best; server {best} has {score}"
-    if own.score < score:
-        parameters = state.parameters
-        more = score - own.score
-        if more <= parameters.margin:
-            count = f"more than {parameters.margin} count"
-            return f"it publishes already, and server {best} is better by {more} points: {count}"
         return (
-            f"it publishes already; server {best}, better by {more} points, takes over when that has lasted for "
+            "no other able server is set to publish (on)" if not standing.not_on else "the others are drained, or wait"
+        )
+    best = min(equals, key=lambda server: (-equals[server].score, server))
+    best_score = equals[best].score
+    if standing.score > best_score:
+        return f"its score of {standing.score} is the best; server {best} has {best_score}"
+    if standing.score < best_score:
+        parameters = state.parameters
+        lead = best_score - standing.score
+        if lead <= parameters.margin:
+            count = f"more than {parameters.margin} count"
+            return f"it publishes already, and server {best} is better by {lead} points: {count}"
+        return (
+            f"it publishes already; server {best}, better by {lead} points, takes over when that has lasted for "
             f"{parameters.fresh_ms / 1000:.0f} s, and this server has published for "
             f"{parameters.hold_ms / 1000:.0f} s"
         )
@@ -108,7 +112,7 @@ def why(state: FarmState) -> str:
 def _why_nobody(state: FarmState) -> str:
     if not state.servers:
         return "the servers of the farm are not known yet, for no entry is known to be committed"
-    if state.most.mode != OFF:
+    if state.common_setting.mode != OFF:
         return "no server can publish"
     if all(server in state.records for server in state.servers):
         return "publishing is off on all servers"
@@ -127,7 +131,7 @@ def _server(state: FarmState, choice: Choice, server: int) -> dict[str, Any]:
     }
 
 
-def _listed(state: FarmState, choice: Choice, seen: Field) -> Iterator[dict[str, Any]]:
+def _listed(state: FarmState, choice: Choice, inputs: LeafInputs) -> Iterator[dict[str, Any]]:
     for entry in choice.listed:
         place = state.listing.listed[entry.hash].place
         yield {
@@ -136,7 +140,7 @@ def _listed(state: FarmState, choice: Choice, seen: Field) -> Iterator[dict[str,
             "listed": True,
             "type": entry.type,
             "cost": entry.cost,
-            "why": _why_cost(seen, entry),
+            "why": _why_cost(inputs, entry),
             "branch": tree.branch_of(place, state.parameters.max_entries) if choice.branches else None,
         }
 
@@ -146,42 +150,44 @@ def _left_out(choice: Choice) -> Iterator[dict[str, Any]]:
         yield {"leaf": to_b32_address(leaf), "listed": False, "why": reason}
 
 
-def _why_cost(seen: Field, entry: SetEntry) -> list[str]:
+def _why_cost(inputs: LeafInputs, entry: SetEntry) -> list[str]:
     """Describe the parts of a cost in words."""
-    if seen.administration.costs.get(entry.hash) == entry.cost:
+    if inputs.administration.costs.get(entry.hash) == entry.cost:
         return ["an administrator has set it"]
-    poster = seen.posters.by_id[entry.owner]
+    poster = inputs.posters.by_id[entry.owner]
     leaf = poster.leaves.get(entry.hash)
     if leaf is None:
         return ["its server does not name it any more"]
-    load = seen.load(poster, entry.owner, leaf)
-    found = [
-        f"{points} of {WEIGHTS[name]}: {getattr(load, name):.0%} {_LOADS[name]}" for name, points in load.points.items()
+    load = inputs.load(poster, entry.owner, leaf)
+    parts = [
+        f"{points} of {WEIGHTS[name]}: {getattr(load, name):.0%} {_LOAD_PARTS[name]}"
+        for name, points in load.points.items()
     ]
-    return found or ["its load is not known"]
+    return parts or ["its load is not known"]
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
-    if found["publisher"] is None:
-        yield f"nobody publishes: {found['why']}"
+def _text_lines(explanation: dict[str, Any]) -> Iterator[str]:
+    verb = _VERBS.get(explanation["mode"], "publishes")
+    if explanation["publisher"] is None:
+        yield f"nobody publishes: {explanation['why']}"
     else:
-        mode = "" if found["mode"] == OFF else f" ({found['mode']})"
-        yield f"server {found['publisher']} {_DOES.get(found['mode'], 'publishes')}{mode}: {found['why']}"
-    for server in found["servers"]:
+        mode = "" if explanation["mode"] == OFF else f" ({explanation['mode']})"
+        yield f"server {explanation['publisher']} {verb}{mode}: {explanation['why']}"
+    for server in explanation["servers"]:
         score = "no score" if server["score"] is None else f"score {server['score']}"
-        yield f"  server {server['id']}: {score}; {server['why_not'] or _DOES.get(found['mode'], 'publishes')}"
+        yield f"  server {server['id']}: {score}; {server['why_not'] or verb}"
         if server["parts"] is not None:
             yield "    " + ", ".join(
-                f"{_PARTS[name]} {points}/{MOST[name]}" for name, points in server["parts"].items()
+                f"{_SCORE_PARTS[name]} {points}/{MOST[name]}" for name, points in server["parts"].items()
             )
-    if found["mode"] == "failover":
+    if explanation["mode"] == "failover":
         yield "leaves are of no use in mode failover: clients reach the service only at the server that serves"
         return
-    listed = [leaf for leaf in found["leaves"] if leaf["listed"]]
-    branches = f" in {found['branches']} sets below the first" if found["branches"] else ""
+    listed = [leaf for leaf in explanation["leaves"] if leaf["listed"]]
+    branches = f" in {explanation['branches']} sets below the first" if explanation["branches"] else ""
     yield f"{len(listed)} leaves are listed{branches}"
     for leaf in listed:
         yield f"  {leaf['leaf']} of {leaf['owner']}: cost {leaf['cost']} ({'; '.join(leaf['why'])})"
-    for leaf in found["leaves"]:
+    for leaf in explanation["leaves"]:
         if not leaf["listed"]:
             yield f"  {leaf['leaf']} is left out: {leaf['why']}"

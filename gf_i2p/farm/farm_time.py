@@ -7,7 +7,7 @@ stopwatch, which only goes forward, measures durations.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Self
 
-from gf_i2p.farm.strict_json import MAX_DATE_MS, whole, whole_or_none
+from gf_i2p.farm.strict_json import MAX_DATE_MS, integer, integer_or_none
 
 _STEPS: Final = 2
 """One step of farm time moves the stopwatch by at most `fresh_ms` divided by this."""
@@ -39,7 +39,7 @@ class FarmClock:
         """The stopwatch: ms for which this farm has been at work. The stopwatch stands still while no server posts."""
         self._high_ms: int | None = None  # the farm time up to which the stopwatch has counted
 
-    def look(
+    def update(
         self, dates: Iterable[int], servers: int | None = None, *, fresh_ms: int, ahead_ms: int, joined: bool = False
     ) -> None:
         """Compute farm time from the newest dates, and move the stopwatch forward as farm time rises.
@@ -74,10 +74,10 @@ class FarmClock:
         return {"passed": self.passed_ms, "high": self._high_ms}
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any], dates: Iterable[int], servers: int) -> Self:
+    def parse(cls, snapshot: Mapping[str, Any], dates: Iterable[int], servers: int) -> Self:
         """Read the clock of a snapshot. Raises `RecordError`."""
-        made = cls()
-        made.now_ms = farm_time_ms(dates, servers)
-        made.passed_ms = whole(found, "passed", MAX_DATE_MS)
-        made._high_ms = whole_or_none(found, "high")
-        return made
+        clock = cls()
+        clock.now_ms = farm_time_ms(dates, servers)
+        clock.passed_ms = integer(snapshot, "passed", MAX_DATE_MS)
+        clock._high_ms = integer_or_none(snapshot, "high")
+        return clock

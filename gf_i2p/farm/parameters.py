@@ -54,19 +54,19 @@ class Parameters:
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
         """Return a copy with these changes, by the names in the log; None sets the default. Raises `RecordError`."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for name, value in changes.items():
             attribute = NAMES.get(name)
             if attribute is None:
                 raise RecordError(f"{name[:80]!r} is no parameter of a farm; choose from {', '.join(sorted(NAMES))}")
             if value is None:
-                found[attribute] = getattr(_DEFAULTS, attribute)
+                values[attribute] = getattr(_DEFAULTS, attribute)
             else:
-                found[attribute] = _checked(name, attribute, value)
-        made = replace(self, **found)
-        if made.republish_min_ms > made.republish_max_ms:
+                values[attribute] = _checked_value(name, attribute, value)
+        parameters = replace(self, **values)
+        if parameters.republish_min_ms > parameters.republish_max_ms:
             raise RecordError("republishMinMs must not be greater than republishMaxMs")
-        return made
+        return parameters
 
     def encode(self) -> dict[str, Any]:
         """Give the parameters that differ from their defaults, by their names in the log."""
@@ -81,7 +81,7 @@ class Parameters:
         return {name: asdict(self)[attribute] for name, attribute in NAMES.items()}
 
 
-def _checked(name: str, attribute: str, value: object) -> int | str:
+def _checked_value(name: str, attribute: str, value: object) -> int | str:
     if attribute == "tree":
         if value not in TREES:
             raise RecordError(f"{name} is one of {', '.join(TREES)}")

@@ -12,7 +12,7 @@ from gf_i2p.farm.damping import Health
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
-from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, text, whole
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, integer, text
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_PAST: Final = 512
@@ -38,7 +38,7 @@ class Poster:
     """The leaves of the newest record, each once."""
 
     def __post_init__(self) -> None:
-        self.leaves = _leaves(self.record)
+        self.leaves = _leaves_by_hash(self.record)
 
     def take(self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters) -> None:
         """Replace the record by a newer record, which is committed now.
@@ -51,10 +51,10 @@ class Poster:
             for health in self.past.values():
                 health.interrupt(now_ms, parameters)
         self.value, self.record, self.index, self.heard_ms, self.accused_ms = value, record, index, now_ms, None
-        self.leaves = _leaves(record)
-        self.look(now_ms, parameters)
+        self.leaves = _leaves_by_hash(record)
+        self.update_histories(now_ms, parameters)
 
-    def look(self, now_ms: int, parameters: Parameters) -> None:
+    def update_histories(self, now_ms: int, parameters: Parameters) -> None:
         """Update the leaves' histories by the newest record, and forget old leaves that the record omits."""
         for hash_, leaf in self.leaves.items():
             up = leaf.up and self.record.router_up
@@ -66,12 +66,12 @@ class Poster:
                 self.past[hash_] = Health(up, now_ms, proven=up)
         if len(self.past) == len(self.leaves):
             return
-        unnamed = [hash_ for hash_ in self.past if hash_ not in self.leaves]
-        for hash_ in unnamed:
+        omitted = [hash_ for hash_ in self.past if hash_ not in self.leaves]
+        for hash_ in omitted:
             self.past[hash_].report(now_ms, parameters, up=False)
-        most = max(MAX_PAST - len(self.leaves), 0)
-        for place, hash_ in enumerate(reversed(unnamed)):
-            if place >= most or now_ms - self.past[hash_].since_ms > parameters.flap_ms:
+        room = max(MAX_PAST - len(self.leaves), 0)
+        for place, hash_ in enumerate(reversed(omitted)):
+            if place >= room or now_ms - self.past[hash_].since_ms > parameters.flap_ms:
                 del self.past[hash_]
 
     def is_silent(self, now_ms: int, parameters: Parameters) -> bool:
@@ -115,19 +115,19 @@ class Poster:
         }
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, snapshot: Mapping[str, Any]) -> Self:
         """Read a poster of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
-        value = text(found, "value").encode()
-        made = cls(
+        value = text(snapshot, "value").encode()
+        poster = cls(
             value,
             StatusRecord.parse(value),
-            whole(found, "index", MAX_DATE_MS),
-            whole(found, "heard", MAX_DATE_MS),
-            None if found["accused"] is None else whole(found, "accused", MAX_DATE_MS),
+            integer(snapshot, "index", MAX_DATE_MS),
+            integer(snapshot, "heard", MAX_DATE_MS),
+            None if snapshot["accused"] is None else integer(snapshot, "accused", MAX_DATE_MS),
         )
-        for hash_, *health in found["past"]:
-            made.past[a_hash(hash_, "a leaf")] = Health.parse(health)
-        return made
+        for hash_, *health in snapshot["past"]:
+            poster.past[a_hash(hash_, "a leaf")] = Health.parse(health)
+        return poster
 
 
 class Posters:
@@ -137,29 +137,29 @@ class Posters:
         self.by_id: dict[int, Poster] = {}
         """The posters by id, in the order in which they were last heard, the newest last."""
         self._holders: dict[bytes, set[int]] = {}
-        self._seen: dict[bytes, dict[int, bool]] = {}
+        self._reach_reports: dict[bytes, dict[int, bool]] = {}
 
     def __iter__(self) -> Iterator[tuple[int, Poster]]:
         """Go through the posters by their ids, servers first."""
         return iter(sorted(self.by_id.items()))
 
     def take(
-        self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters, *, judges: bool
+        self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters, *, is_server: bool
     ) -> Poster:
-        """Take in a record. `judges`: whether the poster is a server, so its reports about others' leaves count."""
+        """Take in a record. `is_server`: whether the poster is a server, so its reports about others' leaves count."""
         poster = self.by_id.pop(record.id, None)
-        before = self._past_leaves(poster)
+        old_leaves = self._past_leaves(poster)
         if poster is None:
             poster = Poster(value, record, index, now_ms)
-            poster.look(now_ms, parameters)
+            poster.update_histories(now_ms, parameters)
         else:
-            if judges:
+            if is_server:
                 self._remove_reports(record.id, poster)
             poster.take(value, record, index, now_ms, parameters)
         self.by_id[record.id] = poster
-        if before != tuple(poster.past):
-            self._index_holders(record.id, before, poster.past.keys())
-        if judges:
+        if old_leaves != tuple(poster.past):
+            self._index_holders(record.id, old_leaves, poster.past.keys())
+        if is_server:
             self._add_reports(record.id, poster)
         return poster
 
@@ -176,85 +176,85 @@ class Posters:
         return [(each, self.by_id[each]) for each in (sorted(holders) if len(holders) > 1 else holders)]
 
     @property
-    def are_judged(self) -> bool:
+    def has_reach_reports(self) -> bool:
         """Whether any server has tried to reach a leaf, and reports the result."""
-        return bool(self._seen)
+        return bool(self._reach_reports)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
         """Return when a listed leaf must be dropped, unless a record changes that; 0: no poster names the leaf."""
-        found = 0
+        latest_ms = 0
         for each in self._holders.get(hash_, ()):
-            found = max(found, self.by_id[each].out_ms(hash_, parameters))
-        return found
+            latest_ms = max(latest_ms, self.by_id[each].out_ms(hash_, parameters))
+        return latest_ms
 
-    def seen(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:
+    def reach_counts(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:
         """Return how many servers reached a leaf, and how many failed: without the owner and the silent servers."""
-        judged = self._seen.get(hash_)
-        if judged is None:
+        reports = self._reach_reports.get(hash_)
+        if reports is None:
             return 0, 0
-        found = [
+        results = [
             reached
-            for server, reached in judged.items()
+            for server, reached in reports.items()
             if server != owner and not self.by_id[server].is_silent(now_ms, parameters)
         ]
-        return sum(found), len(found) - sum(found)
+        return sum(results), len(results) - sum(results)
 
     def encode(self) -> list[dict[str, Any]]:
         """Give the posters for a snapshot, in their order."""
         return [poster.encode() for poster in self.by_id.values()]
 
     @classmethod
-    def parse(cls, found: Sequence[Mapping[str, Any]], judges: Iterable[int]) -> Self:
-        """Read the posters of a snapshot. `judges`: the ids of the servers.
+    def parse(cls, snapshot: Sequence[Mapping[str, Any]], servers: Iterable[int]) -> Self:
+        """Read the posters of a snapshot. `servers`: the ids of the servers.
 
         Raises `RecordError`, `KeyError` or the like for wrong data.
         """
-        made = cls()
-        servers = frozenset(judges)
-        for each in found:
-            poster = Poster.parse(each)
+        posters = cls()
+        server_ids = frozenset(servers)
+        for fields in snapshot:
+            poster = Poster.parse(fields)
             poster_id = poster.record.id
-            if poster_id in made.by_id:
+            if poster_id in posters.by_id:
                 raise RecordError(f"two records have the id {poster_id}")
-            made.by_id[poster_id] = poster
-            made._index_holders(poster_id, (), poster.past.keys())
-            if poster_id in servers:
-                made._add_reports(poster_id, poster)
-        return made
+            posters.by_id[poster_id] = poster
+            posters._index_holders(poster_id, (), poster.past.keys())
+            if poster_id in server_ids:
+                posters._add_reports(poster_id, poster)
+        return posters
 
     @staticmethod
     def _past_leaves(poster: Poster | None) -> tuple[bytes, ...]:
         return () if poster is None else tuple(poster.past)
 
-    def _index_holders(self, poster_id: int, before: Iterable[bytes], now: Iterable[bytes]) -> None:
-        for hash_ in set(before).difference(now):
+    def _index_holders(self, poster_id: int, old_leaves: Iterable[bytes], new_leaves: Iterable[bytes]) -> None:
+        for hash_ in set(old_leaves).difference(new_leaves):
             holders = self._holders[hash_]
             holders.discard(poster_id)
             if not holders:
                 del self._holders[hash_]
-        for hash_ in now:
+        for hash_ in new_leaves:
             self._holders.setdefault(hash_, set()).add(poster_id)
 
     def _add_reports(self, server: int, poster: Poster) -> None:
-        for each in poster.record.remote_destinations:
-            self._seen.setdefault(each.hash, {})[server] = each.reachable
+        for result in poster.record.remote_destinations:
+            self._reach_reports.setdefault(result.hash, {})[server] = result.reachable
 
     def _remove_reports(self, server: int, poster: Poster) -> None:
-        for each in poster.record.remote_destinations:
-            judged = self._seen.get(each.hash)
-            if judged is not None:
-                judged.pop(server, None)
-                if not judged:
-                    del self._seen[each.hash]
+        for result in poster.record.remote_destinations:
+            reports = self._reach_reports.get(result.hash)
+            if reports is not None:
+                reports.pop(server, None)
+                if not reports:
+                    del self._reach_reports[result.hash]
 
 
-def _leaves(record: StatusRecord) -> dict[bytes, Leaf]:
+def _leaves_by_hash(record: StatusRecord) -> dict[bytes, Leaf]:
     """Give each leaf once; a leaf that is named twice is up when either is up."""
-    found: dict[bytes, Leaf] = {}
+    by_hash: dict[bytes, Leaf] = {}
     for leaf in record.leaves:
-        if leaf.hash not in found or (leaf.up and not found[leaf.hash].up):
-            found[leaf.hash] = leaf
-    return found
+        if leaf.hash not in by_hash or (leaf.up and not by_hash[leaf.hash].up):
+            by_hash[leaf.hash] = leaf
+    return by_hash
 
 
 MAX_LEAF_MEMBERS: Final = 4096
@@ -264,16 +264,16 @@ FORGOTTEN_MS: Final = 86_400_000
 """A member that posts nothing for this long, by the stopwatch, is forgotten."""
 
 
-def objection(record: StatusRecord, size: int, known: Collection[int]) -> str | None:
+def objection(record: StatusRecord, size: int, members: Collection[int]) -> str | None:
     """Say why the farm ignores a record from a poster that is no server; None: the record counts.
 
-    `size`: of the record, in bytes. `known`: the ids of the members so far.
+    `size`: of the record, in bytes. `members`: the ids of the members so far.
     """
     if record.id < FIRST_LEAF_MEMBER_ID:
         return f"{record.id} is no server of this farm"
     if size > MAX_LEAF_MEMBER_BYTES:
         return f"a record of a member has up to {MAX_LEAF_MEMBER_BYTES} bytes, not {size}"
-    if record.id not in known and len(known) >= MAX_LEAF_MEMBERS:
+    if record.id not in members and len(members) >= MAX_LEAF_MEMBERS:
         return f"the farm has {MAX_LEAF_MEMBERS} members already, the most possible"
     return None
 
@@ -283,9 +283,9 @@ def long_silent(posters: Posters, members: Collection[int], now_ms: int) -> list
 
     `members` must begin with the member that has been silent longest: the search ends at the first one to keep.
     """
-    found: list[int] = []
+    silent: list[int] = []
     for member in members:
         if now_ms - posters.by_id[member].heard_ms <= FORGOTTEN_MS:
             break
-        found.append(member)
-    return found
+        silent.append(member)
+    return silent

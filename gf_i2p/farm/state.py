@@ -13,7 +13,7 @@ from gf_i2p.farm import posters
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.candidates import Accusation, Setting
-from gf_i2p.farm.choice.listed_leaves import Field, Listing, why_not_listed
+from gf_i2p.farm.choice.listed_leaves import LeafInputs, Listing, why_not_listed
 from gf_i2p.farm.choice.publisher import Branch, Choice, Election, SetEntry, Standing, why_not
 from gf_i2p.farm.choice.score import OTHERS, Score, own_score, share
 from gf_i2p.farm.farm_time import FarmClock
@@ -21,7 +21,7 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
-from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, whole
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, integer
 from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
 __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
@@ -36,7 +36,7 @@ _MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
 
 
 @dataclass(slots=True)  # not frozen: one is made for every record
-class _Judged:
+class _Judgement:
     """Results that follow from one server's newest record alone."""
 
     score: Score
@@ -82,11 +82,11 @@ class FarmState:
         self.posters = Posters()
         self.election = Election()
         self.listing = Listing()
-        self.most = Setting()
-        """The mode and the master of most servers, see `Setting.of_most`."""
+        self.common_setting = Setting()
+        """The mode and the master of most servers, see `Setting.most_frequent`."""
         self._settings: dict[int, Setting] = {}
-        self._counted: dict[int, Setting] = {}  # the settings that `most` was counted from
-        self._judged: dict[int, _Judged] = {}  # by server, results of its newest record
+        self._counted_settings: dict[int, Setting] = {}  # the settings that `common_setting` was counted from
+        self._judgements: dict[int, _Judgement] = {}  # by server, results of its newest record
         self._choice: Choice | None = None
 
     # Queries ---------------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class FarmState:
     @property
     def mode(self) -> str:
         """Mode of the publisher; "off" without a publisher."""
-        return candidates.OFF if self.publisher is None else self.most.mode
+        return candidates.OFF if self.publisher is None else self.common_setting.mode
 
     @property
     def choice(self) -> Choice:
@@ -118,9 +118,11 @@ class FarmState:
             self._choice = self._make_choice()
         return self._choice
 
-    def field(self) -> Field:
+    def leaf_inputs(self) -> LeafInputs:
         """Give all that the choice of leaves depends on now."""
-        return Field(self.posters, self.administration, self.most.master, self.clock.passed_ms, self.parameters)
+        return LeafInputs(
+            self.posters, self.administration, self.common_setting.master, self.clock.passed_ms, self.parameters
+        )
 
     def objection(self, server: int) -> str | None:
         """Say why a server cannot publish; None: the server can publish."""
@@ -135,7 +137,7 @@ class FarmState:
         return candidates.objection(
             poster,
             self._settings.get(server, _NOTHING),
-            self.most,
+            self.common_setting,
             self.accused.get(server),
             now,
             self.clock.passed_ms,
@@ -151,96 +153,103 @@ class FarmState:
 
     def score(self, server: int) -> Score | None:
         """Score a server; None before its first record."""
-        own = self._judged.get(server)
-        if own is None:
+        judgement = self._judgements.get(server)
+        if judgement is None:
             return None
-        counted = self._counted_by_others(server)
-        if counted is None:
-            return own.score
-        leaves, meta = counted
-        return Score(**{**own.score.parts(), "leaves": leaves, "meta": meta})
+        others_points = self._points_by_others(server)
+        if others_points is None:
+            return judgement.score
+        leaves, meta = others_points
+        return Score(**{**judgement.score.parts(), "leaves": leaves, "meta": meta})
 
-    def _counted_by_others(self, server: int) -> tuple[int, int] | None:
+    def _points_by_others(self, server: int) -> tuple[int, int] | None:
         """Return the other servers' points for a server's leaves and for its published set; None without any report."""
-        reached = unreached = found = missed = 0
-        if self.posters.are_judged:
+        reached = unreached = finds = misses = 0
+        if self.posters.has_reach_reports:
             for hash_ in self.posters.by_id[server].leaves:
-                yes, no = self.posters.seen(hash_, server, self.clock.passed_ms, self.parameters)
-                reached, unreached = reached + yes, unreached + no
+                successes, failures = self.posters.reach_counts(hash_, server, self.clock.passed_ms, self.parameters)
+                reached, unreached = reached + successes, unreached + failures
         if server == self.election.publisher:
-            found, missed = self._sensed()
-        if not (reached or unreached or found or missed):
+            finds, misses = self._count_finds()
+        if not (reached or unreached or finds or misses):
             return None
-        return share(reached, unreached), share(found, missed)
+        return share(reached, unreached), share(finds, misses)
 
     def standings(self) -> dict[int, Standing]:
         """Rank the servers that can publish."""
-        found = {}
+        standings = {}
         drained, moved_to = self.administration.drained, self.administration.moved_to
-        publisher, are_judged = self.election.publisher, self.posters.are_judged
-        now, passed, parameters, most = self.clock.now_ms, self.clock.passed_ms, self.parameters, self.most
+        publisher, has_reach_reports = self.election.publisher, self.posters.has_reach_reports
+        now, passed_ms, parameters, common = (
+            self.clock.now_ms,
+            self.clock.passed_ms,
+            self.parameters,
+            self.common_setting,
+        )
         for server in self.servers:
-            own = self._judged.get(server)
-            if own is None:
+            judgement = self._judgements.get(server)
+            if judgement is None:
                 continue
             is_able = (
                 now is not None
-                and most.is_whole
+                and common.is_whole
                 and server not in self.accused
-                and own.setting == most
+                and judgement.setting == common
                 and candidates.is_able(
-                    self.posters.by_id[server], now, passed, parameters, is_publisher=server == publisher
+                    self.posters.by_id[server], now, passed_ms, parameters, is_publisher=server == publisher
                 )
             )
             if is_able or self.objection(server) is None:
                 meta = self.records[server].meta
-                counted = self._counted_by_others(server) if are_judged or server == publisher else None
-                found[server] = Standing(
+                others_points = self._points_by_others(server) if has_reach_reports or server == publisher else None
+                standings[server] = Standing(
                     server in drained,
                     server != moved_to,
                     meta is None or meta.publish_config != "on",
-                    own.total if counted is None else own.total - OTHERS + sum(counted),
+                    judgement.total if others_points is None else judgement.total - OTHERS + sum(others_points),
                 )
-        return found
+        return standings
 
     # Input -----------------------------------------------------------------------------------------------------------
 
     def configure(self, servers: Iterable[int]) -> None:
         """Apply a committed Configuration. Records and reports of removed servers no longer count."""
         self.servers = tuple(servers)
-        named = set(self.servers)
-        for server in self.records.keys() - named:
+        server_ids = set(self.servers)
+        for server in self.records.keys() - server_ids:
             self.posters.remove(server)
-            del self.records[server], self._judged[server], self._settings[server]
-        for server in self.leaf_members.keys() & named:  # the id is a server's from now on
+            del self.records[server], self._judgements[server], self._settings[server]
+        for server in self.leaf_members.keys() & server_ids:  # the id is a server's from now on
             self.posters.remove(server)
             del self.leaf_members[server]
         self.accused = {
-            server: found for server, found in self.accused.items() if server in named and found.by in named
+            server: accusation
+            for server, accusation in self.accused.items()
+            if server in server_ids and accusation.by in server_ids
         }
         for server in self.records.keys() - self.accused.keys():
             self.posters.by_id[server].accused_ms = None
-        self.administration.forget(named)
+        self.administration.forget(server_ids)
         self._choose_publisher()
-        self.listing.look(self.field())
+        self.listing.choose(self.leaf_inputs())
 
     def apply(self, value: bytes, index: int) -> None:
         """Apply the Application entry at `index` of the log.
 
         Only records of this farm's servers and members, and admin entries of this farm, have an effect.
         """
-        self.take(read_entry(value), value, index)
+        self.apply_entry(read_entry(value), value, index)
 
-    def take(self, found: StatusRecord | AdminEntry | None, value: bytes, index: int) -> None:
-        """Apply an entry that was read already. `found`: the result of `read_entry(value)`."""
-        if isinstance(found, StatusRecord):
-            self._apply_record(found, value, index)
-        elif found is not None and found.cluster == self.cluster:
-            self.administration.apply(found, index)
-            if found.sensed is not None:  # older nodes ignore the entry: here it must not make the listing change
+    def apply_entry(self, entry: StatusRecord | AdminEntry | None, value: bytes, index: int) -> None:
+        """Apply an entry that was read already. `entry`: the result of `read_entry(value)`."""
+        if isinstance(entry, StatusRecord):
+            self._apply_record(entry, value, index)
+        elif entry is not None and entry.cluster == self.cluster:
+            self.administration.apply(entry, index)
+            if entry.sensed is not None:  # older nodes ignore the entry: here it must not make the listing change
                 return
-            self._choose_publisher(told=found.action in _MAY_MOVE_PUBLISHER)
-            self.listing.look(self.field())
+            self._choose_publisher(by_administrator=entry.action in _MAY_MOVE_PUBLISHER)
+            self.listing.choose(self.leaf_inputs())
 
     def _apply_record(self, record: StatusRecord, value: bytes, index: int) -> None:
         if record.cluster != self.cluster:
@@ -252,18 +261,18 @@ class FarmState:
         else:
             return
         self._choice = None
-        seen = self.field()
-        if self.listing.is_due(seen, record.id):
-            self.listing.look(seen)
+        inputs = self.leaf_inputs()
+        if self.listing.is_due(inputs, record.id):
+            self.listing.choose(inputs)
 
     def _apply_server_record(self, record: StatusRecord, value: bytes, index: int) -> None:
         joined = record.id not in self.records
         self.records[record.id] = record
         self._set_clock(joined=joined)
-        self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=True)
+        self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, is_server=True)
         self._judge(record)
         self.accused.pop(record.id, None)
-        self._accuse(record, index)
+        self._update_accusations(record, index)
         if self.clock.now_ms is not None:
             self.last_published_ms = newest_announced(
                 self.last_published_ms, self.records.values(), self.clock.now_ms, self.publisher
@@ -273,66 +282,66 @@ class FarmState:
     def _apply_member_record(self, record: StatusRecord, value: bytes, index: int) -> None:
         self.leaf_members.pop(record.id, None)
         self.leaf_members[record.id] = record
-        self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, judges=False)
+        self.posters.take(value, record, index, self.clock.passed_ms, self.parameters, is_server=False)
         for member in posters.long_silent(self.posters, self.leaf_members, self.clock.passed_ms):
             del self.leaf_members[member]
             self.posters.remove(member)
 
-    def _accuse(self, record: StatusRecord, index: int) -> None:
+    def _update_accusations(self, record: StatusRecord, index: int) -> None:
         """Note which servers the reporting server cannot hear, and withdraw its accusations of servers that it hears.
 
         Such a report counts, because the newest record of the reported server is older in the log.
         """
-        for other in record.remote_routers:
-            poster = self.posters.by_id.get(other.id)
-            if poster is None or other.id == record.id or other.id not in self.records:
+        for report in record.remote_routers:
+            poster = self.posters.by_id.get(report.id)
+            if poster is None or report.id == record.id or report.id not in self.records:
                 continue
-            accusation = self.accused.get(other.id)
-            if other.reachable:
+            accusation = self.accused.get(report.id)
+            if report.reachable:
                 if accusation is not None and accusation.by == record.id:
-                    del self.accused[other.id]
+                    del self.accused[report.id]
                     poster.accused_ms = None
             elif accusation is None:
-                self.accused[other.id] = Accusation(record.id, index)
+                self.accused[report.id] = Accusation(record.id, index)
                 poster.accused_ms = self.clock.passed_ms
                 self.listing.deadline_ms = min(
                     self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
                 )
 
-    def _choose_publisher(self, *, told: bool = False, clock_is_set: bool = False) -> None:
+    def _choose_publisher(self, *, by_administrator: bool = False, clock_is_set: bool = False) -> None:
         """Choose the publisher anew, after a change of the servers, their records or the administrators' settings.
 
-        `told`: an administrator's entry has moved publishing, or drained a server. `clock_is_set`: farm time follows
-        from the present records already.
+        `by_administrator`: an administrator's entry has moved publishing, or drained a server. `clock_is_set`: farm
+        time follows from the present records already.
         """
         self._choice = None
         if not clock_is_set:
             self._set_clock()
-        before = self.most.master
-        if self._settings != self._counted:
-            self.most, self._counted = Setting.of_most(self._settings), dict(self._settings)
-        self.election.hold(self.standings(), self.clock.passed_ms, self.parameters, told=told)
-        if self.most.master != before:
-            self.listing.look(self.field())
+        old_master = self.common_setting.master
+        if self._settings != self._counted_settings:
+            self.common_setting, self._counted_settings = Setting.most_frequent(self._settings), dict(self._settings)
+        self.election.elect(self.standings(), self.clock.passed_ms, self.parameters, by_administrator=by_administrator)
+        if self.common_setting.master != old_master:
+            self.listing.choose(self.leaf_inputs())
 
     def _judge(self, record: StatusRecord) -> None:
         """Keep the score and the setting of a server's newest record: each choice needs these."""
-        judged = record.judged
-        if not isinstance(judged, _Judged):
+        judgement = record.judgement
+        if not isinstance(judgement, _Judgement):
             score = own_score(record.router)
-            record.judged = judged = _Judged(score, score.total, Setting.of(record))
-        self._judged[record.id] = judged
-        if judged.setting != self._settings.get(record.id):
-            self._settings[record.id] = judged.setting
+            record.judgement = judgement = _Judgement(score, score.total, Setting.of(record))
+        self._judgements[record.id] = judgement
+        if judgement.setting != self._settings.get(record.id):
+            self._settings[record.id] = judgement.setting
 
     def _set_clock(self, *, joined: bool = False) -> None:
         dates = [record.date_ms for record in self.records.values()]
         servers, parameters = len(self.servers), self.parameters
-        self.clock.look(dates, servers, fresh_ms=parameters.fresh_ms, ahead_ms=parameters.ahead_ms, joined=joined)
+        self.clock.update(dates, servers, fresh_ms=parameters.fresh_ms, ahead_ms=parameters.ahead_ms, joined=joined)
 
-    def _sensed(self) -> tuple[int, int]:
+    def _count_finds(self) -> tuple[int, int]:
         """Return how many other servers have found a recent set of the farm, and how many have not."""
-        found = missed = 0
+        finds = misses = 0
         now = self.clock.now_ms
         for server, record in self.records.items():
             sensing = record.meta_sensing
@@ -341,10 +350,10 @@ class FarmState:
             # Few routers tell the version. A found set of unknown version counts as recent.
             version = sensing.date_ms if sensing.last_version_ms is None else sensing.last_version_ms
             if sensing.fetch_ms is not None and sensing.date_ms - version <= _SENSED_MS:
-                found += 1
+                finds += 1
             else:
-                missed += 1
-        return found, missed
+                misses += 1
+        return finds, misses
 
     # The choice ------------------------------------------------------------------------------------------------------
 
@@ -373,25 +382,28 @@ class FarmState:
     def entries(self) -> tuple[tuple[SetEntry, ...], tuple[Branch, ...]]:
         """Give the listed leaves: as entries of one set, or as branches when the farm has branches."""
         listed = self.listing.listed
-        found = sorted(
+        entries = sorted(
             (SetEntry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
             key=lambda entry: (entry.owner, entry.hash),
         )
         if not self.listing.branched:
-            return tuple(found), ()
-        most = self.parameters.max_entries
+            return tuple(entries), ()
+        max_entries = self.parameters.max_entries
         return (), tuple(
-            Branch(number, tuple(entry for entry in found if tree.branch_of(listed[entry.hash].place, most) == number))
-            for number in tree.branches([each.place for each in listed.values()], most)
+            Branch(
+                number,
+                tuple(entry for entry in entries if tree.branch_of(listed[entry.hash].place, max_entries) == number),
+            )
+            for number in tree.branches([each.place for each in listed.values()], max_entries)
         )
 
     def _left_out(self) -> dict[bytes, str]:
-        seen, found = self.field(), {}
+        inputs, reasons = self.leaf_inputs(), {}
         for owner, poster in self.posters:
             for hash_, leaf in poster.leaves.items():
-                if hash_ not in self.listing.listed and hash_ not in found:
-                    found[hash_] = why_not_listed(seen, self.listing, owner, poster, leaf)
-        return found
+                if hash_ not in self.listing.listed and hash_ not in reasons:
+                    reasons[hash_] = why_not_listed(inputs, self.listing, owner, poster, leaf)
+        return reasons
 
     # Snapshots -------------------------------------------------------------------------------------------------------
 
@@ -403,7 +415,7 @@ class FarmState:
             "lastPublishedTime": self.last_published_ms,
             "clock": self.clock.encode(),
             "posters": self.posters.encode(),
-            "accused": [[server, found.by, found.index] for server, found in self.accused.items()],
+            "accused": [[server, accusation.by, accusation.index] for server, accusation in self.accused.items()],
             "election": self.election.encode(),
             "listing": self.listing.encode(),
             "administration": self.administration.encode(),
@@ -414,41 +426,41 @@ class FarmState:
     def decode(cls, cluster: str, data: bytes) -> Self:
         """Read a snapshot's data. Raises `SnapshotError`."""
         try:
-            found = json.loads(data)
-            known = found["format"]
+            snapshot = json.loads(data)
+            snapshot_format = snapshot["format"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
-        if known != _FORMAT:
-            raise SnapshotError(f"it has the format {str(known)[:80]!r}, and this program knows {_FORMAT}")
+        if snapshot_format != _FORMAT:
+            raise SnapshotError(f"it has the format {str(snapshot_format)[:80]!r}, and this program knows {_FORMAT}")
         state = cls(cluster)
         try:
-            state.servers = tuple(whole({"server": each}, "server", MAX_SERVER_ID) for each in found["servers"])
-            state.last_published_ms = whole(found, "lastPublishedTime", MAX_DATE_MS)
-            state._restore(found)
+            state.servers = tuple(integer({"server": each}, "server", MAX_SERVER_ID) for each in snapshot["servers"])
+            state.last_published_ms = integer(snapshot, "lastPublishedTime", MAX_DATE_MS)
+            state._restore(snapshot)
         except SnapshotError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         return state
 
-    def _restore(self, found: Mapping[str, Any]) -> None:
-        self.posters = Posters.parse(found["posters"], self.servers)
+    def _restore(self, snapshot: Mapping[str, Any]) -> None:
+        self.posters = Posters.parse(snapshot["posters"], self.servers)
         for poster_id, poster in self.posters.by_id.items():
-            self._check(poster.record, poster_id)
+            self._check_poster(poster.record, poster_id)
             if poster_id not in self.servers and poster_id < FIRST_LEAF_MEMBER_ID:
                 raise SnapshotError(f"it has a record of {poster_id}, which is no server")
             (self.records if poster_id in self.servers else self.leaf_members)[poster_id] = poster.record
         for record in self.records.values():
             self._judge(record)
         self.clock = FarmClock.parse(
-            found["clock"], [record.date_ms for record in self.records.values()], len(self.servers)
+            snapshot["clock"], [record.date_ms for record in self.records.values()], len(self.servers)
         )
-        self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in found["accused"]}
-        self.election = Election.parse(found["election"])
-        self.listing = Listing.parse(found["listing"])
-        self.administration = Administration.parse(found["administration"])
-        self.most = Setting.of_most(self._settings)
+        self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in snapshot["accused"]}
+        self.election = Election.parse(snapshot["election"])
+        self.listing = Listing.parse(snapshot["listing"])
+        self.administration = Administration.parse(snapshot["administration"])
+        self.common_setting = Setting.most_frequent(self._settings)
 
-    def _check(self, record: StatusRecord, poster: int) -> None:
+    def _check_poster(self, record: StatusRecord, poster: int) -> None:
         if record.id != poster or record.cluster != self.cluster:
             raise SnapshotError(f"it has a record of server {record.id} of {record.cluster!r} for another")

@@ -31,12 +31,12 @@ def decode_object(data: bytes, what: str, *, max_bytes: int, max_openings: int) 
     if data.count(b"{") + data.count(b"[") > max_openings:
         raise RecordError(f"{what} has up to {max_openings} lists and objects")
     try:
-        found = _decode(data)
+        value = _decode(data)
     except RecordError:
         raise
     except ValueError as error:
         raise RecordError(f"{what} is JSON in UTF-8") from error
-    return an_object(found, "the record")
+    return an_object(value, "the record")
 
 
 def an_object(value: object, what: str) -> dict[str, Any]:
@@ -46,53 +46,53 @@ def an_object(value: object, what: str) -> dict[str, Any]:
     return value
 
 
-def a_list(found: Mapping[str, Any], name: str, most: int) -> list[Any]:
+def a_list(fields: Mapping[str, Any], name: str, limit: int) -> list[Any]:
     """Return a list, empty when the field is missing; raises `RecordError`."""
-    value = found.get(name, [])
-    if not isinstance(value, list) or len(value) > most:
-        raise RecordError(f"{name} is a list of up to {most}")
+    value = fields.get(name, [])
+    if not isinstance(value, list) or len(value) > limit:
+        raise RecordError(f"{name} is a list of up to {limit}")
     return value
 
 
-def text(found: Mapping[str, Any], name: str) -> str:
+def text(fields: Mapping[str, Any], name: str) -> str:
     """Return a text; raises `RecordError`."""
-    value = found.get(name)
+    value = fields.get(name)
     if not isinstance(value, str):
         raise RecordError(f"{name} is a text")
     return value
 
 
-def text_or_none(found: Mapping[str, Any], name: str) -> str | None:
+def text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
     """Return a text, None when the field is missing; raises `RecordError`."""
-    return None if found.get(name) is None else text(found, name)
+    return None if fields.get(name) is None else text(fields, name)
 
 
-def whole(found: Mapping[str, Any], name: str, high: int) -> int:
+def integer(fields: Mapping[str, Any], name: str, high: int) -> int:
     """Return a whole number from 0 to `high`; raises `RecordError`."""
-    value = found.get(name)
+    value = fields.get(name)
     if type(value) is not int or not 0 <= value <= high:
-        raise not_whole(name, high)
+        raise integer_error(name, high)
     return value
 
 
-def whole_or_none(found: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) -> int | None:
+def integer_or_none(fields: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) -> int | None:
     """Return a whole number, None when the field is missing; raises `RecordError`."""
-    value = found.get(name)
+    value = fields.get(name)
     if value is None:
         return None
     if type(value) is not int or not 0 <= value <= high:
-        raise not_whole(name, high)
+        raise integer_error(name, high)
     return value
 
 
-def not_whole(name: str, high: int) -> RecordError:
+def integer_error(name: str, high: int) -> RecordError:
     """Return the error for a value that is no whole number from 0 to `high`."""
     return RecordError(f"{name} is a whole number from 0 to {high}")
 
 
-def flag(found: Mapping[str, Any], name: str) -> bool:
+def flag(fields: Mapping[str, Any], name: str) -> bool:
     """Return true or false; raises `RecordError`."""
-    value = found.get(name)
+    value = fields.get(name)
     if type(value) is not bool:
         raise RecordError(f"{name} is true or false")
     return value
@@ -116,14 +116,14 @@ def _decoded(text: str) -> bytes:
     return from_base64(text, HASH_BYTES)  # raises for a longer text, which is not cached
 
 
-def others(found: Mapping[str, Any], known: frozenset[str]) -> dict[str, Any]:
+def unknown_fields(fields: Mapping[str, Any], known_names: frozenset[str]) -> dict[str, Any]:
     """Return the fields that this version does not know, to pass them on."""
-    if found.keys() <= known:
+    if fields.keys() <= known_names:
         return {}
-    return {name: value for name, value in found.items() if name not in known}
+    return {name: value for name, value in fields.items() if name not in known_names}
 
 
-def known(fields: Mapping[str, Any]) -> dict[str, Any]:
+def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -160,5 +160,5 @@ def _decode(data: bytes) -> object:
     shapes = data.translate(_SHAPES)
     if _LONG in shapes or _LARGE[0] in shapes or _LARGE[1] in shapes or not text.startswith("{"):
         return _JSON.decode(text)
-    found, end = _PLAIN_JSON.raw_decode(text)
-    return found if end == len(text) else _JSON.decode(text)
+    value, end = _PLAIN_JSON.raw_decode(text)
+    return value if end == len(text) else _JSON.decode(text)

@@ -22,13 +22,13 @@ def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int
     version of `publisher` counts as far ahead as routers accept a set: that set may be in the netDb, and the next
     publisher needs a greater version.
     """
-    found = last_ms
+    newest_ms = last_ms
     for record in records:
         if record.meta is not None:
             ahead_ms = MAX_TAKEN_AHEAD_MS if record.id == publisher else MAX_AHEAD_MS
             if record.meta.last_published_ms <= farm_ms + ahead_ms:
-                found = max(found, record.meta.last_published_ms)
-    return found
+                newest_ms = max(newest_ms, record.meta.last_published_ms)
+    return newest_ms
 
 
 def next_version(state: "FarmState", now_ms: int) -> int:
@@ -38,9 +38,9 @@ def next_version(state: "FarmState", now_ms: int) -> int:
     present publisher's version counts also when it is ahead of farm time, by as much as routers accept.
     """
     newest = state.last_published_ms
-    present = None if state.publisher is None else state.records.get(state.publisher)
-    if present is not None and present.meta is not None:
-        last_ms = present.meta.last_published_ms
+    record = None if state.publisher is None else state.records.get(state.publisher)
+    if record is not None and record.meta is not None:
+        last_ms = record.meta.last_published_ms
         if last_ms <= now_ms + MAX_TAKEN_AHEAD_MS:
             newest = max(newest, last_ms)
     return max(now_ms // 1000, newest // 1000 + 1)

@@ -1,4 +1,4 @@
-"""One server of a farm: its files, its connections, and the driver of its consensus core."""
+"""One server of a farm: files, connections, and the driver of the consensus core."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence

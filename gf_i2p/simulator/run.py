@@ -58,7 +58,7 @@ def simulate(
     with closing(SimulatedFarm(plan, trace=trace, write=write)) as farm:
         try:
             farm.begin()
-            _happen(farm, plan.chaos)
+            _run_until(farm, plan.chaos)
             _recover(farm, result)
             farm.history.check()
         except Violation as violation:
@@ -95,7 +95,7 @@ def _live(result: SeedResult, write: Callable[[str], None] | None) -> None:
     result.hours += life.events.now / 3600
 
 
-def _happen(farm: SimulatedFarm, until: float) -> None:
+def _run_until(farm: SimulatedFarm, until: float) -> None:
     if not farm.events.run(until, MOST_EVENTS):
         raise Violation("Bounded", f"{MOST_EVENTS} events in {farm.events.now:.3f} s")
 
@@ -123,5 +123,5 @@ def _await(farm: SimulatedFarm, missing: Callable[[], str | None], until: float)
     """Run events until nothing is missing, or until the time `until`; return what is missing."""
     pause = farm.plan.timing.heartbeat
     while (what := missing()) is not None and farm.events.now < until:
-        _happen(farm, farm.events.now + pause)
+        _run_until(farm, farm.events.now + pause)
     return what

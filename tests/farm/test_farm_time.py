@@ -19,7 +19,7 @@ TEN_MINUTES = 600_000
 def looked(*times: int) -> FarmClock:
     clock = FarmClock()
     for time in times:
-        clock.look([time], fresh_ms=105_000, ahead_ms=60_000)
+        clock.update([time], fresh_ms=105_000, ahead_ms=60_000)
     return clock
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from gf_i2p.farm import posters
-from gf_i2p.farm.choice.listed_leaves import Field, Listing
+from gf_i2p.farm.choice.listed_leaves import LeafInputs, Listing
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
@@ -82,21 +82,21 @@ def test_an_id_that_the_configuration_names_is_a_servers() -> None:
 
 
 def test_there_may_be_many_of_them_for_all_are_looked_at_now_and_then_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = []
-    look = Listing.look
+    choices = []
+    choose = Listing.choose
 
-    def counted(listing: Listing, seen: Field) -> None:
-        looks.append(seen.now_ms)
-        look(listing, seen)
+    def counted(listing: Listing, inputs: LeafInputs) -> None:
+        choices.append(inputs.now_ms)
+        choose(listing, inputs)
 
     farm = Farm()
     farm.members = [leaf(100 + number, up=number % 7 != 0) for number in range(200)]
     farm.lasts(120_000)
     began, entries = farm.now, farm.index
-    monkeypatch.setattr(Listing, "look", counted)
+    monkeypatch.setattr(Listing, "choose", counted)
     for turn in range(40):
         farm.members = [leaf(100 + number, up=(number + turn) % 7 != 0) for number in range(200)]
         farm.turn()
     passed = farm.now - began
     assert farm.index - entries > 8000
-    assert len(looks) <= passed / Parameters().republish_min_ms * 2
+    assert len(choices) <= passed / Parameters().republish_min_ms * 2

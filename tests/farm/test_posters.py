@@ -10,7 +10,7 @@ P = Parameters()
 
 
 def take(posters: Posters, posted: StatusRecord, now: int = 0) -> None:
-    posters.take(posted.encode(), posted, 1, now, P, judges=True)
+    posters.take(posted.encode(), posted, 1, now, P, is_server=True)
 
 
 def test_who_names_a_leaf() -> None:
@@ -57,15 +57,15 @@ def test_the_newest_word_on_a_leaf_counts_and_not_for_ever() -> None:
 
     sees(1, 0, True)
     sees(2, 0, False)
-    assert posters.seen(leaf(9).hash, 3, 0, P) == (1, 1)
-    assert posters.seen(leaf(9).hash, 1, 0, P) == (0, 1), "its owner's own word does not"
+    assert posters.reach_counts(leaf(9).hash, 3, 0, P) == (1, 1)
+    assert posters.reach_counts(leaf(9).hash, 1, 0, P) == (0, 1), "its owner's own word does not"
     sees(2, 1, True)
-    assert posters.seen(leaf(9).hash, 3, 1, P) == (2, 0)
+    assert posters.reach_counts(leaf(9).hash, 3, 1, P) == (2, 0)
     sees(2, 2)
-    assert posters.seen(leaf(9).hash, 3, 2, P) == (1, 0)
-    assert posters.seen(leaf(9).hash, 3, P.fresh_ms + 1, P) == (0, 0)
+    assert posters.reach_counts(leaf(9).hash, 3, 2, P) == (1, 0)
+    assert posters.reach_counts(leaf(9).hash, 3, P.fresh_ms + 1, P) == (0, 0)
     posters.remove(1)
-    assert posters.seen(leaf(9).hash, 3, 2, P) == (0, 0)
+    assert posters.reach_counts(leaf(9).hash, 3, 2, P) == (0, 0)
 
 
 def test_what_is_kept_is_read() -> None:
@@ -75,5 +75,5 @@ def test_what_is_kept_is_read() -> None:
     copy = Posters.parse(posters.encode(), [1, 2])
     assert copy.encode() == posters.encode()
     assert list(copy.by_id) == [2, 1]
-    assert copy.seen(leaf(5).hash, 1, 0, P) == (1, 0)
+    assert copy.reach_counts(leaf(5).hash, 1, 0, P) == (1, 0)
     assert copy.holders(leaf(9).hash)[0][1].leaves == posters.holders(leaf(9).hash)[0][1].leaves

@@ -52,7 +52,7 @@ def test_what_is_chosen_can_be_published(seed: int) -> None:
         assert all(1 <= len(branch.entries) <= most for branch in choice.branches)
         assert len(set(choice.leaves)) == len(choice.leaves)
         assert not set(choice.leaves) & set(choice.left_out)
-        assert not set(choice.leaves) & {*state.administration.excluded, state.most.master}
+        assert not set(choice.leaves) & {*state.administration.excluded, state.common_setting.master}
         assert all(0 <= each.cost <= 255 and each.type in {3, 7} for each in choice.listed)
         assert all(each.owner in state.records.keys() | state.leaf_members.keys() for each in choice.listed)
         assert set(state.choice.scores) == set(state.records)

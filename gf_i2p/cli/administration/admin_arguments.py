@@ -23,11 +23,11 @@ class Action(NamedTuple):
 
 def add(action: Action, command: argparse.ArgumentParser) -> None:
     """Add the arguments of one action to its parser."""
-    where = "the directory of a running server"
+    directory_help = "the directory of a running server"
     if action.changes:
-        where += "; or, on any machine, the file admin-NAME.toml"
+        directory_help += "; or, on any machine, the file admin-NAME.toml"
     command.set_defaults(action=action)
-    command.add_argument("directory", type=Path, metavar="DIR|FILE" if action.changes else "DIR", help=where)
+    command.add_argument("directory", type=Path, metavar="DIR|FILE" if action.changes else "DIR", help=directory_help)
     if action.takes in {"leaf", "cost"}:
         command.add_argument(
             "leaf",

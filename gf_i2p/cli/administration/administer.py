@@ -78,7 +78,7 @@ def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     body = {"values": [entry.encode().decode()]}
     path = f"/v1/entries?timeout={POST_SECONDS}"
     index = ask(options.directory, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
-    after = _applied(options, ask, index)
+    after = _wait_until_applied(options, ask, index)
     if after is None:
         raise CommandError(
             f"committed at index {index}; the node of {options.directory} has not applied the entry yet: see "
@@ -86,7 +86,7 @@ def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
             code=Exit.DEGRADED,
             outcome="unknown",
         )
-    if not any(made["index"] == index for made in after["log"]):
+    if not any(change["index"] == index for change in after["log"]):
         raise CommandError(
             f"committed at index {index}, but nothing changes: the farm has too many entries of this kind already, "
             "or an earlier change made this change impossible. See `gf-i2p farm show` and `leaves list`"
@@ -97,7 +97,7 @@ def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     )
 
 
-def _applied(options: argparse.Namespace, ask: Ask, index: int) -> Any:
+def _wait_until_applied(options: argparse.Namespace, ask: Ask, index: int) -> Any:
     """Return the node's answer once the node has applied the entry; None after `APPLY_SECONDS`."""
     end = time.monotonic() + APPLY_SECONDS
     while True:
@@ -169,16 +169,16 @@ async def _warnings_of_servers(client: FarmClient, entry: AdminEntry) -> list[st
 
     Raises `CommandError` when every server refuses this user: waiting would not help.
     """
-    found = await client.survey(timeout=_ASK_SECONDS)
-    told = found.told.values()
-    if not told and found.troubles.keys() == found.refused:
+    survey = await client.survey(timeout=_ASK_SECONDS)
+    configurations = survey.configurations.values()
+    if not configurations and survey.troubles.keys() == survey.refused:
         raise CommandError(
             "nothing was changed: "
-            + " ".join(dict.fromkeys(found.troubles[server] for server in sorted(found.refused)))
+            + " ".join(dict.fromkeys(survey.troubles[server] for server in sorted(survey.refused)))
         )
-    if not told or entry.server is None:
+    if not configurations or entry.server is None:
         return []
-    newest = max(told, key=lambda each: each.log_index)
+    newest = max(configurations, key=lambda each: each.log_index)
     return _unknown_server(entry.server, [server.id for server in newest.servers])
 
 
@@ -191,13 +191,13 @@ def _unknown_server(server: int | None, servers: Sequence[int]) -> list[str]:
 def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
     """Make the entry, and parse the entry as the servers will. Raises `CommandError`."""
     action: Action = options.action
-    given: list[tuple[str, Any]] = options.changes if action.takes in {"changes", "names"} else []
-    changes = dict(given)
-    if len(changes) != len(given):
-        twice = next(name for name in changes if sum(name == each for each, _ in given) > 1)
+    pairs: list[tuple[str, Any]] = options.changes if action.takes in {"changes", "names"} else []
+    changes = dict(pairs)
+    if len(changes) != len(pairs):
+        twice = next(name for name in changes if sum(name == each for each, _ in pairs) > 1)
         raise CommandError(f"nothing was changed: {twice[:80]!r} is given twice", code=Exit.USAGE)
     try:
-        made = AdminEntry(
+        entry = AdminEntry(
             cluster,
             now_ms(),
             by,
@@ -208,32 +208,32 @@ def _entry(options: argparse.Namespace, cluster: str, by: str) -> AdminEntry:
             parameters=changes,
             reason=options.reason,
         )
-        return AdminEntry.parse(made.encode())
+        return AdminEntry.parse(entry.encode())
     except RecordError as error:
         raise CommandError(f"nothing was changed: {error}", code=Exit.USAGE) from error
 
 
 def _warnings(entry: AdminEntry, before: Mapping[str, Any]) -> list[str]:
-    found = []
+    warnings = []
     if entry.hash is not None and not any(
         each["address"] == to_b32_address(entry.hash) and each["owners"] for each in before["leaves"]
     ):
-        found.append("nobody reports this leaf now; the change counts as soon as somebody does")
+        warnings.append("nobody reports this leaf now; the change counts as soon as somebody does")
     if entry.server is not None:
-        found += _unknown_server(entry.server, [each["id"] for each in before["servers"]])
-    return found
+        warnings += _unknown_server(entry.server, [each["id"] for each in before["servers"]])
+    return warnings
 
 
 def _outcome(entry: AdminEntry, after: Mapping[str, Any]) -> dict[str, Any]:
     """Describe the state after a change, for `--json`."""
     if entry.hash is not None:
-        return {"leaf": _leaf(entry, after)}
+        return {"leaf": _leaf_state(entry, after)}
     if entry.action == "set":
         return {"parameters": {name: after["parameters"][name]["value"] for name in entry.parameters}}
     return {key: after[key] for key in ("publisher", "mode", "moved_to", "servers")}
 
 
-def _leaf(entry: AdminEntry, after: Mapping[str, Any]) -> Any:
+def _leaf_state(entry: AdminEntry, after: Mapping[str, Any]) -> Any:
     assert entry.hash is not None
     return next((each for each in after["leaves"] if each["address"] == to_b32_address(entry.hash)), None)
 
@@ -241,7 +241,7 @@ def _leaf(entry: AdminEntry, after: Mapping[str, Any]) -> Any:
 def _effect(entry: AdminEntry, after: Mapping[str, Any]) -> str:
     """Describe the state after a change, as text."""
     if entry.hash is not None:
-        leaf = _leaf(entry, after)
+        leaf = _leaf_state(entry, after)
         if leaf is None:
             return "nobody reports that leaf now"
         return (
@@ -252,14 +252,14 @@ def _effect(entry: AdminEntry, after: Mapping[str, Any]) -> str:
     if entry.action == "set":
         values = ", ".join(f"{name} = {after['parameters'][name]['value']}" for name in entry.parameters)
         return f"on each server that has the entry: {values}"
-    now = _chosen(after)
+    choice = _choice(after)
     if entry.server is None or entry.server == after["publisher"]:
-        return now
-    why = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)
-    return now if why is None else f"{now}; server {entry.server} is not chosen: {why}"
+        return choice
+    reason = next((each["why_not"] for each in after["servers"] if each["id"] == entry.server), None)
+    return choice if reason is None else f"{choice}; server {entry.server} is not chosen: {reason}"
 
 
-def _chosen(answer: Mapping[str, Any]) -> str:
+def _choice(answer: Mapping[str, Any]) -> str:
     """Say which server publishes or serves; in a dry run no server publishes."""
     verb = "serve" if answer["mode"] == "failover" else "publish"
     publisher = answer["publisher"]
@@ -279,22 +279,22 @@ def _say(options: argparse.Namespace, text: str) -> None:
 def _show(options: argparse.Namespace, ask: Ask) -> Answer:
     action: Action = options.action
     answer = ask(options.directory, "GET", "/v1/administration")
-    keys, lines = {
-        "list": (("leaves",), _leaves),
-        "log": (("log",), _log),
-        "show": (("parameters", "sensed"), _parameters)
+    keys, describe = {
+        "list": (("leaves",), _leaf_lines),
+        "log": (("log",), _log_lines),
+        "show": (("parameters", "sensed"), _parameter_lines)
         if action.group == "farm"
-        else (("publisher", "mode", "moved_to", "servers"), _publisher),
+        else (("publisher", "mode", "moved_to", "servers"), _publisher_lines),
     }[action.name]
-    known = lines(answer) if answer["servers"] else [NOT_KNOWN]
+    lines = describe(answer) if answer["servers"] else [NOT_KNOWN]
     return Answer(
         {key: answer[key] for key in ("applied", "leader", "membership", *keys)},
-        "\n".join(printable(line) for line in [*standing_lines(answer), *known]),
+        "\n".join(printable(line) for line in [*standing_lines(answer), *lines]),
         Exit.OK if in_touch(answer) else Exit.DEGRADED,
     )
 
 
-def _leaves(answer: Mapping[str, Any]) -> list[str]:
+def _leaf_lines(answer: Mapping[str, Any]) -> list[str]:
     if not answer["leaves"]:
         return ["nobody reports a leaf now"]
     lines = []
@@ -311,23 +311,23 @@ def _leaves(answer: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _publisher(answer: Mapping[str, Any]) -> list[str]:
-    moved = answer["moved_to"]
-    does = {"failover": "serves", "dry-run": "would publish"}.get(answer["mode"], "publishes")
-    lines = [_chosen(answer)]
-    if moved is not None:
-        lines.append(f"publishing was moved to server {moved}, which publishes as long as it can")
+def _publisher_lines(answer: Mapping[str, Any]) -> list[str]:
+    target = answer["moved_to"]
+    duty = {"failover": "serves", "dry-run": "would publish"}.get(answer["mode"], "publishes")
+    lines = [_choice(answer)]
+    if target is not None:
+        lines.append(f"publishing was moved to server {target}, which publishes as long as it can")
     for server in answer["servers"]:
         words = [] if server["score"] is None else [f"{server['score']} points"]
         if server["drained"] is not None:
             words.append(f"drained {_when(server['drained'])}")
         if server["why_not"] is not None:
             words.append(server["why_not"])
-        lines.append(f"{server['id']:>5}  {', '.join(words) or does}")
+        lines.append(f"{server['id']:>5}  {', '.join(words) or duty}")
     return lines
 
 
-def _parameters(answer: Mapping[str, Any]) -> list[str]:
+def _parameter_lines(answer: Mapping[str, Any]) -> list[str]:
     lines = []
     for name, each in answer["parameters"].items():
         allowed = " or ".join(each["range"]) if name == "tree" else f"{each['range'][0]} to {each['range'][1]}"
@@ -336,22 +336,23 @@ def _parameters(answer: Mapping[str, Any]) -> list[str]:
     return [*lines, *sensed_lines(answer["sensed"])]
 
 
-def _log(answer: Mapping[str, Any]) -> list[str]:
+def _log_lines(answer: Mapping[str, Any]) -> list[str]:
     return [
-        f"{made['index']:>8}  {_time(made)}  {made['by']}  {made['what']}{_reason(made)}" for made in answer["log"]
+        f"{change['index']:>8}  {_time(change)}  {change['by']}  {change['what']}{_reason(change)}"
+        for change in answer["log"]
     ] or ["no change by an administrator is known"]
 
 
-def _when(made: Mapping[str, Any]) -> str:
-    return f"by {made['by']} at {_time(made)}{_reason(made)}"
+def _when(change: Mapping[str, Any]) -> str:
+    return f"by {change['by']} at {_time(change)}{_reason(change)}"
 
 
-def _reason(made: Mapping[str, Any]) -> str:
-    return f" ({made['reason']})" if made.get("reason") else ""
+def _reason(change: Mapping[str, Any]) -> str:
+    return f" ({change['reason']})" if change.get("reason") else ""
 
 
-def _time(made: Mapping[str, Any]) -> str:
+def _time(change: Mapping[str, Any]) -> str:
     try:
-        return f"{datetime.fromtimestamp(made['date'] / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
+        return f"{datetime.fromtimestamp(change['date'] / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
     except (ValueError, OverflowError):  # the date is the poster's, and the poster's clock may be wrong
-        return f"{made['date']} ms"
+        return f"{change['date']} ms"

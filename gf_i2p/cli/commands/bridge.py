@@ -25,7 +25,7 @@ from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certific
 from gf_i2p.transport.tls.tcp_sockets import why
 
 
-def _add_of_serve(parser: argparse.ArgumentParser) -> None:
+def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
 
 
@@ -87,13 +87,13 @@ def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
     """Raise `ConfigError` when `router.i2pcontrol` is the address of this endpoint: the endpoint would ask itself."""
     if router.i2pcontrol is None:
         return
-    there, (host, port) = urlsplit(router.i2pcontrol), place(table.listen)
+    url, (host, port) = urlsplit(router.i2pcontrol), place(table.listen)
     try:
-        here = ip_address(there.hostname or "")
-        same = here == ip_address(host) or (here.is_loopback and ip_address(host).is_unspecified)
+        address = ip_address(url.hostname or "")
+        same = address == ip_address(host) or (address.is_loopback and ip_address(host).is_unspecified)
     except ValueError:
-        same = there.hostname == "localhost"
-    if same and there.port == port:
+        same = url.hostname == "localhost"
+    if same and url.port == port:
         raise ConfigError(
             f"router.i2pcontrol: {router.i2pcontrol} is the address of this endpoint: set the router's own address "
             "there, or set bridge.listen to another address"
@@ -106,13 +106,14 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
         # Strangers see this certificate, so the certificate shows nothing but the address that they have dialled.
         host = place(table.listen)[0]
         hosts = [host] if not ip_address(host).is_loopback else [host, "localhost"]
-        made, its_key = make_certificate("i2pcontrol", hosts=hosts)
-        write_private(key, its_key)
-        certificate.write_bytes(made)
-    for one, other in ((certificate, key), (key, certificate)):
-        if not one.exists():
+        certificate_pem, key_pem = make_certificate("i2pcontrol", hosts=hosts)
+        write_private(key, key_pem)
+        certificate.write_bytes(certificate_pem)
+    for file, partner in ((certificate, key), (key, certificate)):
+        if not file.exists():
             raise ConfigError(
-                f"{one} is missing, and {other} is there: restore {one.name}, or remove {other.name} for a new pair"
+                f"{file} is missing, and {partner} is there: restore {file.name}, or remove {partner.name} for a new "
+                "pair"
             )
     check_private(key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -130,6 +131,8 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
 
 COMMANDS: Final[Commands] = {
     "serve": Subcommand(
-        "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground", _add_of_serve, serve
+        "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground",
+        _add_serve_arguments,
+        serve,
     ),
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gf_i2p.admin.local_socket import MAX_PAGE
 from gf_i2p.cli.shared.answer_text import show_entries
-from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.local_client import ask
 from gf_i2p.wire.limits import MAX_INTEGER
@@ -16,13 +16,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
     parser.add_argument(
         "--first",
-        type=whole(MAX_INTEGER),
+        type=whole_number(MAX_INTEGER),
         metavar="INDEX",
         help="the index of the first entry (default: the first entry in the log)",
     )
     parser.add_argument(
         "--limit",
-        type=whole(MAX_PAGE),
+        type=whole_number(MAX_PAGE),
         default=100,
         metavar="N",
         help=f"show at most N entries (default: 100, up to {MAX_PAGE})",

@@ -37,46 +37,49 @@ def run(options: argparse.Namespace) -> Answer:
 
 def show_explanation(answer: dict[str, Any]) -> str:
     """Describe in lines the farm's choice, the administrators' changes, and what this server does."""
-    farm, ours = answer["farm"], answer["this"]
+    farm, this_server = answer["farm"], answer["this"]
     standing = standing_lines(answer)
     lines = [*standing, *([""] if standing else []), *map(printable, answer["lines"])]
     if not answer["applied"]:  # nothing is known of the farm, so the other lines about the farm are left out
         lines = lines[: len(lines) - len(answer["lines"]) + 1]
     else:
         lines += _administration(farm["administration"])
-    lines += ["", f"this server, {answer['id']}: mode {mode_words(ours)}"]
-    if ours["publishing"] is None:
-        lines.append(f"  it {'serves' if ours['mode'] == 'failover' else 'publishes'} nothing now")
+    lines += ["", f"this server, {answer['id']}: mode {mode_words(this_server)}"]
+    if this_server["publishing"] is None:
+        lines.append(f"  it {'serves' if this_server['mode'] == 'failover' else 'publishes'} nothing now")
     else:
-        lines += ["  " + line for line in publishing_lines(ours["publishing"])]
-    return "\n".join([*lines, *(f"  trouble: {printable(trouble)}" for trouble in ours["trouble"])])
+        lines += ["  " + line for line in publishing_lines(this_server["publishing"])]
+    return "\n".join([*lines, *(f"  trouble: {printable(trouble)}" for trouble in this_server["trouble"])])
 
 
-def _administration(said: dict[str, Any]) -> list[str]:
+def _administration(administration: dict[str, Any]) -> list[str]:
     """Describe the administrators' changes that still count, and the last changes."""
     lines = []
-    if said["moved_to"] is not None:
-        lines.append(f"  publishing was moved to server {said['moved_to']}")
-    lines += [f"  server {server} is drained{_by(made)}" for server, made in said["drained"].items()]
-    lines += [f"  {leaf} is excluded{_by(made)}" for leaf, made in said["excluded"].items()]
-    lines += [f"  {leaf} costs {cost}" for leaf, cost in said["costs"].items()]
-    if said["changes"]:
+    if administration["moved_to"] is not None:
+        lines.append(f"  publishing was moved to server {administration['moved_to']}")
+    lines += [f"  server {server} is drained{_by(change)}" for server, change in administration["drained"].items()]
+    lines += [f"  {leaf} is excluded{_by(change)}" for leaf, change in administration["excluded"].items()]
+    lines += [f"  {leaf} costs {cost}" for leaf, cost in administration["costs"].items()]
+    if administration["changes"]:
         lines.append("  the last changes:")
-        lines += [f"    {made['index']:>8}  {_when(made['date'])}  {_what(made)}" for made in said["changes"]]
-    sensed = [printable(line) for line in sensed_lines(said["sensed"])]
+        lines += [
+            f"    {change['index']:>8}  {_when(change['date'])}  {_what(change)}"
+            for change in administration["changes"]
+        ]
+    sensed = [printable(line) for line in sensed_lines(administration["sensed"])]
     if sensed:
         sensed = ["", sensed[0] + ":", *(f"  {line}" for line in sensed[1:])]
     return [*(["", "administrators:", *lines] if lines else ["", "administrators have changed nothing"]), *sensed]
 
 
-def _by(made: dict[str, Any]) -> str:
-    reason = f": {printable(made['reason'])}" if made.get("reason") else ""
-    return f" by {printable(made['by'])} since {_when(made['date'])}{reason}"
+def _by(change: dict[str, Any]) -> str:
+    reason = f": {printable(change['reason'])}" if change.get("reason") else ""
+    return f" by {printable(change['by'])} since {_when(change['date'])}{reason}"
 
 
-def _what(made: dict[str, Any]) -> str:
-    reason = f" ({printable(made['reason'])})" if made.get("reason") else ""
-    return f"{printable(made['by'])}: {printable(made['what'])}{reason}"
+def _what(change: dict[str, Any]) -> str:
+    reason = f" ({printable(change['reason'])})" if change.get("reason") else ""
+    return f"{printable(change['by'])}: {printable(change['what'])}{reason}"
 
 
 def _when(date_ms: int) -> str:

@@ -40,11 +40,11 @@ def run(options: argparse.Namespace) -> Answer:
     file = load_client_file(path)
     if timeout is None:
         timeout = SECONDS if file.i2p is None else I2P_SECONDS
-    found = asyncio.run(_find(file, timeout, quiet=options.json))
-    if not any(place.connected for place in found.places):
-        raise CommandError(f"{path}: {found.trouble}")
+    farm = asyncio.run(_find(file, timeout, quiet=options.json))
+    if not any(place.connected for place in farm.places):
+        raise CommandError(f"{path}: {farm.trouble}")
     return Answer(
-        _as_json(file.cluster, found), _show(file.cluster, found), Exit.OK if found.trouble is None else Exit.DEGRADED
+        _as_json(file.cluster, farm), _show(file.cluster, farm), Exit.OK if farm.trouble is None else Exit.DEGRADED
     )
 
 
@@ -57,50 +57,50 @@ async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> FoundFarm:
         return await finding
 
 
-def _as_json(cluster: str, found: FoundFarm) -> dict[str, Any]:
+def _as_json(cluster: str, farm: FoundFarm) -> dict[str, Any]:
     return {
         "cluster": cluster,
-        "leader": found.leader,
-        "trouble": found.trouble,
-        "log_index": found.log_index,
+        "leader": farm.leader,
+        "trouble": farm.trouble,
+        "log_index": farm.log_index,
         "servers": [
             {
                 "id": place.server,
                 "endpoint": place.endpoint,
-                "leader": place.server == found.leader,
-                "in_file": place.given,
+                "leader": place.server == farm.leader,
+                "in_file": place.configured,
                 "in_farm": place.current,
                 "connected": place.connected,
                 "error": place.trouble,
             }
-            for place in found.places
+            for place in farm.places
         ],
     }
 
 
-def _show(cluster: str, found: FoundFarm) -> str:
-    leader = "none is known" if found.leader is None else f"server {found.leader}"
-    told = "by the file, because no server tells which servers belong to the farm"
-    if found.log_index is not None:
-        told = f"as of entry {found.log_index} of the log" if found.log_index else "with which the farm began"
-    lines = [f"farm     {cluster}", f"leader   {leader}", f"servers  {told}"]
-    if found.trouble is not None:
-        lines.insert(2, f"trouble  {printable(found.trouble)}")
-    width = max(len(place.endpoint) for place in found.places)
+def _show(cluster: str, farm: FoundFarm) -> str:
+    leader = "none is known" if farm.leader is None else f"server {farm.leader}"
+    source = "by the file, because no server tells which servers belong to the farm"
+    if farm.log_index is not None:
+        source = f"as of entry {farm.log_index} of the log" if farm.log_index else "with which the farm began"
+    lines = [f"farm     {cluster}", f"leader   {leader}", f"servers  {source}"]
+    if farm.trouble is not None:
+        lines.insert(2, f"trouble  {printable(farm.trouble)}")
+    width = max(len(place.endpoint) for place in farm.places)
     return "\n".join(
-        [*lines, *(f"  {place.server:>3}  {place.endpoint:<{width}}  {_place(place, found)}" for place in found.places)]
+        [*lines, *(f"  {place.server:>3}  {place.endpoint:<{width}}  {_place(place, farm)}" for place in farm.places)]
     )
 
 
-def _place(place: FoundPlace, found: FoundFarm) -> str:
+def _place(place: FoundPlace, farm: FoundFarm) -> str:
     parts: list[str] = []
     if place.connected:
-        parts.append("leader" if place.server == found.leader and found.trouble is None else "answers")
+        parts.append("leader" if place.server == farm.leader and farm.trouble is None else "answers")
     elif place.trouble is None:
         parts.append("not asked")
     if place.current is False:
         parts.append("not in the farm any more, says the farm")
-    elif not place.given:
+    elif not place.configured:
         parts.append("not in the file")
     if place.trouble is not None:
         parts.append(printable(place.trouble))

@@ -14,7 +14,7 @@ from gf_i2p.storage.history_reader import Summary, summarize
 _SHOWN_GAPS: Final = 20
 
 
-def _add_of_verify(parser: argparse.ArgumentParser) -> None:
+def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
 
 
@@ -33,33 +33,33 @@ def verify(options: argparse.Namespace) -> Answer:
     return Answer(asdict(summary), show_summary(summary))
 
 
-def show_summary(found: Summary) -> str:
+def show_summary(summary: Summary) -> str:
     """Describe a history in a few lines."""
-    extent = f"entries {found.first} to {found.last}" if found.last >= found.first else "no entries yet"
+    extent = f"entries {summary.first} to {summary.last}" if summary.last >= summary.first else "no entries yet"
     lines = [
-        f"history  of server {found.server} of farm {found.cluster}: {extent}, in {found.files} files",
-        f"records  {found.records}, {found.raw} of them not JSON",
-        f"servers  {found.configurations} Configurations; {found.others} entries of other kinds are left out",
+        f"history  of server {summary.server} of farm {summary.cluster}: {extent}, in {summary.files} files",
+        f"records  {summary.records}, {summary.raw} of them not JSON",
+        f"servers  {summary.configurations} Configurations; {summary.others} entries of other kinds are left out",
     ]
-    if found.first > 1:
-        lines.append(f"removed  the entries up to {found.first - 1}: their files are gone")
+    if summary.first > 1:
+        lines.append(f"removed  the entries up to {summary.first - 1}: their files are gone")
     lines += [
         f"restored {first} to {last}: the farm began anew in term {term}, from a snapshot of entry {last}; the entries "
         f"from {last + 1} on in lower terms, in other histories, are forgotten"
-        for first, last, term in found.restored
+        for first, last, term in summary.restored
     ]
-    for first, last in found.gaps[:_SHOWN_GAPS]:
+    for first, last in summary.gaps[:_SHOWN_GAPS]:
         lines.append(
             f"gap      {first} to {last}: not in this directory, because the log lacked them, too; look in other "
             "servers' histories, or in older copies of this history"
         )
-    if len(found.gaps) > _SHOWN_GAPS:
-        lines.append(f"         and {len(found.gaps) - _SHOWN_GAPS} more gaps; --json shows all")
+    if len(summary.gaps) > _SHOWN_GAPS:
+        lines.append(f"         and {len(summary.gaps) - _SHOWN_GAPS} more gaps; --json shows all")
     return "\n".join(lines)
 
 
 COMMANDS: Final[Commands] = {
     "verify": Subcommand(
-        "read a history to its end, check all entries, and sum up the contents", _add_of_verify, verify
+        "read a history to its end, check all entries, and sum up the contents", _add_verify_arguments, verify
     ),
 }

@@ -49,20 +49,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> Answer:
     """Make the directories. Raises `CommandError` and `ConfigError`."""
     servers = dict(options.server)
-    for names, who in ((options.client, "clients"), (options.admin, "administrators")):
+    for names, users in ((options.client, "clients"), (options.admin, "administrators")):
         if len(set(names)) != len(names):
-            raise CommandError(f"two {who} have the same name", code=Exit.USAGE)
-    known = [endpoint for endpoint in servers.values() if endpoint is not None]
-    if len(servers) != len(options.server) or len(set(known)) != len(known):
+            raise CommandError(f"two {users} have the same name", code=Exit.USAGE)
+    endpoints = [endpoint for endpoint in servers.values() if endpoint is not None]
+    if len(servers) != len(options.server) or len(set(endpoints)) != len(endpoints):
         raise CommandError("two servers have the same id or the same endpoint", code=Exit.USAGE)
-    for endpoint in known:
+    for endpoint in endpoints:
         if endpoint.is_i2p:
             raise CommandError(
                 f"{endpoint}: init has no keys for this address. Write i2p instead of the endpoint: init then makes a "
                 "new address. To use your own address, replace the new address and the new key file afterwards",
                 code=Exit.USAGE,
             )
-    written = make_farm(
+    paths = make_farm(
         options.directory,
         servers,
         cluster=options.cluster,
@@ -72,10 +72,10 @@ def run(options: argparse.Namespace) -> Answer:
         beside=options.beside,
     )
     lines = [
-        *(f"wrote {path}" for path in written),
+        *(f"wrote {path}" for path in paths),
         "\nCopy each server directory to its own machine only, over a secure channel: it holds keys. Then run there:",
-        f"  gf-i2p run {written[0]}",
+        f"  gf-i2p run {paths[0]}",
     ]
     if len(servers) < 3:
         lines.append(f"\nA farm of {len(servers)} survives the loss of no server; three survive one, five survive two.")
-    return Answer({"written": [str(path) for path in written]}, "\n".join(lines))
+    return Answer({"written": [str(path) for path in paths]}, "\n".join(lines))

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.shared.argument_types import named, whole
+from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
 from gf_i2p.cli.shared.command import Answer, CommandGroup, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.router_setup import master_keys
@@ -63,24 +63,24 @@ def import_(options: argparse.Namespace) -> Answer:
         "Before a farm publishes for this address, stop each tunnel or program that uses the same keys: the netDb "
         "has one place for each address."
     )
-    keys = _master_of(data, name)
+    keys = _parse_master(data, name)
     _write(options.file, keys.encode())
     return _master_answer(options, keys, notes)
 
 
 def show(options: argparse.Namespace) -> Answer:
     """`keys master show`."""
-    with named(options.file):
+    with as_command_error(options.file):
         keys = load(options.file)
     now = int(time.time())
     lines = [f"master       {keys.destination.b32}", f"keys         {keys.described(now)}"]
     if keys.server is not None:
         lines.append(f"made for     server {keys.server}")
     lines.append(f"destination  {keys.destination.base64}")
-    return Answer({"file": str(options.file), **_described(keys, now), **_destination(keys)}, "\n".join(lines))
+    return Answer({"file": str(options.file), **_public_parts(keys, now), **_destination(keys)}, "\n".join(lines))
 
 
-def _master_of(data: bytes, name: str) -> DestinationKeys:
+def _parse_master(data: bytes, name: str) -> DestinationKeys:
     """Read a destination's own keys, as bytes or as base64. Raises `CommandError`, also for delegated keys."""
     try:
         if len(data) <= MAX_FILE_BYTES and _is_text(data):
@@ -107,7 +107,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _master_answer(options: argparse.Namespace, keys: DestinationKeys, notes: list[str]) -> Answer:
-    made = PublishingKeys(keys)
+    publishing_keys = PublishingKeys(keys)
     lines = [
         f"wrote {options.file}\nmaster {keys.destination.b32}\n",
         *notes,
@@ -117,8 +117,10 @@ def _master_answer(options: argparse.Namespace, keys: DestinationKeys, notes: li
             f"  gf-i2p keys delegate {options.file} --server ID"
         ),
     ]
-    described = _described(made, int(time.time()))
-    return Answer({"file": str(options.file), "notes": notes, **described, **_destination(made)}, "\n".join(lines))
+    described = _public_parts(publishing_keys, int(time.time()))
+    return Answer(
+        {"file": str(options.file), "notes": notes, **described, **_destination(publishing_keys)}, "\n".join(lines)
+    )
 
 
 # A node's keys -------------------------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ def _master_answer(options: argparse.Namespace, keys: DestinationKeys, notes: li
 
 def delegate(options: argparse.Namespace) -> Answer:
     """`keys delegate`."""
-    with named(options.master):
+    with as_command_error(options.master):
         master = load(options.master)
     if master.delegated:
         raise CommandError(
@@ -139,13 +141,13 @@ def delegate(options: argparse.Namespace) -> Answer:
     ends = now + days * _DAY
     path = options.out if options.out is not None else Path(f"publish-server-{server}.keys")
     try:
-        made = PublishingKeys.delegate(master.keys, ends, now, server=server, service=dict(options.options))
+        keys = PublishingKeys.delegate(master.keys, ends, now, server=server, service=dict(options.options))
     except NetDbError as error:
         raise CommandError(f"nothing was made with these options: {error}", code=Exit.USAGE) from error
     branches = _branches(master.keys, path) if options.branches else []
-    _write(path, made.encode())
+    _write(path, keys.encode())
     text = (
-        f"wrote {path}\nWith this file server {server} can publish for {made.destination.b32} until {date(ends)} "
+        f"wrote {path}\nWith this file server {server} can publish for {keys.destination.b32} until {date(ends)} "
         f"({days} days)."
         "\n\n"
         "Copy the file to that server only, over a secure channel. [publish] keys names the file's place "
@@ -164,7 +166,7 @@ def delegate(options: argparse.Namespace) -> Answer:
             f"files to each server that has a delegated key, beside its {MASTER_FILE}. Branch keys do not end: a "
             "thief of these keys can sign such a set for ever."
         )
-    return Answer({"file": str(path), "branches": [str(each) for each in branches], **_described(made, now)}, text)
+    return Answer({"file": str(path), "branches": [str(each) for each in branches], **_public_parts(keys, now)}, text)
 
 
 def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
@@ -196,22 +198,25 @@ def status(options: argparse.Namespace) -> Answer:
         f"keys         {keys.described(now)}",
     ]
     if keys.server is not None:
-        other = f", and this is server {config.node.id}" if foreign else ""
-        lines.append(f"made for     server {keys.server}{other}")
-    lines.append(f"router       {_fits(keys, kind)}")
+        mismatch = f", and this is server {config.node.id}" if foreign else ""
+        lines.append(f"made for     server {keys.server}{mismatch}")
+    lines.append(f"router       {_router_text(keys, kind)}")
     if due:
-        what = {Stage.ENDED: "ENDED: the node publishes nothing with these keys", Stage.ENDING: "The keys end soon"}
+        headlines = {
+            Stage.ENDED: "ENDED: the node publishes nothing with these keys",
+            Stage.ENDING: "The keys end soon",
+        }
         lines.append(
-            f"\n{what.get(stage, 'The keys do not fit')}. On the machine with the master's own key, run\n"
+            f"\n{headlines.get(stage, 'The keys do not fit')}. On the machine with the master's own key, run\n"
             f"  gf-i2p keys delegate MASTERFILE --server {config.node.id}\n"
             f"and put the new file in the place of {path}."
         )
-    found = {"router": kind, "objection": objection, "due": due}
-    data = {"mode": mode, "file": str(path), **_described(keys, now), **found}
+    verdict = {"router": kind, "objection": objection, "due": due}
+    data = {"mode": mode, "file": str(path), **_public_parts(keys, now), **verdict}
     return Answer(data, "\n".join(lines), Exit.DEGRADED if due else Exit.OK)
 
 
-def _fits(keys: PublishingKeys, kind: str) -> str:
+def _router_text(keys: PublishingKeys, kind: str) -> str:
     """Say whether the node's router opens sessions with the keys."""
     objection = keys.objection(kind)
     if objection is not None:
@@ -226,7 +231,7 @@ def _fits(keys: PublishingKeys, kind: str) -> str:
     )
 
 
-def _described(keys: PublishingKeys, now: int) -> dict[str, Any]:
+def _public_parts(keys: PublishingKeys, now: int) -> dict[str, Any]:
     """Give the public parts of the keys. Times in seconds since the epoch, null for never and for unknown."""
     return {
         "master": keys.destination.b32,
@@ -261,13 +266,13 @@ def _write(path: Path, data: bytes) -> None:
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _add_of_new(parser: argparse.ArgumentParser) -> None:
+def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="a new file, written with mode 0600; no file is overwritten"
     )
 
 
-def _add_of_import(parser: argparse.ArgumentParser) -> None:
+def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="SOURCE", help="a router's private key file, or its base64 (SAM's PRIV); - is standard input"
     )
@@ -281,22 +286,22 @@ def _add_of_import(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_of_show(parser: argparse.ArgumentParser) -> None:
+def _add_show_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="the key file of a master or of a node")
 
 
-def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
+def _add_delegate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("master", type=Path, metavar="MASTERFILE", help="the master's own key file")
     parser.add_argument(
         "--server",
-        type=whole(FIRST_LEAF_MEMBER_ID - 1, low=0),
+        type=whole_number(FIRST_LEAF_MEMBER_ID - 1, low=0),
         required=True,
         metavar="ID",
         help="the server that gets the key",
     )
     parser.add_argument(
         "--days",
-        type=whole(MAX_DAYS),
+        type=whole_number(MAX_DAYS),
         default=DEFAULT_DAYS,
         metavar="D",
         help=f"days until the key ends (default: {DEFAULT_DAYS}, up to {MAX_DAYS})",
@@ -322,7 +327,7 @@ def _add_of_delegate(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_of_status(parser: argparse.ArgumentParser) -> None:
+def _add_status_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
 
 
@@ -341,15 +346,17 @@ COMMANDS: Final[Commands] = {
     "master": CommandGroup(
         "the master's own key",
         {
-            "new": Subcommand("make a new master destination", _add_of_new, new),
+            "new": Subcommand("make a new master destination", _add_new_arguments, new),
             "import": Subcommand(
-                "make a router's destination the master: import the destination's private keys", _add_of_import, import_
+                "make a router's destination the master: import the destination's private keys",
+                _add_import_arguments,
+                import_,
             ),
-            "show": Subcommand("show the public parts of a key file", _add_of_show, show),
+            "show": Subcommand("show the public parts of a key file", _add_show_arguments, show),
         },
     ),
     "delegate": Subcommand(
-        "make the key with which one server publishes for the master until a date", _add_of_delegate, delegate
+        "make the key with which one server publishes for the master until a date", _add_delegate_arguments, delegate
     ),
-    "status": Subcommand("show with which keys a node publishes, and until when", _add_of_status, status),
+    "status": Subcommand("show with which keys a node publishes, and until when", _add_status_arguments, status),
 }

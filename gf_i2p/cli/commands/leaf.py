@@ -15,7 +15,7 @@ from bridges.i2cp.publisher import I2cpPublisher
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.argument_types import named
+from gf_i2p.cli.shared.argument_types import as_command_error
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
@@ -39,7 +39,7 @@ _CLOSE_SECONDS: Final = 5.0
 def _run(path: Path) -> Exit:
     """`leaf run`: returns after a stop. Raises `CommandError` when the member runs already."""
     file_path = LeafFile.find(path)
-    with named(file_path):
+    with as_command_error(file_path):
         file = LeafFile.load(file_path)
     configure(file.logging.level, file.logging.format)
     report = file_path.with_name(REPORT_FILE)
@@ -74,8 +74,8 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
         task = asyncio.get_running_loop().create_task(member.run(), name="leaf-only member")
         logger.info("started", cluster=file.cluster, member=file.id)
         try:
-            ends: list[asyncio.Future[Any]] = [task, stopped]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            tasks: list[asyncio.Future[Any]] = [task, stopped]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if task.done():
                 await task  # the task ends only by a defect
         finally:
@@ -97,11 +97,11 @@ def router_of(file: LeafFile) -> LocalRouter:
 
 def _write(path: Path, report: LeafMemberReport) -> None:
     """Replace the last report by a rename: a reader gets a whole report. A full disk does not end the member."""
-    new = path.with_name(f"{path.name}-new")
+    draft = path.with_name(f"{path.name}-new")
     try:
-        new.unlink(missing_ok=True)
-        write_private(new, json.dumps(report.encode()) + "\n")
-        new.replace(path)
+        draft.unlink(missing_ok=True)
+        write_private(draft, json.dumps(report.encode()) + "\n")
+        draft.replace(path)
     except OSError as error:
         logger.warning("the report cannot be written", file=str(path), reason=error.strerror)
 
@@ -120,12 +120,12 @@ def status(options: argparse.Namespace) -> Answer:
     healthy = running and age is not None and age <= LATE_SECONDS and report["router"] == "up"
     return Answer(
         {"running": running, "healthy": healthy, "age": age, **report},
-        "\n".join(_lines(report, age, options.directory, running=running)),
+        "\n".join(_status_lines(report, age, options.directory, running=running)),
         Exit.OK if healthy else Exit.DEGRADED,
     )
 
 
-def _lines(report: dict[str, Any], age: float | None, directory: Path, *, running: bool) -> list[str]:
+def _status_lines(report: dict[str, Any], age: float | None, directory: Path, *, running: bool) -> list[str]:
     lines = [f"member   {report['id']} of {report['cluster']}"]
     if not running:
         lines.append(f"         does not run. Start it: gf-i2p leaf run {directory}")
@@ -152,7 +152,7 @@ def _lines(report: dict[str, Any], age: float | None, directory: Path, *, runnin
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _add_directory(parser: argparse.ArgumentParser) -> None:
+def _add_directory_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory", type=Path, metavar="DIR|FILE", help="leaf-ID/, from `members invite-leaf`, or its leaf.toml"
     )
@@ -161,8 +161,8 @@ def _add_directory(parser: argparse.ArgumentParser) -> None:
 COMMANDS: Final[Commands] = {
     "run": Subcommand(
         "report the leaf beside this router to the farm, in the foreground",
-        _add_directory,
+        _add_directory_argument,
         lambda options: _run(options.directory),
     ),
-    "status": Subcommand("show the state of a leaf-only member on this machine", _add_directory, status),
+    "status": Subcommand("show the state of a leaf-only member on this machine", _add_directory_argument, status),
 }

@@ -42,11 +42,11 @@ def run(options: argparse.Namespace) -> Answer:
     return Answer(answer, f"committed at index {answer['index']}")
 
 
-def _utf8(data: bytes, what: str) -> str:
+def _utf8(data: bytes, source: str) -> str:
     """Decode typed or piped bytes as text. Raises `CommandError` for other bytes; nothing is replaced silently."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandError(
-            f"{what} is not UTF-8 text: {error.reason} at byte {error.start}", code=Exit.USAGE
+            f"{source} is not UTF-8 text: {error.reason} at byte {error.start}", code=Exit.USAGE
         ) from error

@@ -9,9 +9,10 @@ from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import check_name, check_typed
+from gf_i2p.cli.shared.terminal import ask_farm_name, check_farm_name
 from gf_i2p.node.files.layout import DATABASE_FILE
-from gf_i2p.node.recovery.farm_of_one import Look, look, recover
+from gf_i2p.node.files.stopped_log import StoppedLog, read_stopped_log
+from gf_i2p.node.recovery.farm_of_one import recover
 from gf_i2p.node.recovery.survivors import ask_others
 from gf_i2p.storage.private_files import holder
 
@@ -34,61 +35,61 @@ def run(options: argparse.Namespace) -> Answer:
     pid = holder(options.directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {options.directory} runs (process {pid}): stop it first")
-    found = look(options.directory)
+    log = read_stopped_log(options.directory)
     if options.confirm is not None:
-        check_name(options.confirm, found.cluster)
-    _check_others(options, found)
+        check_farm_name(options.confirm, log.cluster)
+    _check_others(options, log)
     if options.confirm is None:
         if options.json or not sys.stdin.isatty():
             raise CommandError(
-                f"nobody can undo this once the farm goes on: add --confirm {found.cluster} when you have read the "
+                f"nobody can undo this once the farm goes on: add --confirm {log.cluster} when you have read the "
                 "text of `gf-i2p recover` on a terminal",
                 code=Exit.USAGE,
             )
-        print(_consequences(found))
-        check_typed(found.cluster)
+        print(_consequences(log))
+        ask_farm_name(log.cluster)
     else:
-        print(_consequences(found), file=sys.stderr)
-    done = recover(options.directory)
+        print(_consequences(log), file=sys.stderr)
+    recovered = recover(options.directory)
     return Answer(
-        {"backup": str(done.backup), "index": done.index, "term": done.term},
-        f"The log as it was is in {done.backup}.\n"
-        f"Server {found.server_id} is the farm now (entry {done.index}, term {done.term}). Start it:\n"
+        {"backup": str(recovered.backup), "index": recovered.index, "term": recovered.term},
+        f"The log as it was is in {recovered.backup}.\n"
+        f"Server {log.server_id} is the farm now (entry {recovered.index}, term {recovered.term}). Start it:\n"
         f"  gf-i2p run {options.directory}\n"
         f"Then take servers in again: gf-i2p members invite {options.directory} ID=ENDPOINT --into DIR",
     )
 
 
-def _check_others(options: argparse.Namespace, found: Look) -> None:
+def _check_others(options: argparse.Namespace, log: StoppedLog) -> None:
     """Raise `CommandError` when another server of the farm lives; name the servers that were not asked."""
     configure("error", "text")  # the answer says what is wrong; the logs would say the same again
-    servers = tuple(server for server in found.servers if server.id != found.server_id)
+    servers = tuple(server for server in log.servers if server.id != log.server_id)
     others = asyncio.run(ask_others(options.directory, servers))
     for server, why in sorted(others.not_asked.items()):
-        told = printable(why).rstrip(".")
+        reason = printable(why).rstrip(".")
         print(
-            f"gf-i2p: server {server} could not be asked: {told}. Check yourself that this server does not run",
+            f"gf-i2p: server {server} could not be asked: {reason}. Check yourself that this server does not run",
             file=sys.stderr,
         )
     if not others.living:
         return
-    who = "; ".join(f"server {server}: {printable(said)}" for server, said in sorted(others.living.items()))
+    survivors = "; ".join(f"server {server}: {printable(answer)}" for server, answer in sorted(others.living.items()))
     if options.even_if_others_live:
-        print(f"gf-i2p: other servers of the farm live, and will be another farm. {who}", file=sys.stderr)
+        print(f"gf-i2p: other servers of the farm live, and will be another farm. {survivors}", file=sys.stderr)
         return
     raise CommandError(
-        f"nothing was changed, because other servers of the farm live, and there would be two farms. {who}. If a "
+        f"nothing was changed, because other servers of the farm live, and there would be two farms. {survivors}. If a "
         "majority runs, or can be started, no recovery is needed: start the servers (gf-i2p run), this one, too. If "
         "the majority is lost for good, stop the servers that still run, and try again; those servers then begin "
         "anew with empty directories. To recover nevertheless, add --even-if-others-live"
     )
 
 
-def _consequences(found: Look) -> str:
-    others = [str(server.id) for server in found.servers if server.id != found.server_id]
+def _consequences(log: StoppedLog) -> str:
+    others = [str(server.id) for server in log.servers if server.id != log.server_id]
     return (
-        f"This makes server {found.server_id} the only server of the farm {found.cluster}, whose servers are now "
-        f"{', '.join(str(server.id) for server in found.servers)}.\n\n"
+        f"This makes server {log.server_id} the only server of the farm {log.cluster}, whose servers are now "
+        f"{', '.join(str(server.id) for server in log.servers)}.\n\n"
         "- All entries that only the other servers had are lost, even acknowledged entries.\n"
         "- Entries of this server that were never committed become part of the farm's log.\n"
         f"- Servers {', '.join(others) or '(none)'} must never run again with their present data: there would be "

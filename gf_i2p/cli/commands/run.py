@@ -69,19 +69,19 @@ def run(options: argparse.Namespace) -> Exit:
 async def _serve(node_runs: Mapping[str, "_NodeRun"], listeners: Sequence[Sequence[Tenant]]) -> Exit:
     stopped, stop = stop_signal()
     supervisor = Supervisor()
-    only = len(node_runs) == 1
+    alone = len(node_runs) == 1
     for tenants in listeners:
         if len(tenants) > 1:
             _share(node_runs, tenants)
     for name, node_run in node_runs.items():
         node_run.bridge = router_bridge(node_run.tenant.config, node_run.secrets)
-        node_run.on_halt = stop if only else supervisor.halts(name)
+        node_run.on_halt = stop if alone else supervisor.halts(name)
         node_run.leaf_farm = _leaf_farm(node_run, node_runs)
     reload = partial(_reload, tuple(node_runs.values()))
     for node_run in node_runs.values():
         node_run.reload = reload
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
-    if only:
+    if alone:
         (node_run,) = node_runs.values()
         await node_run.start()
         try:
@@ -105,8 +105,8 @@ def _leaf_farm(node_run: "_NodeRun", node_runs: Mapping[str, "_NodeRun"]) -> Lea
     if target is None:
         return None
     if isinstance(target, Tenant):
-        below = node_runs[str(target.directory)]
-        return HostedFarm(str(target.directory), lambda: below.node)
+        nested = node_runs[str(target.directory)]
+        return HostedFarm(str(target.directory), lambda: nested.node)
     assert node_run.bridge is not None, "by the configuration's own check"
     return ElsewhereFarm(target, node_run.bridge)
 
@@ -232,29 +232,29 @@ def _reload(node_runs: Sequence[_NodeRun]) -> None:
     Each node takes over the settings that can change while it runs. A node with a mistake in its files keeps all its
     settings.
     """
-    found: dict[_NodeRun, tuple[Config, Secrets]] = {}
+    settings: dict[_NodeRun, tuple[Config, Secrets]] = {}
     for node_run in node_runs:
         directory = node_run.tenant.directory
         try:
-            found[node_run] = Config.load(directory), Secrets.load(directory)
+            settings[node_run] = Config.load(directory), Secrets.load(directory)
         except ConfigError as error:
             _not_reloaded(node_run, error)
     # A reload does not move a listener, so the [node] tables from the start count here.
-    then = [
+    tenants = [
         node_run.tenant
-        if node_run not in found
+        if node_run not in settings
         else replace(
-            node_run.tenant, config=found[node_run][0].model_copy(update={"node": node_run.tenant.config.node})
+            node_run.tenant, config=settings[node_run][0].model_copy(update={"node": node_run.tenant.config.node})
         )
         for node_run in node_runs
     ]
     try:
-        sharing(then)
+        sharing(tenants)
     except ConfigError as error:
-        for node_run in found:
+        for node_run in settings:
             _not_reloaded(node_run, error)
         return
-    for node_run, (config, secrets) in found.items():
+    for node_run, (config, secrets) in settings.items():
         node = node_run.node
         if node is None:
             continue

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants import ALL
@@ -53,23 +53,25 @@ class Seed:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--seeds", type=whole(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)")
+    parser.add_argument(
+        "--seeds", type=whole_number(10**6), metavar="N", help="how many runs (default: 100; 1 with --seed)"
+    )
     parser.add_argument(
         "--nodes",
-        type=whole(MOST_NODES),
+        type=whole_number(MOST_NODES),
         metavar="K",
         help=f"servers at first, 1 to {MOST_NODES} (default: each seed decides)",
     )
     parser.add_argument(
         "--seed",
-        type=whole(10**12),
+        type=whole_number(10**12),
         metavar="S",
         help="the first seed; the same seed gives the same run (default: a random seed)",
     )
     parser.add_argument(
         "--file", type=Path, metavar="FILE", help="run the seeds of a file instead: SEED or SEED NODES in each line"
     )
-    parser.add_argument("--jobs", type=whole(256), metavar="J", help="processes (default: one for each core)")
+    parser.add_argument("--jobs", type=whole_number(256), metavar="J", help="processes (default: one for each core)")
     parser.add_argument(
         "--lives", action="store_true", help="run only the hours of farms' lives, on a given log, without elections"
     )
@@ -99,17 +101,17 @@ def run(options: Namespace) -> Exit:
         return _trace(options, seeds)
     began = time.monotonic()
     totals = Totals()
-    for result in _all(options, seeds):
+    for result in _results(options, seeds):
         totals.add(result)
         if result.violation is not None and not options.json:
             print(_failure(result, options), flush=True)
-    took = time.monotonic() - began
+    duration = time.monotonic() - began
     if options.json:
         failed = [_failure_object(result, options) for result in totals.failed]
-        answer = {"ok": not failed, "firstSeed": seeds[0].number, "seconds": round(took, 1), **totals.as_object()}
+        answer = {"ok": not failed, "firstSeed": seeds[0].number, "seconds": round(duration, 1), **totals.as_object()}
         print(json.dumps({**answer, "violations": failed}))
     else:
-        print(_summary(totals, seeds, took))
+        print(_summary(totals, seeds, duration))
     return Exit.FAILED if totals.failed else Exit.OK
 
 
@@ -126,17 +128,17 @@ def _seeds(options: Namespace) -> list[Seed]:
 
 def read_seeds(path: Path) -> list[Seed]:
     """Read a file with `SEED` or `SEED NODES` in each line; # begins a comment. Raises `CommandError`."""
-    found: list[Seed] = []
+    seeds: list[Seed] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
         if len(words) > 2 or not all(word.isascii() and word.isdigit() for word in words):
             raise CommandError(f"{path}, line {number}: expected SEED or SEED NODES, two whole numbers")
-        found.append(Seed(int(words[0]), int(words[1]) if len(words) == 2 else None))
-    if not found:
+        seeds.append(Seed(int(words[0]), int(words[1]) if len(words) == 2 else None))
+    if not seeds:
         raise CommandError(f"{path} has no seeds")
-    return found
+    return seeds
 
 
 # Running --------------------------------------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _all(options: Namespace, seeds: Sequence[Seed]) -> Iterator[SeedResult]:
+def _results(options: Namespace, seeds: Sequence[Seed]) -> Iterator[SeedResult]:
     chunks = [seeds[i : i + _CHUNK] for i in range(0, len(seeds), _CHUNK)]
     if len(chunks) == 1 or options.jobs == 1:
         for chunk in chunks:
@@ -180,25 +182,25 @@ def _all(options: Namespace, seeds: Sequence[Seed]) -> Iterator[SeedResult]:
 
 
 def _as_they_come(pool: ProcessPoolExecutor, futures: Sequence[Future[Any]]) -> Iterator[Any]:
-    left = set(futures)
+    pending = set(futures)
     try:
-        while left:
-            done, left = wait(left, _PROGRESS_SECONDS, FIRST_COMPLETED)
+        while pending:
+            done, pending = wait(pending, _PROGRESS_SECONDS, FIRST_COMPLETED)
             for future in done:
                 yield future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-_told_at = 0.0
+_progress_at = 0.0
 
 
-def _progress(done: int, of: int, what: str) -> None:
-    global _told_at  # noqa: PLW0603 -- one line for one process's standard error
+def _progress(done: int, total: int, unit: str) -> None:
+    global _progress_at  # noqa: PLW0603 -- one line for one process's standard error
     now = time.monotonic()
-    if now - _told_at >= _PROGRESS_SECONDS and done < of:
-        _told_at = now
-        print(f"  {done} of {of} {what}", file=sys.stderr, flush=True)
+    if now - _progress_at >= _PROGRESS_SECONDS and done < total:
+        _progress_at = now
+        print(f"  {done} of {total} {unit}", file=sys.stderr, flush=True)
 
 
 def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
@@ -242,8 +244,8 @@ def _canaries(options: Namespace) -> Exit:
             caught[name].append((seeds, invariant))
             done += 1
             _progress(done, len(tasks), "hunts")
-    survivors = [name for name, found in caught.items() if any(seeds is None for seeds, _ in found)]
-    rows = [_canary_object(name, found) for name, found in caught.items()]
+    survivors = [name for name, hunts in caught.items() if any(seeds is None for seeds, _ in hunts)]
+    rows = [_canary_object(name, hunts) for name, hunts in caught.items()]
     if options.json:
         print(json.dumps({"ok": not survivors, "firstSeed": first, "starts": CANARY_STARTS, "canaries": rows}))
     else:
@@ -256,14 +258,14 @@ def _canaries(options: Namespace) -> Exit:
     return Exit.FAILED if survivors else Exit.OK
 
 
-def _canary_object(name: str, found: Sequence[tuple[int | None, str]]) -> dict[str, Any]:
-    seeds = [CANARY_SEEDS + 1 if each is None else each for each, _ in found]
+def _canary_object(name: str, hunts: Sequence[tuple[int | None, str]]) -> dict[str, Any]:
+    seeds = [CANARY_SEEDS + 1 if each is None else each for each, _ in hunts]
     return {
         "name": name,
         "mistake": CANARIES[name].mistake,
         "median": int(median(seeds)),
-        "worst": None if any(each is None for each, _ in found) else max(seeds),
-        "by": sorted({invariant for _, invariant in found}),
+        "worst": None if any(each is None for each, _ in hunts) else max(seeds),
+        "by": sorted({invariant for _, invariant in hunts}),
     }
 
 
@@ -278,8 +280,8 @@ def _replay(result: SeedResult, options: Namespace) -> str:
 
 
 def _statement(name: str) -> str:
-    found = next((each.__doc__ for each in (*ALL, *FARM_RULES) if each.__name__ == name), None)
-    return " ".join((found or name).split())
+    rule = next((each.__doc__ for each in (*ALL, *FARM_RULES) if each.__name__ == name), None)
+    return " ".join((rule or name).split())
 
 
 def _failure(result: SeedResult, options: Namespace) -> str:
@@ -287,7 +289,7 @@ def _failure(result: SeedResult, options: Namespace) -> str:
     assert violation is not None
     return (
         f"VIOLATION of {violation.invariant}: {_statement(violation.invariant)}\n"
-        f"  seen    {violation.seen}\n"
+        f"  seen    {violation.observation}\n"
         f"  seed    {result.seed} ({result.nodes} servers, {result.profile})\n"
         f"  replay  {_replay(result, options)}"
     )
@@ -301,15 +303,15 @@ def _failure_object(result: SeedResult, options: Namespace) -> dict[str, Any]:
         "nodes": result.nodes,
         "invariant": violation.invariant,
         "statement": _statement(violation.invariant),
-        "seen": violation.seen,
+        "seen": violation.observation,
         "replay": _replay(result, options),
     }
 
 
-def _summary(totals: Totals, seeds: Sequence[Seed], took: float) -> str:
+def _summary(totals: Totals, seeds: Sequence[Seed], duration: float) -> str:
     median_, longest = totals.recovery
     lines = [
-        f"{totals.seeds} seeds in {took:.1f} s, {60 * totals.seeds / max(took, 0.001):,.0f} a minute",
+        f"{totals.seeds} seeds in {duration:.1f} s, {60 * totals.seeds / max(duration, 0.001):,.0f} a minute",
         f"{totals.events:,} events, {totals.entries:,} entries committed, {totals.elections:,} elections",
         f"{totals.operations:,} reads and writes checked; {totals.unknown:,} of unknown outcome",
         f"{totals.undecided} registers on which the check gave up",

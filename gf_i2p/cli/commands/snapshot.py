@@ -11,7 +11,7 @@ from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, check_name, check_typed
+from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.recovery.restore import RestorePlan, plan, restore
@@ -34,12 +34,12 @@ def save(options: argparse.Namespace) -> Answer:
     running = holder(directory / DATABASE_FILE) is not None
     if not path.absolute().parent.is_dir():
         raise CommandError(f"{path.parent} is not a directory: make that directory, or write the file elsewhere")
-    leader, last = None, 0
+    leader, last_index = None, 0
     with ProgressLine() as progress:
         if running:
             status = asyncio.run(local_client.request(directory, "GET", "/v1/status"))
-            leader, last = status["leader"], status["log"]["last_index"]
-            data = asyncio.run(_downloaded(directory, progress))
+            leader, last_index = status["leader"], status["log"]["last_index"]
+            data = asyncio.run(_download(directory, progress))
             saved = SavedSnapshot.decode(data)
         else:
             saved = of_stopped(
@@ -51,18 +51,18 @@ def save(options: argparse.Namespace) -> Answer:
             write(path, data, force=options.force)
         except FileExistsError as error:
             raise CommandError(f"another program has made {path} meanwhile: choose another name") from error
-    text, code = f"wrote {path}\n{_shown(saved)}", Exit.OK
+    text, code = f"wrote {path}\n{_summary_text(saved)}", Exit.OK
     if running and leader is None:
         code = Exit.DEGRADED
         text += (
-            f"\nNo leader is known, so later entries may be committed, too; this server has entries up to {last}."
+            f"\nNo leader is known, so later entries may be committed, too; this server has entries up to {last_index}."
             " Save again when the farm has a leader. If no leader ever comes, stop this node and save again."
         )
-    return Answer({"file": str(path), "running": running, "leader": leader, **_described(saved)}, text, code)
+    return Answer({"file": str(path), "running": running, "leader": leader, **_summary(saved)}, text, code)
 
 
-async def _downloaded(directory: Path, progress: ProgressLine) -> bytes:
-    getting = asyncio.ensure_future(
+async def _download(directory: Path, progress: ProgressLine) -> bytes:
+    download = asyncio.ensure_future(
         local_client.download(
             directory,
             "/v1/snapshot",
@@ -70,16 +70,18 @@ async def _downloaded(directory: Path, progress: ProgressLine) -> bytes:
             on_bytes=lambda size: progress(f"{size >> 20} MiB of the snapshot are here"),
         )
     )
-    await asyncio.wait([getting], timeout=_SILENT_SECONDS)
-    if not getting.done():
+    await asyncio.wait([download], timeout=_SILENT_SECONDS)
+    if not download.done():
         progress("the node makes the snapshot")
-    return await getting
+    return await download
 
 
 def inspect(options: argparse.Namespace) -> Answer:
     """`snapshot inspect`."""
     saved = _load(options.file)
-    return Answer({"file": str(options.file), "checksum": "ok", **_described(saved)}, f"{_shown(saved)}\nchecksum ok")
+    return Answer(
+        {"file": str(options.file), "checksum": "ok", **_summary(saved)}, f"{_summary_text(saved)}\nchecksum ok"
+    )
 
 
 def restore_farm(options: argparse.Namespace) -> Answer:
@@ -87,7 +89,7 @@ def restore_farm(options: argparse.Namespace) -> Answer:
     directory = options.directory
     saved = _load(options.file)
     if options.confirm is not None:
-        check_name(options.confirm, saved.cluster)
+        check_farm_name(options.confirm, saved.cluster)
     pid = holder(directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {directory} runs (process {pid}): stop it first, and all others of the farm")
@@ -107,12 +109,12 @@ def restore_farm(options: argparse.Namespace) -> Answer:
                 code=Exit.USAGE,
             )
         print(_consequences(saved, planned))
-        check_typed(saved.cluster)
-    done = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
+        ask_farm_name(saved.cluster)
+    restored = restore(saved, directory, on_step=(lambda _: None) if options.json else print)
     return Answer(
-        {"backup": str(done.backup), "index": done.index, "term": done.term},
-        f"The old files are in {done.backup}.\n"
-        f"Server {planned.server.id} is the farm now: entry {done.index}, term {done.term}. Start it:\n"
+        {"backup": str(restored.backup), "index": restored.index, "term": restored.term},
+        f"The old files are in {restored.backup}.\n"
+        f"Server {planned.server.id} is the farm now: entry {restored.index}, term {restored.term}. Start it:\n"
         f"  gf-i2p run {directory}\n"
         f"Then take servers in: gf-i2p members invite {directory} ID=ENDPOINT --into DIR\n"
         "The servers' certificates and addresses are new: change each client's file that names the old ones.",
@@ -140,7 +142,7 @@ def _is_meant_as_snapshot(path: Path) -> bool:
         return MAGIC.startswith(file.read(len(MAGIC)))
 
 
-def _described(saved: SavedSnapshot) -> dict[str, Any]:
+def _summary(saved: SavedSnapshot) -> dict[str, Any]:
     """Describe the snapshot, for `--json`. Times: seconds since the epoch."""
     state, snapshot = state_of(saved), saved.snapshot
     return {
@@ -158,15 +160,19 @@ def _described(saved: SavedSnapshot) -> dict[str, Any]:
     }
 
 
-def _shown(saved: SavedSnapshot) -> str:
-    found = _described(saved)
-    sure = "" if found["committed"] == found["index"] else f"; those after {found['committed']} perhaps never committed"
-    servers = "".join(f"\n  {server['id']:>3}  {server['endpoint']}" for server in found["servers"])
-    published = "nothing yet" if found["published"] is None else f"last at {_time(found['published'])}"
+def _summary_text(saved: SavedSnapshot) -> str:
+    summary = _summary(saved)
+    doubt = (
+        ""
+        if summary["committed"] == summary["index"]
+        else f"; those after {summary['committed']} perhaps never committed"
+    )
+    servers = "".join(f"\n  {server['id']:>3}  {server['endpoint']}" for server in summary["servers"])
+    published = "nothing yet" if summary["published"] is None else f"last at {_time(summary['published'])}"
     return (
-        f"farm     {found['cluster']}, entries up to {found['index']} of term {found['term']}{sure}\n"
-        f"saved    {_time(found['saved'])} by server {found['saved_by']}, then in term {found['reached_term']}\n"
-        f"state    {found['records']} status records, {found['bytes']} bytes\n"
+        f"farm     {summary['cluster']}, entries up to {summary['index']} of term {summary['term']}{doubt}\n"
+        f"saved    {_time(summary['saved'])} by server {summary['saved_by']}, then in term {summary['reached_term']}\n"
+        f"state    {summary['records']} status records, {summary['bytes']} bytes\n"
         f"publish  {published}\n"
         f"servers{servers or '  none'}"
     )
@@ -184,23 +190,23 @@ def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
     others = [str(each.id) for each in snapshot.configuration.servers if each.id != server.id]
     old = planned.old
     if old is None:
-        here = "There is no log here."
+        log_state = "There is no log here."
     elif old.fault is not None:
-        here = f"The log here cannot be used: {old.fault}"
+        log_state = f"The log here cannot be used: {old.fault}"
     elif old.last_index == 0:
-        here = "The log here is empty."
+        log_state = "The log here is empty."
     else:
-        here = f"The log here goes up to entry {old.last_index} of term {old.term}, and will be dropped."
-    unsure = ""
+        log_state = f"The log here goes up to entry {old.last_index} of term {old.term}, and will be dropped."
+    doubt = ""
     if saved.committed < snapshot.index:
-        unsure = (
+        doubt = (
             f"- The snapshot comes from a stopped server's log: the entries after {saved.committed} were perhaps never "
             "committed, and are part of the farm's state now.\n"
         )
     return (
         f"This begins the farm {saved.cluster} anew, as it was at entry {snapshot.index} on "
-        f"{_time(saved.saved_ms / 1000)}, with server {server.id} ({server.endpoint}) alone. {here}\n\n"
-        f"- Everything after entry {snapshot.index} is forgotten, even acknowledged entries.\n{unsure}"
+        f"{_time(saved.saved_ms / 1000)}, with server {server.id} ({server.endpoint}) alone. {log_state}\n\n"
+        f"- Everything after entry {snapshot.index} is forgotten, even acknowledged entries.\n{doubt}"
         f"- Servers {', '.join(others) or '(none)'} and all others of the old farm must never run again with their "
         "present data: there would be two farms of this name. This server forgets the passwords of those servers, so "
         "they cannot log in here; but clients could still find them.\n"
@@ -215,17 +221,17 @@ def _consequences(saved: SavedSnapshot, planned: RestorePlan) -> str:
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _add_of_save(parser: argparse.ArgumentParser) -> None:
+def _add_save_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
     parser.add_argument("file", type=Path, metavar="FILE", help="the file to write")
     parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
-def _add_of_inspect(parser: argparse.ArgumentParser) -> None:
+def _add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file from `snapshot save`")
 
 
-def _add_of_restore(parser: argparse.ArgumentParser) -> None:
+def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file from `snapshot save`")
     parser.add_argument(
         "directory", type=Path, metavar="DIR", help="the directory of the one server, whose node must be stopped"
@@ -235,7 +241,11 @@ def _add_of_restore(parser: argparse.ArgumentParser) -> None:
 
 
 COMMANDS: Final[Commands] = {
-    "save": Subcommand("write the farm's state into a file, from a running or a stopped node", _add_of_save, save),
-    "inspect": Subcommand("check and describe a saved snapshot", _add_of_inspect, inspect),
-    "restore": Subcommand("begin the farm anew with one server, when all logs are lost", _add_of_restore, restore_farm),
+    "save": Subcommand(
+        "write the farm's state into a file, from a running or a stopped node", _add_save_arguments, save
+    ),
+    "inspect": Subcommand("check and describe a saved snapshot", _add_inspect_arguments, inspect),
+    "restore": Subcommand(
+        "begin the farm anew with one server, when all logs are lost", _add_restore_arguments, restore_farm
+    ),
 }

@@ -99,31 +99,31 @@ def is_well(findings: Sequence[Finding]) -> bool:
 
 async def examine(
     checks: Sequence[Check],
-    found: Callable[[Finding], None],
-    waiting: Callable[[list[str], float], None],
+    on_finding: Callable[[Finding], None],
+    on_wait: Callable[[list[str], float], None],
 ) -> list[Finding]:
     """Make all checks side by side, and report the findings in the order of the checks.
 
     Args:
         checks: with unique names; each check comes after the checks that it needs.
-        found: called for each finding, as soon as that finding and all earlier ones are there.
-        waiting: called during a long wait, with the names of the running checks and the seconds so far.
+        on_finding: called for each finding, as soon as that finding and all earlier ones are there.
+        on_wait: called during a long wait, with the names of the running checks and the seconds so far.
     """
     loop = asyncio.get_running_loop()
-    began = loop.time()
+    start = loop.time()
     tasks: dict[str, asyncio.Task[CheckResult]] = {}
     running: dict[str, None] = {}
     findings = []
     for check in checks:
-        tasks[check.name] = asyncio.create_task(_make(check, dict(tasks), running))
-    try:  # no task group: `found` may raise `BrokenPipeError`, which must not leave in an `ExceptionGroup`
+        tasks[check.name] = asyncio.create_task(_run_check(check, dict(tasks), running))
+    try:  # no task group: `on_finding` may raise `BrokenPipeError`, which must not leave in an `ExceptionGroup`
         for name, task in tasks.items():
             while not task.done():
                 await asyncio.wait([task], timeout=_TICK_SECONDS)
-                if not task.done() and loop.time() - began >= PROGRESS_SECONDS:
-                    waiting(list(running), loop.time() - began)
+                if not task.done() and loop.time() - start >= PROGRESS_SECONDS:
+                    on_wait(list(running), loop.time() - start)
             findings.append(Finding(name, task.result()))
-            found(findings[-1])
+            on_finding(findings[-1])
     finally:
         for task in tasks.values():
             task.cancel()
@@ -131,8 +131,10 @@ async def examine(
     return findings
 
 
-async def _make(check: Check, before: dict[str, asyncio.Task[CheckResult]], running: dict[str, None]) -> CheckResult:
-    results = {name: await before[name] for name in (*check.needs, *check.after)}
+async def _run_check(
+    check: Check, earlier: dict[str, asyncio.Task[CheckResult]], running: dict[str, None]
+) -> CheckResult:
+    results = {name: await earlier[name] for name in (*check.needs, *check.after)}
     missing = [name for name in check.needs if results[name].state in {CheckState.FAIL, CheckState.SKIP}]
     if missing:
         return skip(f"not looked at: this check needs {missing[0]}")

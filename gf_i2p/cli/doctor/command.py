@@ -28,7 +28,9 @@ def run(options: argparse.Namespace) -> Exit:
     configure("error", "text")  # a fault is a finding; the logs would say the same again
     groups = all_checks(options.directory)
     output = _Output(groups, as_object=options.json)
-    findings = asyncio.run(examine([check for group in groups for check in group], output.found, output.waiting))
+    findings = asyncio.run(
+        examine([check for group in groups for check in group], output.show_finding, output.show_waiting)
+    )
     output.finish(findings)
     return Exit.OK if is_well(findings) else Exit.FAILED
 
@@ -44,9 +46,13 @@ def all_checks(directory: Path) -> list[list[Check]]:
     if config is None:
         return groups
     if config.router is not None:
-        seen = RouterChecks(config, config.router, secrets)
-        groups.append(seen.checks() + SettingsChecks(config, config.router, seen).checks())
-        groups.append(PublishingChecks(directory, config, config.router, secrets, files=files, seen=seen).checks())
+        router_checks = RouterChecks(config, config.router, secrets)
+        groups.append(router_checks.checks() + SettingsChecks(config, config.router, router_checks).checks())
+        groups.append(
+            PublishingChecks(
+                directory, config, config.router, secrets, files=files, router_checks=router_checks
+            ).checks()
+        )
     else:
         groups.append([Check("publishing", off_without_router)])
     groups.append(PeerChecks(directory, config, secrets, files).checks())
@@ -64,13 +70,13 @@ class _Output:
         self._progress = sys.stderr.isatty()
         self._shown = False
 
-    def found(self, finding: Finding) -> None:
+    def show_finding(self, finding: Finding) -> None:
         self._clear()
         if not self._as_object:
             space = [""] if finding.name in self._first else []
             print("\n".join(space + self._page.finding(finding)), flush=True)
 
-    def waiting(self, names: list[str], seconds: float) -> None:
+    def show_waiting(self, names: list[str], seconds: float) -> None:
         if self._progress:
             print(f"\r\x1b[K{self._page.waiting(names, seconds)}", end="", file=sys.stderr, flush=True)
             self._shown = True

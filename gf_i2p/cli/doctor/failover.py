@@ -43,19 +43,19 @@ class FailoverChecks:
     async def _session(self) -> CheckResult:
         keys, kind = self._keys(), self._router_kind()
         assert keys is not None
-        wanted, signed = self._service.session, keys.signed_options(Purpose.SERVICE)
+        options, signed = self._service.session, keys.signed_options(Purpose.SERVICE)
         if signed is None or kind == "java":
-            return ok(f"{len(wanted)} options from [publish.service.session]" if wanted else "the default options")
-        differs = {name: value for name, value in wanted.items() if signed.get(name) != value}
-        if not differs:
+            return ok(f"{len(options)} options from [publish.service.session]" if options else "the default options")
+        differences = {name: value for name, value in options.items() if signed.get(name) != value}
+        if not differences:
             return ok("the options that the master has signed")
-        names = ", ".join(f"{name} = {value}" for name, value in differs.items())
-        words = " ".join(f"--option {name}={value}" for name, value in differs.items())
+        names = ", ".join(f"{name} = {value}" for name, value in differences.items())
+        arguments = " ".join(f"--option {name}={value}" for name, value in differences.items())
         return warn(
             f"[publish.service.session] says {names}, but an i2pd follows the options that the master has "
             "signed, and those differ",
             Remedy(
-                f"gf-i2p keys delegate … {words}, where the master's own key is; or remove these options from "
+                f"gf-i2p keys delegate … {arguments}, where the master's own key is; or remove these options from "
                 "[publish.service.session]",
                 'with a Java router set only [router] kind = "java": the settings count there',
             ),

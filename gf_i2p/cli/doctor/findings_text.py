@@ -32,11 +32,11 @@ class Page:
         """Give the lines of one finding, and of its remedy."""
         state, text, remedy = finding.result.state, finding.result.text, finding.result.remedy
         head = f"{_BELOW}{finding.name:<{self._width}}  "
-        first, *more = self._wrap(text, head, " " * len(head))
+        first, *others = self._wrap(text, head, " " * len(head))
         word = self._paint(f"{state:<{_STATE_WIDTH}}", _COLOURS[state])
-        lines = [f"{_MARGIN}{word}{first.removeprefix(_BELOW)}", *more]
+        lines = [f"{_MARGIN}{word}{first.removeprefix(_BELOW)}", *others]
         if state is CheckState.SKIP:
-            lines = [f"{_MARGIN}{word}{self._paint(first.removeprefix(_BELOW), '2')}", *(self._dim(more))]
+            lines = [f"{_MARGIN}{word}{self._paint(first.removeprefix(_BELOW), '2')}", *(self._dim(others))]
         if remedy is not None:
             lines += self._remedy(remedy)
         return lines
@@ -69,24 +69,24 @@ class Page:
             for line in self._wrap(text, f"{_BELOW}{router}  ", hang)
         ]
 
-    def _wrap(self, text: str, first: str, others: str) -> list[str]:
+    def _wrap(self, text: str, first_indent: str, indent: str) -> list[str]:
         """Break a text into lines. A word that is longer than a line, such as a fingerprint, has a line for itself."""
         text = _B32.sub(r"\1….b32.i2p", printable(text))
-        room = self._columns - len(others)
+        room = self._columns - len(indent)
         lines: list[str] = []
         for part in re.split(rf"\s*(\S{{{room + 1},}})\s*", text):
             if len(part) > room and " " not in part:
-                lines.append((first.rstrip() + "\n" if not lines else "") + _BELOW + part)
+                lines.append((first_indent.rstrip() + "\n" if not lines else "") + _BELOW + part)
             elif part:
                 lines += textwrap.wrap(
                     part,
                     self._columns,
-                    initial_indent=first if not lines else others,
-                    subsequent_indent=others,
+                    initial_indent=first_indent if not lines else indent,
+                    subsequent_indent=indent,
                     break_long_words=False,
                     break_on_hyphens=False,
                 )
-        return "\n".join(lines or [first]).split("\n")
+        return "\n".join(lines or [first_indent]).split("\n")
 
     def _dim(self, lines: Sequence[str]) -> list[str]:
         return [self._paint(line, "2") for line in lines]

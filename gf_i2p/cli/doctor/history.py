@@ -33,10 +33,10 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
             return ok("there is no history yet: it begins when the node runs")
         return fail(f"there is no {HISTORY_DIRECTORY}/", Remedy.either("Restart the node: it makes the directory."))
     try:
-        result = await asyncio.to_thread(_look, history, config)
+        result = await asyncio.to_thread(_fault, history, config)
     except HistoryError as error:
-        what, _, advice = str(error).partition(". ")
-        return fail(what, Remedy.either(advice))
+        fault, _, advice = str(error).partition(". ")
+        return fail(fault, Remedy.either(advice))
     except OSError as error:
         return fail(f"the history cannot be read: {error}", Remedy.either("Run doctor as the user that runs the node."))
     if result is not None:
@@ -56,7 +56,7 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     return ok(f"{text}, exported up to {exported}")
 
 
-def _look(history: Path, config: Config) -> CheckResult | None:
+def _fault(history: Path, config: Config) -> CheckResult | None:
     check_owner(history, cluster=config.node.cluster, server_id=config.node.id)
     files = [path for file in history_files(history)[-2:] for path in (file.plain, file.packed) if path.exists()]
     open_to_others = [path for path in (history, *files) if stat.S_IMODE(path.stat().st_mode) & _OTHERS]

@@ -35,14 +35,14 @@ class TreeCheck:
             return skip("not looked at: only a running node knows whether the farm needs the keys")
         if answer["parameters"]["tree"]["value"] != "tree":
             return ok("not needed: the best leaves are listed, in one set (tree = best)")
-        found = branch_keys(keys.keys, self._directory / self._file)
+        branch_key = branch_keys(keys.keys, self._directory / self._file)
         try:
             for number in range(BRANCHES):
-                found(number)
+                branch_key(number)
         except NoBranchKeysError as error:
-            what = str(error).split(": ")[0]
+            fault = str(error).split(": ")[0]
             return fail(
-                f"with more leaves than one set has room for, nothing can be published: {what}",
+                f"with more leaves than one set has room for, nothing can be published: {fault}",
                 Remedy.either(
                     "gf-i2p keys delegate … --branches, where the master's own key is, writes branch-0.dat to "
                     f"branch-{BRANCHES - 1}.dat: put them beside {self._file}, mode 0600; or gf-i2p farm set tree=best"
@@ -51,15 +51,15 @@ class TreeCheck:
         return ok(f"branch-0.dat to branch-{BRANCHES - 1}.dat are there (tree = tree)")
 
 
-async def look_at_leaf_farm(directory: Path, named: str) -> CheckResult:
-    """Check the farm whose master is this node's leaf. `named`: `publish.leaf_farm`, an address or a directory."""
-    if is_b32_address(named):
+async def look_at_leaf_farm(directory: Path, leaf_farm: str) -> CheckResult:
+    """Check the farm whose master is this node's leaf. `leaf_farm`: `publish.leaf_farm`, an address or a directory."""
+    if is_b32_address(leaf_farm):
         return ok(
-            f"the leaf is the master {named}; only the router says whether that master is up, and an i2pd cannot find "
-            "it"
+            f"the leaf is the master {leaf_farm}; only the router says whether that master is up, and an i2pd cannot "
+            "find it"
         )
-    path = (directory / named).resolve()
-    both = f"gf-i2p run {directory} {path}"
+    path = (directory / leaf_farm).resolve()
+    command = f"gf-i2p run {directory} {path}"
     if not (path / CONFIG_FILE).exists():
         return fail(
             f"{path} is not a node's directory, and [publish] leaf_farm names that directory",
@@ -68,14 +68,14 @@ async def look_at_leaf_farm(directory: Path, named: str) -> CheckResult:
             ),
         )
     try:
-        ours, theirs = (private_files.holder((each / DATABASE_FILE).resolve()) for each in (directory, path))
+        holder, leaf_holder = (private_files.holder((each / DATABASE_FILE).resolve()) for each in (directory, path))
     except OSError as error:
         return skip(f"not looked at: {error.strerror}")
-    if ours is None:
-        return ok(f"the leaf is the master of the farm in {path}: run both in one process ({both})")
-    if theirs != ours:
+    if holder is None:
+        return ok(f"the leaf is the master of the farm in {path}: run both in one process ({command})")
+    if leaf_holder != holder:
         return fail(
             f"the server in {path} does not run in this node's process: nobody says whether the leaf is up",
-            Remedy.either(f"run both in one process: {both}"),
+            Remedy.either(f"run both in one process: {command}"),
         )
     return ok(f"the leaf is the master of the farm in {path}, which runs in the same process")

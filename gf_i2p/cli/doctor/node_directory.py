@@ -29,8 +29,8 @@ NODE = "node"
 
 def split(sentence: str) -> tuple[str, str]:
     """Split a message of this program, "fault: advice", into the fault and the advice."""
-    what, _, advice = sentence.partition(": ")
-    return what, advice[:1].upper() + advice[1:]
+    fault, _, advice = sentence.partition(": ")
+    return fault, advice[:1].upper() + advice[1:]
 
 
 class NodeFiles:
@@ -118,8 +118,8 @@ class NodeFiles:
                 return ok(f"in use by process {holder}")
             loaded = await asyncio.to_thread(Storage.examine, database, cluster=node.cluster, server_id=node.id)
         except StorageError as error:
-            what, advice = split(str(error))
-            return fail(what, Remedy.either(advice))
+            fault, advice = split(str(error))
+            return fail(fault, Remedy.either(advice))
         except OSError as error:
             return _not_readable(error)
         if loaded.snapshot_fault is not None:
@@ -168,11 +168,11 @@ class NodeFiles:
         )
         quorum, leader = status["quorum"], status["leader"]
         if leader is None:
-            who = "no leader is known"
+            role = "no leader is known"
         else:
-            who = "leads" if leader == status["id"] else f"follows server {leader}"
+            role = "leads" if leader == status["id"] else f"follows server {leader}"
         up = timedelta(seconds=int(status["uptime"]))
-        text = f"{who}, reaches {quorum['reachable']} of {quorum['servers']} servers, up {up}"
+        text = f"{role}, reaches {quorum['reachable']} of {quorum['servers']} servers, up {up}"
         if status["healthy"]:
             return ok(text)
         if status["membership"] == "removed":
@@ -208,17 +208,19 @@ def _mode(path: Path) -> int:
 def _mistakes(path: Path, errors: str) -> CheckResult:
     """Give the result on a broken TOML file. `errors`: one error a line, each after the file's path."""
     lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
-    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-    what, run, command = lines[0].partition(" Run: ")
-    return fail(f"{path.name}: {what}{more}", Remedy.either(command if run else f"Correct the mistake in {path}."))
+    others = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    fault, marker, command = lines[0].partition(" Run: ")
+    return fail(
+        f"{path.name}: {fault}{others}", Remedy.either(command if marker else f"Correct the mistake in {path}.")
+    )
 
 
 def _refused(error: Exception) -> CheckResult:
-    text, run, command = str(error).partition(" Run: ")
-    if run:
+    text, marker, command = str(error).partition(" Run: ")
+    if marker:
         return fail(text, Remedy.either(command))
-    what, advice = split(text)
-    return fail(what, Remedy.either(advice or "Restore the file."))
+    fault, advice = split(text)
+    return fail(fault, Remedy.either(advice or "Restore the file."))
 
 
 def _not_readable(error: OSError) -> CheckResult:

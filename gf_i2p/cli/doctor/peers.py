@@ -89,19 +89,19 @@ class PeerChecks:
         assert secrets is not None
         credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
         try:
-            visited = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
+            login = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
         except NoAnswerError as error:
             if endpoint.is_i2p and server_id in self._files.connected:
                 return warn(f"{endpoint.host}: {error}, but the node itself is connected to that server", _CONNECTED)
             return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
         except (ConfigError, TransportError, RemoteProtocolError) as error:
-            what, advice = split(str(error).removeprefix(f"{endpoint}: "))
+            fault, advice = split(str(error).removeprefix(f"{endpoint}: "))
             return fail(
-                f"{endpoint.host}: {what}",
+                f"{endpoint.host}: {fault}",
                 Remedy.either(advice or "Check that the node and the router of that server run."),
             )
-        self._round_trips[server_id] = visited.round_trip
-        return ok(f"{endpoint.host} lets this node in ({visited.total:.2f} s, round trip {_span(visited.round_trip)})")
+        self._round_trips[server_id] = login.round_trip
+        return ok(f"{endpoint.host} lets this node in ({login.total:.2f} s, round trip {_span(login.round_trip)})")
 
     def _transport(self, endpoint: Endpoint) -> Transport:
         router = self._config.router
@@ -122,15 +122,16 @@ def timing_result(timing: Timing, round_trips: dict[int, float]) -> CheckResult:
         return skip(f"not compared, because no server was reached ({settings})")
     slowest, seconds = max(round_trips.items(), key=lambda item: item[1])
     text = f"{settings}; longest round trip {_span(seconds)} (server {slowest})"
-    wanted = max(seconds * ROUND_TRIPS, 0.01)
-    longer = Remedy.either(
-        f'[timing] profile = "i2p", or election_min of at least {wanted:.2f} and a quarter of that as the heartbeat; '
+    election_min = max(seconds * ROUND_TRIPS, 0.01)
+    remedy = Remedy.either(
+        f'[timing] profile = "i2p", or election_min of at least {election_min:.2f} and a quarter of that as the '
+        "heartbeat; "
         "the same on every server"
     )
     if seconds >= timing.election_min:
-        return fail(f"{text}: no leader could keep its leadership", longer)
+        return fail(f"{text}: no leader could keep its leadership", remedy)
     if seconds * ROUND_TRIPS > timing.election_min:
-        return warn(f"{text}: leaders may lose their leadership without a fault", longer)
+        return warn(f"{text}: leaders may lose their leadership without a fault", remedy)
     return ok(text)
 
 
@@ -169,11 +170,11 @@ async def visit(
         finally:
             connection.close()
         if isinstance(outcome, Upgraded):
-            return Visit(caller.answered - began, caller.answered - caller.asked)
+            return Visit(caller.answered_at - began, caller.answered_at - caller.asked_at)
         if isinstance(outcome, Exception):
             raise outcome
         if outcome is None:
             broken = caller.broken_by
-            how = "the peer closed the connection" if broken is None else f"the connection broke ({broken})"
-            raise DialError(f"{how}: check that the node of that server runs.")
+            reason = "the peer closed the connection" if broken is None else f"the connection broke ({broken})"
+            raise DialError(f"{reason}: check that the node of that server runs.")
     raise credentials_refused("it", credentials.user)

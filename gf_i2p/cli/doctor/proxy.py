@@ -37,10 +37,10 @@ async def ask_http(host: str, port: int) -> RouterProgram | None:
 
 def read_answer(answer: bytes) -> RouterProgram | None:
     """Recognise a router by its answer: i2pd 500 (2.45, 2.58), Java 500, 502, 503 or 504 by version and state."""
-    found = _STATUS.match(answer)
-    if found is None:
+    status_line = _STATUS.match(answer)
+    if status_line is None:
         raise ProxyError("the answer is not HTTP" if answer else "the proxy closes the connection without an answer")
-    status = int(found[1])
+    status = int(status_line[1])
     if status == 407:
         raise ProxyAuthorisationError("the proxy wants a user name and a password")
     if b"proxy.i2p" in answer:
@@ -82,11 +82,11 @@ async def _connected(host: str, port: int) -> AsyncIterator[_Streams]:
         streams[1].close()
 
 
-async def _ask(streams: _Streams, request: bytes, most: int) -> bytes:
-    """Return the first `most` bytes of the answer, fewer when the answer ends before."""
+async def _ask(streams: _Streams, request: bytes, length: int) -> bytes:
+    """Return the first `length` bytes of the answer, fewer when the answer ends before."""
     reader, writer = streams
     writer.write(request)
     try:
-        return await reader.readexactly(most)
+        return await reader.readexactly(length)
     except asyncio.IncompleteReadError as error:
         return error.partial

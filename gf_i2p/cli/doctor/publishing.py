@@ -46,14 +46,14 @@ class PublishingChecks:
         secrets: Secrets | None,
         *,
         files: NodeFiles,
-        seen: RouterChecks,
+        router_checks: RouterChecks,
     ) -> None:
         self._directory = directory
         self._config = config
         self._router = router
         self._secrets = secrets
         self._files = files
-        self._seen = seen
+        self._router_checks = router_checks
         self._keys: PublishingKeys | None = None
 
     def checks(self) -> list[Check]:
@@ -87,10 +87,10 @@ class PublishingChecks:
             return skip("not looked for: the address exists while the node runs")
         began = time.monotonic()
         try:
-            found = await self._sam.lookup(address)
+            destination = await self._sam.lookup(address)
         except RouterError as error:
             return fail(split(str(error))[0], _LATE)
-        if found is not None:
+        if destination is not None:
             return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
         text = f"{address} is not found in the netDb, so nobody reaches this node"
         uptime = self._files.uptime
@@ -104,9 +104,9 @@ class PublishingChecks:
         try:
             self._keys = keys = load(self._directory / self._config.publish.keys)
         except ConfigError as error:
-            what, _, command = str(error).partition(" Run: ")
-            what, advice = split(what)
-            return fail(what, Remedy.either(command or advice or "Put the right file there."))
+            fault, _, command = str(error).partition(" Run: ")
+            fault, advice = split(fault)
+            return fail(fault, Remedy.either(command or advice or "Put the right file there."))
         return keys_result(keys, int(time.time()), server=self._config.node.id)
 
     async def _publishing(self) -> CheckResult:
@@ -133,11 +133,11 @@ class PublishingChecks:
                     "[publish] leaf = the address of your hidden service (the Hidden Services Manager shows it)",
                 ),
             )
-        known = None if leaf is None else _hash(leaf)
+        leaf_hash = None if leaf is None else _hash(leaf)
         if (
             leaf is not None
-            and known is None
-            and (self._router.i2pcontrol is None or self._seen.kind is RouterProgram.JAVA)
+            and leaf_hash is None
+            and (self._router.i2pcontrol is None or self._router_checks.kind is RouterProgram.JAVA)
         ):
             return fail(
                 f"the leaf {leaf!r} is no b32 address, and the router does not tell the address of a tunnel by name",
@@ -148,7 +148,7 @@ class PublishingChecks:
                 ),
             )
         for name, other in (("the master", keys.destination.b32), ("this node", self._config.own_endpoint.host)):
-            if known is not None and to_b32_address(known) == other:
+            if leaf_hash is not None and to_b32_address(leaf_hash) == other:
                 return fail(
                     f"the leaf is {name} itself, and the netDb has one place for each address",
                     Remedy.either("[publish] leaf = the address of the service on this router, with keys of its own"),
@@ -159,21 +159,21 @@ class PublishingChecks:
     async def _leaf(self) -> CheckResult:
         leaf = self._config.publish.leaf
         assert leaf is not None
-        known = _hash(leaf)
+        leaf_hash = _hash(leaf)
         try:
-            if known is None:
-                known = await self._ask_for(leaf)
-            address = to_b32_address(known)
+            if leaf_hash is None:
+                leaf_hash = await self._tunnel_hash(leaf)
+            address = to_b32_address(leaf_hash)
             began = time.monotonic()
-            found = await self._sam.lookup(address)
+            destination = await self._sam.lookup(address)
         except (RouterError, ConfigError) as error:
-            what, advice = split(str(error))
-            return fail(what, Remedy.either(advice) if advice else remedies.leaf_up(leaf))
-        if found is None:
+            fault, advice = split(str(error))
+            return fail(fault, Remedy.either(advice) if advice else remedies.leaf_up(leaf))
+        if destination is None:
             return fail(f"{address} has no lease set: nobody reaches this leaf", remedies.leaf_up(leaf))
         return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
 
-    async def _ask_for(self, tunnel: str) -> bytes:
+    async def _tunnel_hash(self, tunnel: str) -> bytes:
         assert self._secrets is not None
         control = i2pcontrol(self._router, self._secrets)
         if control is None:
@@ -186,9 +186,9 @@ class PublishingChecks:
     @property
     def _router_kind(self) -> str:
         """The kind of the router, by its own answers, or else by the configuration."""
-        if self._seen.kind is None:
+        if self._router_checks.kind is None:
             return self._router.kind
-        return "i2pd" if self._seen.kind is RouterProgram.I2PD else "java"
+        return "i2pd" if self._router_checks.kind is RouterProgram.I2PD else "java"
 
     @property
     def _sam(self) -> Sam:
@@ -198,16 +198,16 @@ class PublishingChecks:
 def keys_result(keys: PublishingKeys, now: int, *, server: int) -> CheckResult:
     """Judge the keys by which this server publishes. `now`: seconds since the epoch."""
     text, stage = keys.described(now), keys.stage(now)
-    again = Remedy.either(
+    remedy = Remedy.either(
         f"Where the master's own key is: gf-i2p keys delegate MASTERFILE --server {server}; put the new file in the "
         "place of the key file here. A running node takes the file over."
     )
     if stage is Stage.ENDED:
-        return fail(text, again)
+        return fail(text, remedy)
     if stage is Stage.ENDING:
-        return warn(text, again)
+        return warn(text, remedy)
     if keys.server not in {None, server}:
-        return warn(f"{text}; but made for server {keys.server}, and this is server {server}", again)
+        return warn(f"{text}; but made for server {keys.server}, and this is server {server}", remedy)
     return ok(text)
 
 

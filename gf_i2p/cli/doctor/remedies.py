@@ -7,37 +7,37 @@ from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 _CONSOLE = "the router console (http://127.0.0.1:7657/"
 
 
-def _section(name: str, where: str) -> str:
-    host, port = place(where)
+def _section(name: str, address: str) -> str:
+    host, port = place(address)
     return f"in i2pd.conf, section [{name}]: enabled = true, address = {host}, port = {port}; then restart i2pd"
 
 
-def proxy_on(way: ProxyMethod, where: str) -> Remedy:
+def proxy_on(method: ProxyMethod, address: str) -> Remedy:
     """Remedy when no proxy answers."""
-    _, port = place(where)
+    _, port = place(address)
     section, tunnel = (
-        ("socksproxy", "a SOCKS 4/4a/5 client") if way is ProxyMethod.SOCKS5 else ("httpproxy", "I2P HTTP Proxy")
+        ("socksproxy", "a SOCKS 4/4a/5 client") if method is ProxyMethod.SOCKS5 else ("httpproxy", "I2P HTTP Proxy")
     )
     return Remedy(
-        _section(section, where),
+        _section(section, address),
         f"in {_CONSOLE}i2ptunnel/): start the tunnel '{tunnel}' on port {port}, and tick 'Auto Start'",
     )
 
 
-def sam_on(where: str) -> Remedy:
+def sam_on(address: str) -> Remedy:
     """Remedy when no SAM bridge answers."""
-    _, port = place(where)
+    _, port = place(address)
     return Remedy(
-        _section("sam", where),
+        _section("sam", address),
         f"in {_CONSOLE}configclients): start 'SAM application bridge' (port {port}), and tick 'Run at Startup?'",
     )
 
 
-def i2cp_on(where: str) -> Remedy:
+def i2cp_on(address: str) -> Remedy:
     """Remedy when I2CP does not answer."""
-    _, port = place(where)
+    _, port = place(address)
     return Remedy(
-        _section("i2cp", where),
+        _section("i2cp", address),
         f"in {_CONSOLE}configi2cp): enable the external I2CP interface without SSL (i2cp.disableInterface=false, "
         f"i2cp.SSL=false), port {port}; then restart the router",
     )

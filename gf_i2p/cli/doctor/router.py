@@ -49,18 +49,18 @@ class RouterChecks:
         self._config = config
         self._router = router
         self._secrets = secrets
-        self._ahead: float | None = None
+        self._clock_ahead: float | None = None
         self.kind: RouterProgram | None = _KINDS.get(RouterKind(router.kind))
         """The kind of router, as far as the checks of its interfaces have shown."""
 
     def checks(self) -> list[Check]:
         """List the checks."""
         router = self._router
-        way = ProxyMethod(router.way)
+        method = ProxyMethod(router.way)
         need_secrets = (ROUTER, SECRETS)
         return [
             Check(ROUTER, self._runs, seconds=10),
-            Check(PROXY, self._proxy, 30, (ROUTER,), late=remedies.proxy_on(way, router.proxy)),
+            Check(PROXY, self._proxy, 30, (ROUTER,), late=remedies.proxy_on(method, router.proxy)),
             Check(SAM, self._sam, _ANSWER_SECONDS, (ROUTER,), late=remedies.sam_on(router.sam)),
             Check(I2CP, self._i2cp, 3 * _ANSWER_SECONDS, (ROUTER,), late=remedies.i2cp_on(router.i2cp)),
             Check("clock", self._clock, after=(I2CP,)),
@@ -74,7 +74,7 @@ class RouterChecks:
         if self._router.i2pcontrol is not None:
             url = urlsplit(self._router.i2pcontrol)
             places[I2PCONTROL] = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
-        reasons = await asyncio.gather(*(_fault_of_port(*where) for where in places.values()))
+        reasons = await asyncio.gather(*(_fault_of_port(*address) for address in places.values()))
         if None in reasons:
             return ok(f"runs: {reasons.count(None)} of {len(reasons)} interfaces take connections")
         return fail(f"none of the interfaces takes connections: {', '.join(places)}", remedies.ROUTER_START)
@@ -82,68 +82,70 @@ class RouterChecks:
     # The interfaces -------------------------------------------------------------------------------------------------
 
     async def _proxy(self) -> CheckResult:
-        router, way = self._router, ProxyMethod(self._router.way)
+        router, method = self._router, ProxyMethod(self._router.way)
         try:
-            if way is ProxyMethod.SOCKS5:
+            if method is ProxyMethod.SOCKS5:
                 await ask_socks(*place(router.proxy))
                 return ok(f"SOCKS at {router.proxy}")
             kind = await ask_http(*place(router.proxy))
         except ProxyAuthorisationError as error:
             return fail(f"{router.proxy}: {error}", remedies.PROXY_AUTHORISATION)
         except ProxyError as error:
-            return fail(str(error), remedies.proxy_on(way, router.proxy))
+            return fail(str(error), remedies.proxy_on(method, router.proxy))
         if kind is None:
             return warn(
                 f"a proxy answers at {router.proxy}, and does not show that it belongs to an I2P router",
-                remedies.proxy_on(way, router.proxy),
+                remedies.proxy_on(method, router.proxy),
             )
         self.kind = self.kind or kind
         return ok(f"{kind}'s HTTP proxy at {router.proxy}")
 
     async def _sam(self) -> CheckResult:
-        where = self._router.sam
+        address = self._router.sam
         try:
-            await Sam(*place(where)).probe()
+            await Sam(*place(address)).probe()
         except RouterError as error:
-            return _unusable(error, where, remedies.sam_on(where))
-        return ok(f"SAM 3.1 at {where}")
+            return _unusable(error, address, remedies.sam_on(address))
+        return ok(f"SAM 3.1 at {address}")
 
     async def _i2cp(self) -> CheckResult:
-        where = self._router.i2cp
+        address = self._router.i2cp
         deadlines = Deadlines(connect=_CONNECT_SECONDS, answer=_ANSWER_SECONDS)
         try:
             settings = replace(i2cp_settings(self._router), kind=RouterKind.AUTO, deadlines=deadlines)
             connection = await I2cpConnection.open(settings)
-            self._ahead = connection.ahead_ms / 1000
+            self._clock_ahead = connection.ahead_ms / 1000
             connection.close()
-            seen = await router_kind(settings)
+            kind = await router_kind(settings)
         except ConfigError as error:
             return fail(*_fault_and_remedy(error))
         except RouterError as error:
-            result = _unusable(error, where, remedies.i2cp_on(where))
+            result = _unusable(error, address, remedies.i2cp_on(address))
             if self._config.publish.mode == "off":
                 return warn(f"{result.text}; only publishing needs I2CP, and publishing is off")
             return result
-        kind = _KINDS[seen]
-        if self._router.kind not in {"auto", seen}:
+        program = _KINDS[kind]
+        if self._router.kind not in {"auto", kind}:
             return fail(
-                f'the router is {kind}, and the configuration says kind = "{self._router.kind}": every set would be '
+                f'the router is {program}, and the configuration says kind = "{self._router.kind}": every set would be '
                 "lost",
                 Remedy('[router] kind = "i2pd"', '[router] kind = "java"'),
             )
-        self.kind = kind
-        return ok(f"{kind} at {where}")
+        self.kind = program
+        return ok(f"{program} at {address}")
 
     async def _clock(self) -> CheckResult:
-        if self._ahead is None:
+        if self._clock_ahead is None:
             return skip("not compared: only I2CP tells the router's time")
-        off = abs(self._ahead)
-        text = f"the router's clock is {off:.0f} s {'ahead of' if self._ahead > 0 else 'behind'} this machine's"
-        if off > CLOCK_FAIL_SECONDS:
+        offset = abs(self._clock_ahead)
+        text = (
+            f"the router's clock is {offset:.0f} s {'ahead of' if self._clock_ahead > 0 else 'behind'} this machine's"
+        )
+        if offset > CLOCK_FAIL_SECONDS:
             return fail(f"{text}, and Java takes {CLOCK_FAIL_SECONDS} s at most", remedies.CLOCK)
-        if off > CLOCK_WARN_SECONDS:
+        if offset > CLOCK_WARN_SECONDS:
             return warn(text, remedies.CLOCK)
-        return ok(text if off >= 1 else "the same as the router's")
+        return ok(text if offset >= 1 else "the same as the router's")
 
     async def _i2pcontrol(self) -> CheckResult:
         url = self._router.i2pcontrol
@@ -160,10 +162,16 @@ class RouterChecks:
         except PasswordError:
             return fail("the router refuses the password", remedies.I2PCONTROL_PASSWORD)
         except CertificateError as error:
-            seen = parse_fingerprint(error.fingerprint)
-            known = self._router.i2pcontrol_fingerprint is not None
-            what = "another certificate than the configured one" if known else "a certificate that nothing vouches for"
-            return fail(f"shows {what}, so nothing was sent; its fingerprint: {seen}", remedies.CERTIFICATE_COMPARE)
+            fingerprint = parse_fingerprint(error.fingerprint)
+            configured = self._router.i2pcontrol_fingerprint is not None
+            what = (
+                "another certificate than the configured one"
+                if configured
+                else "a certificate that nothing vouches for"
+            )
+            return fail(
+                f"shows {what}, so nothing was sent; its fingerprint: {fingerprint}", remedies.CERTIFICATE_COMPARE
+            )
         except RouterUnreachableError as error:
             return _unusable(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
         except RouterError as error:
@@ -182,20 +190,20 @@ class RouterChecks:
         return ok(", ".join(parts))
 
 
-def _unusable(error: RouterError, where: str, turn_on: Remedy) -> CheckResult:
+def _unusable(error: RouterError, address: str, remedy: Remedy) -> CheckResult:
     """Say in one line why the router's interface cannot be used, and what the operator should do."""
     cause = error.__cause__
     if isinstance(error, RouterUnreachableError):
         if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
-            return fail(f"{where} closes the connection", _STARTING)
+            return fail(f"{address} closes the connection", _STARTING)
         if isinstance(cause, OSError) and cause.errno:
-            return fail(f"nobody answers at {where} ({why(cause)})", turn_on)
-    return fail(split(str(error))[0], turn_on)
+            return fail(f"nobody answers at {address} ({why(cause)})", remedy)
+    return fail(split(str(error))[0], remedy)
 
 
 def _fault_and_remedy(error: Exception) -> tuple[str, Remedy]:
-    what, advice = split(str(error))
-    return what, Remedy.either(advice)
+    fault, advice = split(str(error))
+    return fault, Remedy.either(advice)
 
 
 async def _fault_of_port(host: str, port: int) -> str | None:

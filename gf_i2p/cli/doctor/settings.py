@@ -25,10 +25,10 @@ _LISTENING: Final = "0A"
 class SettingsChecks:
     """Checks of the connections between node and router, by the configuration and by this machine's sockets."""
 
-    def __init__(self, config: Config, router: RouterTable, seen: RouterChecks) -> None:
+    def __init__(self, config: Config, router: RouterTable, router_checks: RouterChecks) -> None:
         self._config = config
         self._router = router
-        self._seen = seen
+        self._router_checks = router_checks
 
     def checks(self) -> list[Check]:
         """List the checks."""
@@ -38,22 +38,22 @@ class SettingsChecks:
         return checks
 
     async def _session(self) -> CheckResult:
-        return session_result(self._router.session, self._seen.kind)
+        return session_result(self._router.session, self._router_checks.kind)
 
     async def _interfaces(self) -> CheckResult:
         listen = Endpoint.parse(self._config.node.listen)
         places = {name: place(getattr(self._router, name)) for name in ("proxy", "sam", "i2cp")}
         if self._config.own_endpoint.is_i2p:
             places["node.listen"] = listen.host, listen.port
-        beyond = [name for name, (host, _) in places.items() if not ip_address(host).is_loopback]
-        if beyond:
+        remote = [name for name, (host, _) in places.items() if not ip_address(host).is_loopback]
+        if remote:
             return warn(
-                f"{', '.join(beyond)}: beyond this machine, and not encrypted: others on that network can read "
+                f"{', '.join(remote)}: beyond this machine, and not encrypted: others on that network can read "
                 "everything",
                 Remedy.either("Run the router on this machine, or on a network that nobody else sees."),
             )
-        anywhere = listening_anywhere(path.read_text() for path in _TABLES if path.exists())
-        exposed = [f"{name} ({port})" for name, (_, port) in places.items() if port in anywhere]
+        public_ports = listening_anywhere(path.read_text() for path in _TABLES if path.exists())
+        exposed = [f"{name} ({port})" for name, (_, port) in places.items() if port in public_ports]
         if exposed:
             return warn(
                 f"{', '.join(exposed)}: the router takes connections from other machines, too, unless a firewall "
@@ -87,10 +87,10 @@ def session_result(options: Mapping[str, str], kind: RouterProgram | None) -> Ch
                 "publishes only when an inbound tunnel comes after the outbound ones",
                 remedies.FEW_TUNNELS,
             )
-    bare = [name for name in ("inbound.length", "outbound.length") if options.get(name) == "0"]
-    if bare:
+    zero_hop = [name for name in ("inbound.length", "outbound.length") if options.get(name) == "0"]
+    if zero_hop:
         return warn(
-            f"{' and '.join(bare)} = 0: peers see which router is this node's",
+            f"{' and '.join(zero_hop)} = 0: peers see which router is this node's",
             Remedy.either("Remove the option from [router.session] unless you want that."),
         )
     return ok("no harmful option" if options else "the router's own options")

@@ -4,33 +4,34 @@ import argparse
 from typing import Any
 
 from gf_i2p.cli.shared.command import Answer
-from gf_i2p.cli.shared.local_client import Ask, have_it_reloaded
+from gf_i2p.cli.shared.local_client import Ask, reload_node
 from gf_i2p.node.membership import leaf_invitation
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members invite-leaf`: the directory's server knows the member at once, the others after `members accept`."""
-    invited = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
-    said, reloaded, _ = have_it_reloaded(options.directory, ask)
+    invitation = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
+    reload_note, reloaded, _ = reload_node(options.directory, ask)
     text = (
-        f"wrote {invited.member}\nwrote {invited.accept}\n{options.directory} knows the member now; {said}\n\n"
-        f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invited.accept.name}\n"
-        f"   Then delete {invited.accept.name} and its copies: each reader of that file can post as the member.\n"
-        f"2. Bring {invited.member.name} to the machine of the member's router, set [publish] leaf in leaf.toml, and "
-        "run there:\n"
-        f"     gf-i2p leaf run {invited.member.name}"
+        f"wrote {invitation.member}\nwrote {invitation.accept}\n{options.directory} knows the member now; "
+        f"{reload_note}\n\n"
+        f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invitation.accept.name}\n"
+        f"   Then delete {invitation.accept.name} and its copies: each reader of that file can post as the member.\n"
+        f"2. Bring {invitation.member.name} to the machine of the member's router, set [publish] leaf in leaf.toml, "
+        "and run there:\n"
+        f"     gf-i2p leaf run {invitation.member.name}"
     )
-    if invited.unknown:
+    if invitation.unknown:
         text += (
-            f"\n   The member cannot verify the servers {list(invited.unknown)}: {options.directory} has no "
+            f"\n   The member cannot verify the servers {list(invitation.unknown)}: {options.directory} has no "
             "fingerprints of these servers, and no CA. The member needs only one server; to add these, give "
             "leaf.toml their [[servers]] tables."
         )
     data = {
-        "id": invited.id,
-        "member": str(invited.member),
-        "accept": str(invited.accept),
-        "unknown": list(invited.unknown),
+        "id": invitation.id,
+        "member": str(invitation.member),
+        "accept": str(invitation.accept),
+        "unknown": list(invitation.unknown),
         "reloaded": reloaded,
     }
     return Answer(data, text)
@@ -39,22 +40,23 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members accept`, of a leaf-only member's invitation."""
     changed = leaf_invitation.accept(options.directory, options.file)
-    said, reloaded, pending = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
-    first = f"accepted; {said}" if changed else "the member was known already"
+    reload_note, reloaded, pending = reload_node(options.directory, ask) if changed else ("", False, list[str]())
+    first_line = f"accepted; {reload_note}" if changed else "the member was known already"
     return Answer(
         {"changed": changed, "dropped": [], "reloaded": reloaded, "needs_restart": pending},
-        f"{first}\nEach reader of {options.file} can post as that member: delete it when all servers have accepted.",
+        f"{first_line}\nEach reader of {options.file} can post as that member: delete it when all servers have "
+        "accepted.",
     )
 
 
 def remove(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members remove-leaf`: from now on this server refuses the member, and ends the member's connections."""
     changed = leaf_invitation.remove(options.directory, options.id)
-    said, reloaded, _ = have_it_reloaded(options.directory, ask) if changed else ("", False, list[str]())
+    reload_note, reloaded, _ = reload_node(options.directory, ask) if changed else ("", False, list[str]())
     text = f"{options.directory} does not know {leaf_invitation.user_of(options.id)}"
     if changed:
         text = (
-            f"{options.directory} refuses {leaf_invitation.user_of(options.id)} from now on; {said}\n"
+            f"{options.directory} refuses {leaf_invitation.user_of(options.id)} from now on; {reload_note}\n"
             "Do the same on each other server. The farm drops the member's leaves when the "
             "member's last record is too old."
         )

@@ -11,10 +11,10 @@ from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
 from gf_i2p.cli.membership import leaf_members, remote_members
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, standing_lines
-from gf_i2p.cli.shared.argument_types import named, whole
+from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.local_client import Ask, ask, have_it_reloaded
+from gf_i2p.cli.shared.local_client import Ask, ask, reload_node
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
@@ -50,9 +50,9 @@ def show(options: argparse.Namespace, ask: Ask) -> Answer:
     lines += [*leaf_members.described(leaf_only), *standing_lines(answer)]
     if answer["change"] is not None:
         lines.append(f"no change can begin now: {answer['change']}")
-    told = {key: answer[key] for key in ("membership", "leader", "change")}
+    state = {key: answer[key] for key in ("membership", "leader", "change")}
     return Answer(
-        {**told, "servers": members, "leaf_members": leaf_only},
+        {**state, "servers": members, "leaf_members": leaf_only},
         "\n".join(lines),
         Exit.OK if in_touch(answer) else Exit.DEGRADED,
     )
@@ -62,31 +62,31 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members invite`."""
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
-    written = invitation.invite(options.directory, options.into, server_id, endpoint, members=partial(_members, ask))
+    new_files = invitation.invite(options.directory, options.into, server_id, endpoint, members=partial(_members, ask))
     lines = []
-    if written.left_out is not None:
+    if new_files.left_out is not None:
         lines.append(
-            f"server {written.left_out}, which had this endpoint, is out of the farm: the new files leave that "
+            f"server {new_files.left_out}, which had this endpoint, is out of the farm: the new files leave that "
             "server out, and `members accept` removes its table and its user from each server's files"
         )
     lines.append(
-        f"wrote {written.server}\nwrote {written.accept}\n\n"
+        f"wrote {new_files.server}\nwrote {new_files.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
-        f"     gf-i2p members accept DIR {written.accept.name}\n"
-        f"   Then delete {written.accept.name} and its copies: each reader of that file can act as that server.\n"
-        f"2. Bring {written.server.name} to its machine, set it up like the other servers (router, leaf, keys), and "
+        f"     gf-i2p members accept DIR {new_files.accept.name}\n"
+        f"   Then delete {new_files.accept.name} and its copies: each reader of that file can act as that server.\n"
+        f"2. Bring {new_files.server.name} to its machine, set it up like the other servers (router, leaf, keys), and "
         "run there, beside the\n   copied directory:\n"
-        f"     gf-i2p run {written.server.name}\n"
+        f"     gf-i2p run {new_files.server.name}\n"
         "   The new server asks the leader to be taken in, and is a member as soon as the new server has the log."
     )
-    if written.table is not None:
+    if new_files.table is not None:
         lines.append(
             "3. Clients and administrators reach the new server only if their files identify its certificate. At the "
             "end of each\n   client-NAME.toml and admin-NAME.toml without a CA that has signed that certificate, "
-            "add:\n\n" + written.table.removesuffix("\n")
+            "add:\n\n" + new_files.table.removesuffix("\n")
         )
-    found = {"server": str(written.server), "accept": str(written.accept), "left_out": written.left_out}
-    return Answer({**found, "client_table": written.table}, "\n".join(lines))
+    data = {"server": str(new_files.server), "accept": str(new_files.accept), "left_out": new_files.left_out}
+    return Answer({**data, "client_table": new_files.table}, "\n".join(lines))
 
 
 def _check_endpoint(endpoint: Endpoint | None) -> None:
@@ -96,25 +96,25 @@ def _check_endpoint(endpoint: Endpoint | None) -> None:
 
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members accept`."""
-    with named(options.file):
-        of_leaf = leaf_invitation.is_one(options.file)
-        (leaf_invitation.load if of_leaf else invitation.load)(options.file)
-    if of_leaf:
+    with as_command_error(options.file):
+        for_leaf = leaf_invitation.invites_leaf_member(options.file)
+        (leaf_invitation.load if for_leaf else invitation.load)(options.file)
+    if for_leaf:
         return leaf_members.accept(options, ask)
-    done = invitation.accept(options.directory, options.file, members=partial(_members, ask))
-    said, reloaded, pending = have_it_reloaded(options.directory, ask) if done.changed else ("", False, [])
+    acceptance = invitation.accept(options.directory, options.file, members=partial(_members, ask))
+    reload_note, reloaded, pending = reload_node(options.directory, ask) if acceptance.changed else ("", False, [])
     lines = []
-    if done.dropped is not None:
+    if acceptance.dropped is not None:
         lines.append(
-            f"server {done.dropped}, which had this endpoint, is out of the farm: its table and its user were taken "
-            f"out of {CONFIG_FILE} and {SECRETS_FILE}"
+            f"server {acceptance.dropped}, which had this endpoint, is out of the farm: its table and its user were "
+            f"taken out of {CONFIG_FILE} and {SECRETS_FILE}"
         )
     lines += [
-        f"accepted; {said}" if done.changed else "the server was known already",
+        f"accepted; {reload_note}" if acceptance.changed else "the server was known already",
         f"Each reader of {options.file} can act as the new server: delete it when all servers have accepted.",
     ]
-    found = {"changed": done.changed, "dropped": [] if done.dropped is None else [done.dropped]}
-    return Answer({**found, "reloaded": reloaded, "needs_restart": pending}, "\n".join(lines))
+    data = {"changed": acceptance.changed, "dropped": [] if acceptance.dropped is None else [acceptance.dropped]}
+    return Answer({**data, "reloaded": reloaded, "needs_restart": pending}, "\n".join(lines))
 
 
 def _members(ask: Ask, directory: Path) -> frozenset[int]:
@@ -150,8 +150,8 @@ def add(options: argparse.Namespace, ask: Ask) -> Answer:
     if endpoint is None:
         raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)
     body = {"add": {"id": server_id, "endpoint": str(endpoint)}}
-    begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
-    return _watch(options, ask, begun, server_id, present=True)
+    origin = ask(options.directory, "POST", "/v1/servers", seconds=40, body=body)
+    return _watch(options, ask, origin, server_id, present=True)
 
 
 def remove(options: argparse.Namespace, ask: Ask) -> Answer:
@@ -165,7 +165,7 @@ def remove(options: argparse.Namespace, ask: Ask) -> Answer:
         raise CommandError(LAST_SERVER)
     if answer["leader"] is None:  # without a leader, no advice about unreachable servers could be followed
         raise CommandError(NO_LEADER, code=Exit.DEGRADED)
-    left = len(servers) - 1
+    others = len(servers) - 1
     alive = sum(each["connected"] for each in servers.values() if each["id"] != options.id)
     if not options.force and not server["connected"]:
         raise CommandError(
@@ -173,13 +173,13 @@ def remove(options: argparse.Namespace, ask: Ask) -> Answer:
             "without notice, and can do no harm when it comes back. The server may be taken in again (members add) "
             "with its own directory; a new directory, or an older copy, needs a new id (members invite)"
         )
-    if not options.force and alive <= left // 2:
+    if not options.force and alive <= others // 2:
         raise CommandError(
-            f"only {alive} of the {left} other servers can be reached: without server {options.id} nothing could be "
+            f"only {alive} of the {others} other servers can be reached: without server {options.id} nothing could be "
             "committed. Start the others first, or add --force to remove the server nevertheless"
         )
-    begun = ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
-    return _watch(options, ask, begun, options.id, present=False)
+    origin = ask(options.directory, "POST", "/v1/servers", seconds=40, body={"remove": options.id})
+    return _watch(options, ask, origin, options.id, present=False)
 
 
 def step_down(options: argparse.Namespace, ask: Ask) -> Answer:
@@ -192,23 +192,23 @@ def step_down(options: argparse.Namespace, ask: Ask) -> Answer:
     )
 
 
-def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *, present: bool) -> Answer:
+def _watch(options: argparse.Namespace, ask: Ask, origin: Any, server_id: int, *, present: bool) -> Answer:
     """Wait until the directory's node knows that the change is committed.
 
-    Raises `CommandError` when no leader works on the change any more. `begun`: the leader that began the change, and
+    Raises `CommandError` when no leader works on the change any more. `origin`: the leader that began the change, and
     the term.
     """
     end = time.monotonic() + CHANGE_SECONDS
     idle_since: float | None = None
     while (now := time.monotonic()) < end:
-        answer = _asked_again(options, ask)
+        answer = _poll(options, ask)
         ids = [server["id"] for server in answer["servers"]]
         if (server_id in ids) == present and answer["configuration_committed"]:
-            now_is = "belongs to the farm" if present else "is out of the farm"
-            return Answer({"servers": ids}, f"server {server_id} {now_is} now: {ids}")
+            outcome = "belongs to the farm" if present else "is out of the farm"
+            return Answer({"servers": ids}, f"server {server_id} {outcome} now: {ids}")
         if present and answer["change_refused"] is not None:
             raise CommandError(answer["change_refused"])
-        still_leads = (answer["leader"], answer["term"]) == (begun["leader"], begun["term"])
+        still_leads = (answer["leader"], answer["term"]) == (origin["leader"], origin["term"])
         under_way = answer["change"] is not None or not answer["configuration_committed"]
         # A joining server does not see the change, and repeats its request itself.
         if still_leads or under_way or answer["membership"] == "joining":
@@ -216,7 +216,7 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
         elif idle_since is None:
             idle_since = now
         elif now >= idle_since + _ELECTIONS * answer["timing"]["election_max"]:
-            raise _lost(begun["leader"], answer["leader"])
+            raise _lost_leadership(origin["leader"], answer["leader"])
         time.sleep(_POLL_SECONDS)
     raise CommandError(
         f"the change is not committed after {CHANGE_SECONDS:.0f} s, and may still be committed: see `gf-i2p members "
@@ -225,7 +225,7 @@ def _watch(options: argparse.Namespace, ask: Ask, begun: Any, server_id: int, *,
     )
 
 
-def _asked_again(options: argparse.Namespace, ask: Ask) -> Any:
+def _poll(options: argparse.Namespace, ask: Ask) -> Any:
     try:
         return ask(options.directory, "GET", "/v1/status")
     except CommandError as error:
@@ -236,13 +236,13 @@ def _asked_again(options: argparse.Namespace, ask: Ask) -> Any:
         ) from error
 
 
-def _lost(by: int, leader: int | None) -> CommandError:
+def _lost_leadership(former: int, leader: int | None) -> CommandError:
     now = "No server leads now" if leader is None else f"Server {leader} leads now"
-    where = "there" if leader is not None and leader != by else "on the server that leads next"
-    where = "here" if leader == by else where
+    place = "there" if leader is not None and leader != former else "on the server that leads next"
+    place = "here" if leader == former else place
     return CommandError(
-        f"server {by} had begun the change, and has lost its leadership since. {now}. As far as this node knows, no "
-        f"change is under way. See `gf-i2p members list` {where}, and repeat the command if the change is not done",
+        f"server {former} had begun the change, and has lost its leadership since. {now}. As far as this node knows, "
+        f"no change is under way. See `gf-i2p members list` {place}, and repeat the command if the change is not done",
         code=Exit.DEGRADED if leader is None else Exit.FAILED,
         outcome="unknown",
     )
@@ -251,16 +251,16 @@ def _lost(by: int, leader: int | None) -> CommandError:
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _by_node(action: str, here: Callable[[argparse.Namespace, Ask], Answer]) -> Callable[[argparse.Namespace], Answer]:
+def _by_node(action: str, local: Callable[[argparse.Namespace, Ask], Answer]) -> Callable[[argparse.Namespace], Answer]:
     """Make a command that asks the node of a directory, or, given an administrator's file, the farm's servers."""
 
     def run(options: argparse.Namespace) -> Answer:
-        return remote_members.run(action, options) if options.directory.is_file() else here(options, ask)
+        return remote_members.run(action, options) if options.directory.is_file() else local(options, ask)
 
     return run
 
 
-def _add_node(parser: argparse.ArgumentParser) -> None:
+def _add_node_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory",
         type=Path,
@@ -269,11 +269,11 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_directory(parser: argparse.ArgumentParser) -> None:
+def _add_directory_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a server of the farm")
 
 
-def _add_into(parser: argparse.ArgumentParser) -> None:
+def _add_into_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--into",
         type=Path,
@@ -283,84 +283,90 @@ def _add_into(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_of_invite(parser: argparse.ArgumentParser) -> None:
-    _add_directory(parser)
+def _add_invite_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_directory_argument(parser)
     parser.add_argument(
         "server",
         type=argument_types.server,
         metavar="ID=ENDPOINT",
         help="the new server: an unused id, and i2p (a new address inside I2P) or tcp://HOST:PORT",
     )
-    _add_into(parser)
+    _add_into_argument(parser)
 
 
-def _add_of_accept(parser: argparse.ArgumentParser) -> None:
-    _add_directory(parser)
+def _add_accept_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_directory_argument(parser)
     parser.add_argument("file", type=Path, metavar="FILE", help="the file from `members invite` or `invite-leaf`")
 
 
-def _add_of_add(parser: argparse.ArgumentParser) -> None:
-    _add_node(parser)
+def _add_add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_node_argument(parser)
     parser.add_argument(
         "server", type=argument_types.server, metavar="ID=ENDPOINT", help="the server's id and its own endpoint"
     )
 
 
-def _add_of_remove(parser: argparse.ArgumentParser) -> None:
-    _add_node(parser)
-    parser.add_argument("id", type=whole(MAX_ID - 1, low=0), metavar="ID", help="the server's id")
+def _add_remove_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_node_argument(parser)
+    parser.add_argument("id", type=whole_number(MAX_ID - 1, low=0), metavar="ID", help="the server's id")
     parser.add_argument(
         "--force", action="store_true", help="remove the server even if it is dead, or if the farm may need its vote"
     )
 
 
-def _add_of_invite_leaf(parser: argparse.ArgumentParser) -> None:
-    _add_directory(parser)
+def _add_invite_leaf_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_directory_argument(parser)
     parser.add_argument(
         "--id",
-        type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID),
+        type=whole_number(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID),
         metavar="ID",
         help=f"the member's id, {FIRST_LEAF_MEMBER_ID} or above (default: the next free id)",
     )
-    _add_into(parser)
+    _add_into_argument(parser)
 
 
-def _add_of_remove_leaf(parser: argparse.ArgumentParser) -> None:
-    _add_directory(parser)
-    parser.add_argument("id", type=whole(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID), metavar="ID", help="the member's id")
+def _add_remove_leaf_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_directory_argument(parser)
+    parser.add_argument(
+        "id", type=whole_number(MAX_ID - 1, low=FIRST_LEAF_MEMBER_ID), metavar="ID", help="the member's id"
+    )
 
 
 COMMANDS: Final[Commands] = {
-    "list": Subcommand("show the servers of a farm, as a running node knows them", _add_node, _by_node("list", show)),
+    "list": Subcommand(
+        "show the servers of a farm, as a running node knows them", _add_node_argument, _by_node("list", show)
+    ),
     "invite": Subcommand(
         "make the directory of a new server, and the file for `members accept` at the farm's servers",
-        _add_of_invite,
+        _add_invite_arguments,
         lambda options: invite(options, ask),
     ),
     "accept": Subcommand(
         "make the invited server or leaf-only member known to one of the farm's servers",
-        _add_of_accept,
+        _add_accept_arguments,
         lambda options: accept(options, ask),
     ),
     "add": Subcommand(
         "have the leader take in a server that does not ask the leader itself",
-        _add_of_add,
+        _add_add_arguments,
         _by_node("add", add),
     ),
     "remove": Subcommand(
         "remove a server from the farm; DIR is the directory of the leader, or of that server",
-        _add_of_remove,
+        _add_remove_arguments,
         _by_node("remove", remove),
     ),
-    "stepdown": Subcommand("have the leader hand over to another server", _add_node, _by_node("stepdown", step_down)),
+    "stepdown": Subcommand(
+        "have the leader hand over to another server", _add_node_argument, _by_node("stepdown", step_down)
+    ),
     "invite-leaf": Subcommand(
         "make the directory of a leaf-only member, and the file for `members accept` at the other servers",
-        _add_of_invite_leaf,
+        _add_invite_leaf_arguments,
         lambda options: leaf_members.invite(options, ask),
     ),
     "remove-leaf": Subcommand(
         "have one of the farm's servers refuse a leaf-only member from now on",
-        _add_of_remove_leaf,
+        _add_remove_leaf_arguments,
         lambda options: leaf_members.remove(options, ask),
     ),
 }

@@ -88,16 +88,16 @@ async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> An
                 view = await remote.look()
                 return _show(view, remote.advice(view))
             case "add":
-                return _done(await remote.add(options))
+                return _change_answer(await remote.add(options))
             case _:
-                return _done(await remote.remove(options))
+                return _change_answer(await remote.remove(options))
 
 
 @dataclass(frozen=True, slots=True)
 class _View:
     """The farm as seen from this machine."""
 
-    found: FoundFarm
+    farm: FoundFarm
     newest: Configuration
     survey: Survey
 
@@ -154,14 +154,14 @@ class _Remote:
         finding = asyncio.ensure_future(self._client.find(timeout=self._find_seconds))
         try:
             survey = await self._client.survey(timeout=self._ask_seconds)
-            if not survey.told:
+            if not survey.configurations:
                 why = "; ".join(printable(trouble) for trouble in survey.troubles.values())
                 raise CommandError(why or "no server tells which servers belong to the farm")
             newest = _newest(survey)
-            short = _short_of_majority(newest, survey)
-            if short is None:
+            shortage = _shortage(newest, survey)
+            if shortage is None:
                 return _View(await finding, newest, survey)
-            return _View(FoundFarm(None, short, newest.log_index, ()), newest, survey)
+            return _View(FoundFarm(None, shortage, newest.log_index, ()), newest, survey)
         finally:
             finding.cancel()
             await asyncio.wait([finding])
@@ -196,14 +196,14 @@ class _Remote:
 
     def _check_removal(self, view: _View, ids: set[int], server_id: int) -> None:
         """Raise `CommandError` when the server may be dead, or when too few of the other servers may be alive."""
-        told, others = view.survey.told.keys(), ids - {server_id}
+        answering, others = view.survey.configurations.keys(), ids - {server_id}
         if server_id in view.not_askable:
             raise CommandError(
                 f"this machine cannot see whether server {server_id} runs. {self.advice(view, [server_id])} Or add "
                 "--force: a dead server is then removed without notice",
                 code=Exit.DEGRADED,
             )
-        if server_id not in told:
+        if server_id not in answering:
             why = view.survey.troubles.get(server_id, "no answer").rstrip(".")
             raise CommandError(
                 f"server {server_id} cannot be reached from here ({printable(why)}). If it is dead for good, add "
@@ -211,14 +211,14 @@ class _Remote:
                 "may be taken in again (members add) with its own directory; a new directory, or an older copy, "
                 "needs a new id"
             )
-        alive, unknown, enough = len(others & told), others & view.not_askable, majority(len(others))
-        if alive < enough <= alive + len(unknown):
+        alive, unknown, needed = len(others & answering), others & view.not_askable, majority(len(others))
+        if alive < needed <= alive + len(unknown):
             raise CommandError(
                 f"this machine cannot see whether enough of the other servers run to go on without server {server_id}. "
                 f"{self.advice(view, unknown)} Or add --force if you know that enough of them run",
                 code=Exit.DEGRADED,
             )
-        if alive < enough:
+        if alive < needed:
             raise CommandError(
                 f"only {alive} of the {len(others)} other servers can be reached from here: without server "
                 f"{server_id} perhaps nothing could be committed. Start the others first, or add --force to remove "
@@ -230,20 +230,20 @@ class _Remote:
         missing = view.not_askable if among is None else view.not_askable & set(among)
         endpoints = {server.id: server.endpoint for server in view.newest.servers}
         unknown = [server for server in sorted(missing) if not self._ca and _is_outside(endpoints[server])]
-        others = dict.fromkeys(printable(view.survey.strange[each]) for each in sorted(missing - set(unknown)))
+        troubles = dict.fromkeys(printable(view.survey.undiallable[each]) for each in sorted(missing - set(unknown)))
         if not unknown:
-            return " ".join(others)
-        which = f"server{'s' if len(unknown) > 1 else ''} {', '.join(map(str, unknown))}"
+            return " ".join(troubles)
+        servers = f"server{'s' if len(unknown) > 1 else ''} {', '.join(map(str, unknown))}"
         table = "a [[servers]] table for each" if len(unknown) > 1 else "a [[servers]] table"
-        add = (
-            f"{self._file} has no certificate fingerprint for {which}: add {table}, copied from any server's "
+        remedy = (
+            f"{self._file} has no certificate fingerprint for {servers}: add {table}, copied from any server's "
             "gf-i2p.toml, or set ca to the file of a CA that has signed the servers' certificates."
         )
-        return " ".join([add, *others])
+        return " ".join([remedy, *troubles])
 
     async def _begin(self, request: Request, view: _View) -> Response:
         """Ask the leader to begin the change. A leader that has not answered `look` gets less time."""
-        seconds = self._seconds if view.found.trouble is None else self._find_seconds
+        seconds = self._seconds if view.farm.trouble is None else self._find_seconds
         try:
             response = await self._client.change_servers(request, timeout=seconds)
         except NotCommittedError as error:
@@ -259,11 +259,11 @@ class _Remote:
             )
         return response
 
-    async def _watch(self, request: Request, begun: Response, server_id: int, *, present: bool) -> _Change:
+    async def _watch(self, request: Request, answer: Response, server_id: int, *, present: bool) -> _Change:
         """Wait until a majority of the servers has the change.
 
         When the servers that can be asked are fewer than a majority, the change in one log is enough. Raises
-        `CommandError` when no leader works on the change any more. `begun`: the answer of the leader that began the
+        `CommandError` when no leader works on the change any more. `answer`: the answer of the leader that began the
         change.
         """
         start = time.monotonic()
@@ -272,18 +272,20 @@ class _Remote:
         again_at = start + (self._again_seconds if present else self._leaving_seconds)
         while (now := time.monotonic()) < end:
             survey = await self._client.survey(timeout=self._ask_seconds)
-            newest = _newest(survey) if survey.told else None
+            newest = _newest(survey) if survey.configurations else None
             members = set() if newest is None else {server.id for server in newest.servers}
             if newest is not None and (server_id in members) == present:
-                have = {server for server, each in survey.told.items() if each.log_index >= newest.log_index} & members
-                if len(have) >= majority(len(members)):
+                holders = {
+                    server for server, each in survey.configurations.items() if each.log_index >= newest.log_index
+                } & members
+                if len(holders) >= majority(len(members)):
                     return _Change(server_id, present, newest, sure=True)
                 if len(members - _not_askable(survey)) < majority(len(members)):
                     return _Change(server_id, present, newest, sure=False)
             elif newest is not None and now >= again_at:
                 if not present:
-                    raise self._not_removed(begun, server_id)
-                begun = await self._ask_again(request, begun, server_id)
+                    raise self._not_removed(answer, server_id)
+                answer = await self._ask_again(request, answer, server_id)
                 again_at = time.monotonic() + self._again_seconds
             if now >= say_at:
                 self._say(
@@ -297,7 +299,7 @@ class _Remote:
             outcome="unknown",
         )
 
-    async def _ask_again(self, request: Request, begun: Response, server_id: int) -> Response:
+    async def _ask_again(self, request: Request, answer: Response, server_id: int) -> Response:
         """Repeat the request for a joining server, to learn whether a leader still works on the server.
 
         A leader that works on the server refuses the repeated request. A leader that accepts the request begins anew.
@@ -308,21 +310,21 @@ class _Remote:
             response = await self._client.change_servers(request, timeout=self._seconds)
         except NotCommittedError as error:
             raise CommandError(
-                f"server {begun.source} had begun the change, and no leader is found any more: {error} See gf-i2p "
+                f"server {answer.source} had begun the change, and no leader is found any more: {error} See gf-i2p "
                 f"members list {self._file} when a server leads again",
                 code=Exit.DEGRADED,
                 outcome="unknown",
             ) from error
         except OutcomeUnknownError:
-            return begun
+            return answer
         if not response.accepted:
-            return begun
-        if (response.source, response.term) != (begun.source, begun.term):
+            return answer
+        if (response.source, response.term) != (answer.source, answer.term):
             self._say(f"server {response.source} leads now, and has begun anew")
             return response
         survey = await self._client.survey(timeout=self._ask_seconds)
-        told = survey.told.get(response.source)
-        if told is None or server_id in {server.id for server in told.servers}:
+        configuration = survey.configurations.get(response.source)
+        if configuration is None or server_id in {server.id for server in configuration.servers}:
             return response
         raise CommandError(
             f"server {response.source}, the leader, has given server {server_id} up. The leader's log says why, and "
@@ -332,9 +334,9 @@ class _Remote:
             outcome="unknown",
         )
 
-    def _not_removed(self, begun: Response, server_id: int) -> CommandError:
+    def _not_removed(self, answer: Response, server_id: int) -> CommandError:
         return CommandError(
-            f"server {begun.source} had begun the removal, and {self._leaving_seconds:g} s later every log that can "
+            f"server {answer.source} had begun the removal, and {self._leaving_seconds:g} s later every log that can "
             f"be seen from here still has server {server_id}: the leader has lost its leadership, or is cut off. See "
             f"gf-i2p members list {self._file}, and repeat the command",
             outcome="unknown",
@@ -354,7 +356,7 @@ def _not_askable(survey: Survey) -> set[int]:
 
     A server that has answered at another endpoint, which the file names, is left out.
     """
-    return survey.strange.keys() - survey.told.keys()
+    return survey.undiallable.keys() - survey.configurations.keys()
 
 
 def _is_outside(endpoint: str) -> bool:
@@ -364,42 +366,42 @@ def _is_outside(endpoint: str) -> bool:
         return False
 
 
-def _short_of_majority(newest: Configuration, survey: Survey) -> str | None:
+def _shortage(newest: Configuration, survey: Survey) -> str | None:
     """Say how many servers answer, when these are too few for a majority.
 
     Servers that cannot be asked may run, and so count. None when the servers may be a majority.
     """
     members = {server.id for server in newest.servers}
-    told, enough = members & survey.told.keys(), majority(len(members))
-    if len(told | (members & _not_askable(survey))) >= enough:
+    answering, needed = members & survey.configurations.keys(), majority(len(members))
+    if len(answering | (members & _not_askable(survey))) >= needed:
         return None
-    silent = ", ".join(str(server) for server in sorted(members - told))
+    silent = ", ".join(str(server) for server in sorted(members - answering))
     return (
-        f"only {len(told)} of the {len(members)} servers can be reached from here (not {silent}), and a majority is "
-        f"{enough}: start the others. When a majority is gone for good, make a farm of one server that is left, on "
+        f"only {len(answering)} of the {len(members)} servers can be reached from here (not {silent}), and a majority "
+        f"is {needed}: start the others. When a majority is gone for good, make a farm of one server that is left, on "
         "that server's machine (gf-i2p recover DIR)"
     )
 
 
 def _check_leader(view: _View) -> None:
-    if view.found.leader is None:
-        why = printable(view.found.trouble or "no server knows a leader").rstrip(".")
+    if view.farm.leader is None:
+        why = printable(view.farm.trouble or "no server knows a leader").rstrip(".")
         raise CommandError(f"nothing was changed, because no leader is found: {why}", code=Exit.DEGRADED)
 
 
 def _newest(survey: Survey) -> Configuration:
-    return max(survey.told.values(), key=lambda each: each.log_index)
+    return max(survey.configurations.values(), key=lambda each: each.log_index)
 
 
 def _show(view: _View, advice: str) -> Answer:
-    leader = view.found.leader
+    leader = view.farm.leader
     servers = [
         {
             "id": server.id,
             "endpoint": server.endpoint,
             "self": False,
             "leader": server.id == leader,
-            "connected": server.id in view.survey.told,
+            "connected": server.id in view.survey.configurations,
             "lag": None,
             "error": view.survey.troubles.get(server.id),
         }
@@ -414,7 +416,7 @@ def _show(view: _View, advice: str) -> Answer:
             words.append(printable(str(server["error"] or "does not answer from here")))
         lines.append(f"{server['id']:>5}  {printable(str(server['endpoint']))}  {', '.join(words)}".rstrip())
     if leader is None:
-        lines.append(f"no leader is found: {printable(view.found.trouble or 'no server knows a leader')}")
+        lines.append(f"no leader is found: {printable(view.farm.trouble or 'no server knows a leader')}")
     if advice:
         lines.append(advice)
     return Answer(
@@ -424,7 +426,7 @@ def _show(view: _View, advice: str) -> Answer:
     )
 
 
-def _done(change: _Change) -> Answer:
+def _change_answer(change: _Change) -> Answer:
     ids = [server.id for server in change.newest.servers]
     text = f"server {change.server} {'belongs to the farm' if change.present else 'is out of the farm'} now: {ids}"
     if not change.sure:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.pipeline.session import DEFAULT_MEMORY_MB, SessionOptions
 
@@ -28,7 +28,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     spark.add_argument("--remote", metavar="URL", help="a Spark Connect server, sc://HOST:PORT")
     spark.add_argument(
         "--memory",
-        type=whole(MAX_MEMORY_MB, low=512),
+        type=whole_number(MAX_MEMORY_MB, low=512),
         default=DEFAULT_MEMORY_MB,
         metavar="MB",
         help=f"size of Spark's heap on this machine (default: {DEFAULT_MEMORY_MB})",
@@ -44,12 +44,12 @@ def session_options(options: argparse.Namespace) -> SessionOptions:
 def check_out(path: Path) -> None:
     """Check before the work that the result can be written. Raises `CommandError`."""
     if path.is_dir():
-        why = "it is a directory"
+        fault = "it is a directory"
     elif not path.parent.is_dir():
-        why = f"there is no directory {path.parent}"
+        fault = f"there is no directory {path.parent}"
     else:
         return
-    raise CommandError(f"{path} cannot be written: {why}. Choose another place with --out.")
+    raise CommandError(f"{path} cannot be written: {fault}. Choose another place with --out.")
 
 
 def add_days(parser: argparse.ArgumentParser) -> None:

@@ -32,14 +32,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the job's own arguments."""
     add_lake(parser)
     add_days(parser)
-    tried = parser.add_mutually_exclusive_group()
-    tried.add_argument(
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
         "--grid",
         type=Path,
         metavar="FILE",
         help="a TOML file with the sets of parameters to try: lists of values in [values], [[set]] tables, or both",
     )
-    tried.add_argument(
+    group.add_argument(
         "--set",
         type=_values,
         action="append",
@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> Answer:
 
         window = job.Window(options.farm, span.since_ms, span.until_ms)
         figures = job.backtest(spark, lake, sets, window, tell=steps, one_farm=options.out is not None)
-        for found in job.results(spark, lake):
-            farms.append((advise(found), found))
+        for results in job.results(spark, lake):
+            farms.append((advise(results), results))
             if len(farms) == _SHOWN_FARMS:
                 break
     if options.out is not None:
@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> Answer:
         {
             **asdict(figures),
             "entries_times_sets_a_second": figures.entries_a_second,
-            "results": [_as_json(advice, found) for advice, found in farms],
+            "results": [_as_json(advice, results) for advice, results in farms],
             "more_farms": figures.farms > len(farms),
         },
         show(figures, farms, options.out),
@@ -83,8 +83,8 @@ def show(
 ) -> str:
     """Describe the results as text: a table and a recommendation for each farm."""
     lines: list[str] = []
-    for advice, found in farms:
-        lines += [_of_farm(advice), *_table(advice, found), *_advice(advice), ""]
+    for advice, results in farms:
+        lines += [_farm_line(advice), *_table(advice, results), *_advice(advice), ""]
     if figures.farms > len(farms):
         lines += [f"and {figures.farms - len(farms):,} more farms: --farm shows one, the table backtest has all", ""]
     if written is not None:
@@ -96,17 +96,17 @@ def show(
     return "\n".join(lines)
 
 
-def _of_farm(advice: Advice) -> str:
+def _farm_line(advice: Advice) -> str:
     live = advice.live
     doubt = "" if live.measures.exact else f"; {live.gaps:,} gaps in its log, so not exact"
     hours = live.measures.farm_ms / 3_600_000
     return f"Farm {printable(advice.farm)}: {live.measures.entries:,} entries, {hours:,.1f} h of farm time{doubt}"
 
 
-def _table(advice: Advice, found: Sequence[BacktestRow]) -> list[str]:
-    shown = sorted(found, key=lambda each: each.cost)
-    cut = [each for place, each in enumerate(shown) if place < _SHOWN_SETS or each.live]
-    rows = [_HEAD, *(_row(each, advice) for each in cut)]
+def _table(advice: Advice, results: Sequence[BacktestRow]) -> list[str]:
+    ranked = sorted(results, key=lambda each: each.cost)
+    visible = [each for place, each in enumerate(ranked) if place < _SHOWN_SETS or each.live]
+    rows = [_HEAD, *(_row(each, advice) for each in visible)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [
         "  ".join(
@@ -114,22 +114,22 @@ def _table(advice: Advice, found: Sequence[BacktestRow]) -> list[str]:
         )
         for row in rows
     ]
-    if len(cut) < len(shown):
-        lines.append(f"and {len(shown) - len(cut)} more sets; --json shows all")
+    if len(visible) < len(ranked):
+        lines.append(f"and {len(ranked) - len(visible)} more sets; --json shows all")
     return [f"  {line}" for line in lines]
 
 
 def _row(result: BacktestRow, advice: Advice) -> tuple[str, ...]:
-    of = result.measures
+    measures = result.measures
     mark = "* " if result in advice.front else "  "
     return (
-        mark + grid.shown(of.parameters),
-        f"{of.changes:,}",
-        f"{of.unneeded:,}",
-        f"{of.without_publisher_ms / 1000:,.0f} s",
-        f"{of.stale_ms / 1000:,.0f} s",
-        f"{of.set_changes:,}",
-        f"{of.balance:.1%}",
+        mark + grid.shown(measures.parameters),
+        f"{measures.changes:,}",
+        f"{measures.unneeded:,}",
+        f"{measures.without_publisher_ms / 1000:,.0f} s",
+        f"{measures.stale_ms / 1000:,.0f} s",
+        f"{measures.set_changes:,}",
+        f"{measures.balance:.1%}",
         f"{result.cost:,.2f}",
     )
 
@@ -137,14 +137,14 @@ def _row(result: BacktestRow, advice: Advice) -> tuple[str, ...]:
 def _advice(advice: Advice) -> list[str]:
     if advice.best is None:
         return [f"  Nothing is recommended: {advice.why_not}."]
-    changed = grid.shown(advice.changes)
+    changes = grid.shown(advice.changes)
     return [
-        f"  Recommended (* marks the sets that no other beats): {changed}, {advice.gain:.0%} less cost.",
+        f"  Recommended (* marks the sets that no other beats): {changes}, {advice.gain:.0%} less cost.",
         f"  {command(advice)}",
     ]
 
 
-def _as_json(advice: Advice, found: Sequence[BacktestRow]) -> dict[str, Any]:
+def _as_json(advice: Advice, results: Sequence[BacktestRow]) -> dict[str, Any]:
     best = advice.best
     return {
         "farm": advice.farm,
@@ -162,7 +162,7 @@ def _as_json(advice: Advice, found: Sequence[BacktestRow]) -> dict[str, Any]:
                 "live": each.live,
                 "front": each in advice.front,
             }
-            for each in found
+            for each in results
         ],
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
-from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.netdb.errors import StructureError
@@ -60,12 +60,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--day", type=_day, metavar="YYYY-MM-DD", help="the middle of the three days (default: today, UTC)"
     )
     parser.add_argument(
-        "--net-id", type=whole(MAX_NET_ID), metavar="ID", help="only floodfills of this network (2: the live one)"
+        "--net-id",
+        type=whole_number(MAX_NET_ID),
+        metavar="ID",
+        help="only floodfills of this network (2: the live one)",
     )
     parser.add_argument(
         "--published-within",
         dest="within_hours",
-        type=whole(MAX_HOURS),
+        type=whole_number(MAX_HOURS),
         metavar="HOURS",
         help="only floodfills whose RouterInfo is at most HOURS old",
     )
@@ -83,7 +86,7 @@ def run(options: argparse.Namespace) -> Answer:
     with ProgressLine() as progress, working(options, progress) as (spark, steps):
         from gf_i2p.pipeline.floodfills.job import FloodfillOptions, find_closest  # noqa: PLC0415 -- needs Spark
 
-        asked = FloodfillOptions(
+        job_options = FloodfillOptions(
             netdbs=options.netdbs,
             day=options.day or datetime.now(UTC).date(),
             profiles=options.profiles,
@@ -92,22 +95,22 @@ def run(options: argparse.Namespace) -> Answer:
             within_hours=options.within_hours,
         )
         lake = Lake(options.lake)
-        figures = find_closest(spark, lake, asked, now_ms(), steps)
+        figures = find_closest(spark, lake, job_options, now_ms(), steps)
     return Answer(asdict(figures), show(figures, lake))
 
 
-def show(found: "FloodfillFigures", lake: Lake) -> str:
+def show(figures: "FloodfillFigures", lake: Lake) -> str:
     """Describe a run in a few lines."""
-    where = lake.path("closest")
+    table = lake.path("closest")
     lines = [
-        f"files       {found.files}, {found.bytes / 2**20:.1f} MiB, read in {found.parse_seconds:.1f} s",
-        f"routers     {found.routers}; signatures of other types, not verified: {found.unverified}",
-        f"profiles    of {found.profiles} routers",
-        f"floodfills  {found.floodfills} that count",
-        f"closest     {found.rows} rows for {found.hashes} hashes, in {found.closest_seconds:.1f} s: {where}",
+        f"files       {figures.files}, {figures.bytes / 2**20:.1f} MiB, read in {figures.parse_seconds:.1f} s",
+        f"routers     {figures.routers}; signatures of other types, not verified: {figures.unverified}",
+        f"profiles    of {figures.profiles} routers",
+        f"floodfills  {figures.floodfills} that count",
+        f"closest     {figures.rows} rows for {figures.hashes} hashes, in {figures.closest_seconds:.1f} s: {table}",
     ]
-    if found.quarantined:
-        lines.append(f"quarantine  {found.quarantined} broken files, with the reasons: {lake.path('quarantine')}")
+    if figures.quarantined:
+        lines.append(f"quarantine  {figures.quarantined} broken files, with the reasons: {lake.path('quarantine')}")
     return "\n".join(lines)
 
 
@@ -120,9 +123,9 @@ def _target(text: str) -> SoughtLeaseSet:
 
 def _day(text: str) -> date:
     try:
-        found = date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: expected YYYY-MM-DD") from None
-    if not FIRST_DAY <= found <= LAST_DAY:
+    if not FIRST_DAY <= day <= LAST_DAY:
         raise argparse.ArgumentTypeError(f"{text!r}: expected a day from {FIRST_DAY} to {LAST_DAY}")
-    return found
+    return day

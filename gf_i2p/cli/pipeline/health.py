@@ -37,36 +37,36 @@ def run(options: argparse.Namespace) -> Answer:
 
         figures = job.refresh(spark, lake, options.farm, span, on_step=lambda step: steps(f"making {step}"))
         steps("summing up")
-        servers, odd = job.summarize(spark, lake, options.farm, span)
-        most = job.MAX_SERVERS, job.MAX_ANOMALIES
+        servers, anomalies = job.summarize(spark, lake, options.farm, span)
+        max_servers, max_anomalies = job.MAX_SERVERS, job.MAX_ANOMALIES
     return Answer(
         {
             **asdict(figures),
             "records_per_second": figures.records_per_second,
-            "servers": [asdict(each) for each in servers[: most[0]]],
-            "more_servers": len(servers) > most[0],
-            "newest_anomalies": [asdict(each) for each in odd[: most[1]]],
-            "more_anomalies": len(odd) > most[1],
+            "servers": [asdict(each) for each in servers[:max_servers]],
+            "more_servers": len(servers) > max_servers,
+            "newest_anomalies": [asdict(each) for each in anomalies[:max_anomalies]],
+            "more_anomalies": len(anomalies) > max_anomalies,
         },
-        show(figures, servers, odd),
+        show(figures, servers, anomalies),
     )
 
 
-def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", odd: "Sequence[Anomaly]") -> str:
+def show(figures: "HealthFigures", servers: "Sequence[ServerSummary]", anomalies: "Sequence[Anomaly]") -> str:
     """Describe the result as text: a table, the newest anomalies, and the work done."""
     rows = [_HEAD, *(_row(each) for each in servers[:_SHOWN_SERVERS])]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines = [_line(row, widths) for row in rows]
     if len(servers) > _SHOWN_SERVERS:
         lines.append(f"and more servers than {_SHOWN_SERVERS}: --farm shows one farm's servers")
-    if odd:
+    if anomalies:
         lines += ["", "Unlike a server's own past, newest first:"]
-        lines += [f"  {printable(each.farm)}: {each.text}" for each in odd[:_SHOWN_ANOMALIES]]
-        if len(odd) > _SHOWN_ANOMALIES:
+        lines += [f"  {printable(each.farm)}: {each.text}" for each in anomalies[:_SHOWN_ANOMALIES]]
+        if len(anomalies) > _SHOWN_ANOMALIES:
             lines.append("  and more; --json shows all")
-    done = f"{figures.records:,} records in {figures.seconds:.1f} s, {figures.records_per_second:,.0f} a second"
-    made = f"{figures.server_hours:,} hours of servers, {figures.destination_hours:,} of destinations"
-    lines += ["", f"{done}: {made}, {figures.anomalies:,} anomalies"]
+    work = f"{figures.records:,} records in {figures.seconds:.1f} s, {figures.records_per_second:,.0f} a second"
+    hours = f"{figures.server_hours:,} hours of servers, {figures.destination_hours:,} of destinations"
+    lines += ["", f"{work}: {hours}, {figures.anomalies:,} anomalies"]
     return "\n".join(lines)
 
 

@@ -37,19 +37,19 @@ def run(options: argparse.Namespace) -> Answer:
     return Answer({**asdict(figures), "rows_per_second": figures.rows_per_second}, show(figures))
 
 
-def show(found: "Figures") -> str:
+def show(figures: "Figures") -> str:
     """Describe a run in a few lines."""
-    read = found.files - found.unchanged
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in found.kinds.items() if count) or "nothing"
-    alike = f"{found.unchanged:,} unchanged, {found.duplicates:,} the same as other files"
-    size = f"{found.read_bytes:,} read, {found.content_bytes:,} unpacked"
+    files_read = figures.files - figures.unchanged
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in figures.kinds.items() if count) or "nothing"
+    skipped = f"{figures.unchanged:,} unchanged, {figures.duplicates:,} the same as other files"
+    size = f"{figures.read_bytes:,} read, {figures.content_bytes:,} unpacked"
     lines = [
-        f"files       {found.files:,}: {read:,} read, {alike}, {found.damaged:,} with faults",
-        f"entries     {found.entries:,} in {found.lines:,} lines: {found.new:,} new, {found.known:,} known",
-        f"new         {kinds}; {found.misfits:,} status records are not believed",
-        f"quarantine  {found.quarantined_rows:,} new rows",
-        *(f"            {count:,} × {printable(reason)}" for reason, count in found.quarantined.items()),
-        f"bytes       {size}; the lake's entries take {found.lake_bytes:,}",
-        f"time        {found.seconds:.1f} s, {found.rows_per_second:,.0f} entries a second",
+        f"files       {figures.files:,}: {files_read:,} read, {skipped}, {figures.damaged:,} with faults",
+        f"entries     {figures.entries:,} in {figures.lines:,} lines: {figures.new:,} new, {figures.known:,} known",
+        f"new         {kinds}; {figures.misfits:,} status records are not believed",
+        f"quarantine  {figures.quarantined_rows:,} new rows",
+        *(f"            {count:,} × {printable(reason)}" for reason, count in figures.quarantined.items()),
+        f"bytes       {size}; the lake's entries take {figures.lake_bytes:,}",
+        f"time        {figures.seconds:.1f} s, {figures.rows_per_second:,.0f} entries a second",
     ]
     return "\n".join(lines)

@@ -66,10 +66,10 @@ def run(options: argparse.Namespace) -> Answer:
     indexes = [] if options.dry_run else _post(options, file, entries)
     text = "nothing was posted: this was a dry run"
     if not options.dry_run:
-        where = f"at index {indexes[0]}" if len(indexes) == 1 else f"at indexes {indexes[0]} to {indexes[-1]}"
-        text = f"committed {where}: {len(indexes)} entr{'y' if len(indexes) == 1 else 'ies'}"
-    told = [entry.what for entry in entries]
-    return Answer({"dry_run": options.dry_run, "what": told, "indexes": indexes, "hashes_left_out": left_out}, text)
+        place = f"at index {indexes[0]}" if len(indexes) == 1 else f"at indexes {indexes[0]} to {indexes[-1]}"
+        text = f"committed {place}: {len(indexes)} entr{'y' if len(indexes) == 1 else 'ies'}"
+    texts = [entry.what for entry in entries]
+    return Answer({"dry_run": options.dry_run, "what": texts, "indexes": indexes, "hashes_left_out": left_out}, text)
 
 
 def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEntry], int]:
@@ -78,23 +78,23 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
     Raises `PipelineError`.
     """
     now, left_out = now_ms(), 0
-    made: list[AdminEntry] = []
+    entries: list[AdminEntry] = []
     if options.parameters is not None:
         parameters = read_parameters(options.parameters, file.cluster)
-        made.append(AdminEntry(file.cluster, now, file.user, "set", parameters=parameters, reason=REASON))
+        entries.append(AdminEntry(file.cluster, now, file.user, "set", parameters=parameters, reason=REASON))
     if options.sensing:
         with ProgressLine() as progress, working(options, progress) as (spark, steps):
             from gf_i2p.pipeline.floodfills.sensing_entry import sensing  # noqa: PLC0415 -- needs Spark
 
             steps("looking for sensed floodfills")
-            found = sensing(spark, Lake(options.lake), file.cluster)
-        left_out = found.left_out
-        made += [
+            sensed = sensing(spark, Lake(options.lake), file.cluster)
+        left_out = sensed.left_out
+        entries += [
             AdminEntry(file.cluster, now, file.user, "sensed", hash=hash_, sensed=each)
-            for hash_, each in found.findings
+            for hash_, each in sensed.findings
         ]
     try:
-        return [AdminEntry.parse(entry.encode()) for entry in made], left_out
+        return [AdminEntry.parse(entry.encode()) for entry in entries], left_out
     except RecordError as error:
         raise CommandError(f"nothing was posted: {error}") from error
 
@@ -132,12 +132,12 @@ def _post(options: argparse.Namespace, file: ClientFile, entries: Sequence[Admin
 
     with ProgressLine() as progress:
         for first in range(0, len(entries), AT_ONCE):
-            some = entries[first : first + AT_ONCE]
+            part = entries[first : first + AT_ONCE]
             try:
-                last, _ = asyncio.run(administer.post(file, some, say))
+                last, _ = asyncio.run(administer.post(file, part, say))
             except CommandError as error:
-                done = f" (committed before that: indexes {indexes[0]} to {indexes[-1]})" if indexes else ""
-                raise CommandError(f"{error}{done}", code=error.code, outcome=error.outcome) from error
-            indexes += range(last - len(some) + 1, last + 1)
+                committed = f" (committed before that: indexes {indexes[0]} to {indexes[-1]})" if indexes else ""
+                raise CommandError(f"{error}{committed}", code=error.code, outcome=error.outcome) from error
+            indexes += range(last - len(part) + 1, last + 1)
             progress(f"posted {len(indexes)} of {len(entries)} entries")
     return indexes

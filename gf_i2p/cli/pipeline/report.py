@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> Answer:
         from gf_i2p.pipeline.report.job import ReportOptions, make_report  # noqa: PLC0415
 
         scope = Scope(tuple(dict.fromkeys(options.farm)), span.since_ms, span.until_ms)
-        made = ReportOptions(options.out, scope)
-        figures = make_report(spark, Lake(options.lake), made, lambda text: steps(f"summing up {text}"))
+        report_options = ReportOptions(options.out, scope)
+        figures = make_report(spark, Lake(options.lake), report_options, lambda text: steps(f"summing up {text}"))
     return Answer(asdict(figures), show(figures))
 
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Final
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
 from gf_i2p.cli.shared.answer_text import printable
-from gf_i2p.cli.shared.argument_types import whole
+from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.terminal import ProgressLine
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="take in the present data, and end")
     parser.add_argument(
         "--every",
-        type=whole(86_400, low=1),
+        type=whole_number(86_400, low=1),
         default=_EVERY,
         metavar="SECONDS",
         help=f"seconds between the starts of two batches (default: {_EVERY})",
@@ -57,21 +57,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--least-available",
-        type=whole(100),
+        type=whole_number(100),
         default=90,
         metavar="PERCENT",
         help="raise an alert when the availability in the last hour is lower (default: 90)",
     )
     parser.add_argument(
         "--farm-silent",
-        type=whole(MAX_MINUTES, low=1),
+        type=whole_number(MAX_MINUTES, low=1),
         default=_FARM_SILENT,
         metavar="MINUTES",
         help=f"raise an alert when a farm's newest record is older, by this machine's clock (default: {_FARM_SILENT})",
     )
     parser.add_argument(
         "--batch-mb",
-        type=whole(1 << 20, low=1),
+        type=whole_number(1 << 20, low=1),
         default=_BATCH_MB,
         metavar="MB",
         help=f"approximate unpacked size of a batch (default: {_BATCH_MB})",
@@ -84,7 +84,7 @@ def run(options: argparse.Namespace) -> Answer:
     Raises `PipelineError`, `CommandError` and `OSError`.
     """
     with (
-        _alerts(options.alerts) as (file, told_ms),
+        _alerts(options.alerts) as (file, last_alert_ms),
         ProgressLine() as progress,
         working(options, progress) as (spark, steps),
         _signals() as stop,
@@ -105,16 +105,16 @@ def run(options: argparse.Namespace) -> Answer:
                 file.write(json.dumps(asdict(event), ensure_ascii=False) + "\n")
                 file.flush()
 
-        how = StreamOptions(
+        job_options = StreamOptions(
             once=options.once,
             every_seconds=options.every,
             batch_bytes=options.batch_mb << 20,
             limits=Limits(availability=options.least_available / 100, farm_silent_ms=options.farm_silent * 60_000),
-            noticed_ms=told_ms,
+            noticed_ms=last_alert_ms,
         )
         steps("taking a batch")
         figures = stream(
-            spark, Lake(options.lake), options.exports, how, on_batch=on_batch, on_event=on_event, stop=stop
+            spark, Lake(options.lake), options.exports, job_options, on_batch=on_batch, on_event=on_event, stop=stop
         )
     return Answer(asdict(figures), show(figures))
 
@@ -122,9 +122,9 @@ def run(options: argparse.Namespace) -> Answer:
 def show_batch(batch: "Batch") -> str:
     """Describe a batch in a line."""
     lag = "" if batch.lag_seconds is None else f", the newest record is {_age(batch.lag_seconds)} old"
-    bad = f", {batch.quarantined:,} into quarantine" if batch.quarantined else ""
+    quarantine = f", {batch.quarantined:,} into quarantine" if batch.quarantined else ""
     return (
-        f"batch {batch.batch}: {batch.lines:,} lines, {batch.entries:,} entries, {batch.new:,} new{bad}{lag}; "
+        f"batch {batch.batch}: {batch.lines:,} lines, {batch.entries:,} entries, {batch.new:,} new{quarantine}{lag}; "
         f"{batch.seconds:.1f} s"
     )
 
@@ -136,11 +136,11 @@ def show_event(event: "Event") -> str:
     return f"{mark} {at} {printable(event.farm)}: {event.alert} {event.event}: {event.text}"
 
 
-def show(found: "StreamFigures") -> str:
+def show(figures: "StreamFigures") -> str:
     """Describe a run in a line."""
     return (
-        f"{found.batches:,} batches in {found.seconds:.1f} s: {found.lines:,} lines, {found.new:,} new entries, "
-        f"{found.quarantined:,} into quarantine, {found.events:,} alerts begun or ended"
+        f"{figures.batches:,} batches in {figures.seconds:.1f} s: {figures.lines:,} lines, {figures.new:,} new "
+        f"entries, {figures.quarantined:,} into quarantine, {figures.events:,} alerts begun or ended"
     )
 
 
@@ -160,16 +160,16 @@ def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
         with path.open("a+b") as file:
             size = file.tell()
             file.seek(max(0, size - _LAST_BYTES))
-            *_, last, rest = b"\n", *file.read().split(b"\n")
-            if rest:  # the last line was cut off; its alert will be written again
-                file.truncate(size - len(rest))
-        told_ms = int(json.loads(last)["noticed_ms"]) if last.strip() else None
+            *_, last, fragment = b"\n", *file.read().split(b"\n")
+            if fragment:  # the last line was cut off; its alert will be written again
+                file.truncate(size - len(fragment))
+        last_alert_ms = int(json.loads(last)["noticed_ms"]) if last.strip() else None
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}. Give a file that can be written.") from None
     except (ValueError, KeyError, TypeError):
         raise CommandError(f"{path} is not a file of alerts: give another file.") from None
     with path.open("a", encoding="utf-8") as text:
-        yield text, told_ms
+        yield text, last_alert_ms
 
 
 @contextmanager
@@ -177,14 +177,14 @@ def _signals() -> Iterator[Flag]:
     """Give the flag that SIGINT and SIGTERM set. The second signal raises `KeyboardInterrupt`."""
     stop = Flag()
 
-    def hear(*_: object) -> None:
+    def on_signal(*_: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    before = {each: signal.signal(each, hear) for each in (signal.SIGINT, signal.SIGTERM)}
+    old_handlers = {each: signal.signal(each, on_signal) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
-        for each, handler in before.items():
+        for each, handler in old_handlers.items():
             signal.signal(each, handler)

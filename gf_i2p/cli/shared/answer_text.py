@@ -16,9 +16,9 @@ OUTSIDE: Final = {
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
 _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
 """Words for each value of `publishConfig`."""
-_SENSED: Final = 3
+_SHOWN_HASHES: Final = 3
 """Hashes with known floodfills that are shown at most."""
-_LEFT_OUT: Final = 5
+_SHOWN_LEFT_OUT: Final = 5
 """Left-out leaves that are shown at most."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
@@ -53,7 +53,7 @@ def show_status(answer: dict[str, Any]) -> str:
         f"leader   {leader}",
         f"log      {_log(log)}",
         f"timing   {_timing(answer['timing'])}",
-        *_farm(answer),
+        *_farm_lines(answer),
         "servers",
     ]
     width = max((len(server["endpoint"]) for server in answer["servers"]), default=0)
@@ -67,7 +67,7 @@ def _log(log: dict[str, int]) -> str:
     return text if dropped == 0 else f"{text}; the first {dropped} are in the snapshot only"
 
 
-def _farm(answer: dict[str, Any]) -> list[str]:
+def _farm_lines(answer: dict[str, Any]) -> list[str]:
     """Describe the farm's publishing, the keys of this server, and faults; leave out what is turned off."""
     farm, i2p = answer["farm"], answer["i2p"]
     lines = []
@@ -78,10 +78,10 @@ def _farm(answer: dict[str, Any]) -> list[str]:
     if farm["mode"] != "off":
         lines.append(f"mode     {mode_words(farm)}")
     if farm["publisher"] is not None:
-        what = "" if farm["farm_mode"] == "meta" else f", {_MODES.get(farm['farm_mode'], 'to publish nothing')}"
-        lines.append(f"publish  server {farm['publisher']} is chosen{what}")
+        purpose = "" if farm["farm_mode"] == "meta" else f", {_MODES.get(farm['farm_mode'], 'to publish nothing')}"
+        lines.append(f"publish  server {farm['publisher']} is chosen{purpose}")
     if farm["farm_mode"] != "failover":  # in mode failover no leaf is published
-        lines += _leaves(farm)
+        lines += _leaf_lines(farm)
     if farm["publishing"] is not None:
         lines += ["         " + line for line in publishing_lines(farm["publishing"])]
     keys = farm.get("keys")
@@ -92,11 +92,11 @@ def _farm(answer: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _leaves(farm: dict[str, Any]) -> list[str]:
+def _leaf_lines(farm: dict[str, Any]) -> list[str]:
     lines = [] if farm["publisher"] is None else [f"leaves   {', '.join(farm['leaves']) or 'none'}"]
-    lines += [f"left out {leaf}: {why}" for leaf, why in list(farm["left_out"].items())[:_LEFT_OUT]]
-    if len(farm["left_out"]) > _LEFT_OUT:
-        lines.append(f"         and {len(farm['left_out']) - _LEFT_OUT} more: see `gf-i2p explain`")
+    lines += [f"left out {leaf}: {why}" for leaf, why in list(farm["left_out"].items())[:_SHOWN_LEFT_OUT]]
+    if len(farm["left_out"]) > _SHOWN_LEFT_OUT:
+        lines.append(f"         and {len(farm['left_out']) - _SHOWN_LEFT_OUT} more: see `gf-i2p explain`")
     if farm["excluded"]:
         lines.append(f"         administrators have excluded {farm['excluded']}: see `gf-i2p explain`")
     return lines
@@ -108,20 +108,20 @@ def mode_words(farm: dict[str, Any]) -> str:
     return f"{farm['mode']}, {verb} {_PUBLISHES[farm['publish']]}"
 
 
-def publishing_lines(sent: dict[str, Any]) -> list[str]:
+def publishing_lines(publishing: dict[str, Any]) -> list[str]:
     """Describe the set that this server publishes or would publish, its progress, and the time of the next set."""
-    if "state" in sent:
-        return _serving_lines(sent)
-    minutes = (sent["expires"] - sent["published"]) // 60
-    pause = _pause(sent["next"]["seconds"])
-    if sent["dry_run"]:
+    if "state" in publishing:
+        return _serving_lines(publishing)
+    minutes = (publishing["expires"] - publishing["published"]) // 60
+    pause = _pause(publishing["next"]["seconds"])
+    leaves = f"{publishing['leaves']} leaves of {publishing['master']}"
+    if publishing["dry_run"]:
         return [
-            f"dry run: {sent['leaves']} leaves of {sent['master']} would be published, good for {minutes} minutes",
-            f"the next set would be due in {pause}: {sent['next']['why']}",
+            f"dry run: {leaves} would be published, good for {minutes} minutes",
+            f"the next set would be due in {pause}: {publishing['next']['why']}",
         ]
-    leaves, times = f"{sent['leaves']} leaves of {sent['master']}", sent["sent"]
-    lines = [f"{leaves} given to the router {times} times, good for {minutes} minutes"]
-    progress = sent["progress"]
+    lines = [f"{leaves} given to the router {publishing['sent']} times, good for {minutes} minutes"]
+    progress = publishing["progress"]
     if progress is not None:
         words = [f"{word} {_clock(progress[word])}" for word in ("attempted", "sent", "confirmed") if progress[word]]
         if progress["confirmed_by"] is not None:
@@ -131,14 +131,18 @@ def publishing_lines(sent: dict[str, Any]) -> list[str]:
         lines.append("the last: " + ", ".join(words or ["announced"]))
         if progress["retries"]:
             lines.append(f"given again {progress['retries']} times, because the set was not found")
-    return [*lines, f"the next is due in {pause}: {sent['next']['why']}"]
+    return [*lines, f"the next is due in {pause}: {publishing['next']['why']}"]
 
 
-def _serving_lines(sent: dict[str, Any]) -> list[str]:
-    lines = [f"{sent['state']} {sent['master']}, which leads to {sent['target']}: {sent['streams']} streams now"]
-    if sent["published"] is not None:
-        until = _clock(sent["expires"])
-        lines.append(f"the last of {sent['sent']} lease sets was given {_clock(sent['published'])}, good until {until}")
+def _serving_lines(serving: dict[str, Any]) -> list[str]:
+    lines = [
+        f"{serving['state']} {serving['master']}, which leads to {serving['target']}: {serving['streams']} streams now"
+    ]
+    if serving["published"] is not None:
+        until = _clock(serving["expires"])
+        lines.append(
+            f"the last of {serving['sent']} lease sets was given {_clock(serving['published'])}, good until {until}"
+        )
     return lines
 
 
@@ -204,10 +208,10 @@ def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
     by_address: dict[str, list[dict[str, Any]]] = {}
     for each in sensed:
         by_address.setdefault(each["address"], []).append(each)
-    more = f", the first {_SENSED} shown here (all: --json)" if len(by_address) > _SENSED else ""
-    known = f"{len(by_address)} hash{'es'[: 2 * (len(by_address) > 1)]}"
-    lines = [f"closest floodfills sensed for {known}, last at index {newest['index']}{more}"]
-    for address, days in list(by_address.items())[:_SENSED]:
+    hint = f", the first {_SHOWN_HASHES} shown here (all: --json)" if len(by_address) > _SHOWN_HASHES else ""
+    hashes = f"{len(by_address)} hash{'es'[: 2 * (len(by_address) > 1)]}"
+    lines = [f"closest floodfills sensed for {hashes}, last at index {newest['index']}{hint}"]
+    for address, days in list(by_address.items())[:_SHOWN_HASHES]:
         last = max(days, key=lambda each: each["day"])
         lines.append(f"{address}  {last['what']} (by {last['by']}; {len(days)} day{'s'[: len(days) > 1]} known)")
     return lines

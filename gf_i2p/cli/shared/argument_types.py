@@ -32,7 +32,7 @@ def server(text: str) -> tuple[int, Endpoint | None]:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def whole(high: int, *, low: int = 1) -> Callable[[str], int]:
+def whole_number(high: int, *, low: int = 1) -> Callable[[str], int]:
     """Make a reader of whole numbers from `low` to `high`, both included."""
 
     def parse(text: str) -> int:
@@ -47,16 +47,16 @@ def whole(high: int, *, low: int = 1) -> Callable[[str], int]:
 def seconds(text: str) -> float:
     """Read the time limit of a command: above 0, and at most `MAX_TIMEOUT` seconds."""
     try:
-        found = float(text)
+        limit = float(text)
     except ValueError:
-        found = 0.0
-    if not 0 < found <= MAX_TIMEOUT:
+        limit = 0.0
+    if not 0 < limit <= MAX_TIMEOUT:
         raise argparse.ArgumentTypeError(f"{text!r}: expected seconds, up to {MAX_TIMEOUT:g}")
-    return found
+    return limit
 
 
 @contextmanager
-def named(path: Path) -> Iterator[None]:
+def as_command_error(path: Path) -> Iterator[None]:
     """Raise `CommandError` instead of `ConfigError` while a file that the operator named is read.
 
     The exit code is `Exit.FAILED` for a missing file, and `Exit.USAGE` for a file with a fault.
@@ -73,5 +73,5 @@ def load_client_file(path: Path) -> ClientFile:
         raise CommandError(
             f"There is no file {path}: gf-i2p init makes such a file, with --client NAME or --admin NAME."
         )
-    with named(path):
+    with as_command_error(path):
         return ClientFile.load(path)

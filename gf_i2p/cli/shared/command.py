@@ -43,7 +43,7 @@ class Command(Protocol):
     def run(self, options: argparse.Namespace) -> Answer | Exit:
         """Run the command; a command that prints while it runs returns only the exit code.
 
-        Raises `CommandError`, and the errors of `gf_i2p.cli.main.expected`.
+        Raises `CommandError`, and the errors of `gf_i2p.cli.main.operator_errors`.
         """
 
 

@@ -24,7 +24,7 @@ async def request(directory: Path, method: str, path: str, *, seconds: float = 1
 
     Raises `CommandError`, whose text says what to do next.
     """
-    async with _answer_of(directory, method, path, seconds, body) as response:
+    async with _open_response(directory, method, path, seconds, body) as response:
         return await response.json()
 
 
@@ -36,7 +36,7 @@ async def download(
     Raises `CommandError`, whose text says what to do next.
     """
     data = bytearray()
-    async with _answer_of(directory, "GET", path, seconds, None) as response:
+    async with _open_response(directory, "GET", path, seconds, None) as response:
         async for piece in response.content.iter_chunked(1 << 18):
             data += piece
             if len(data) > max_bytes:
@@ -49,7 +49,7 @@ async def download(
 
 
 @asynccontextmanager
-async def _answer_of(
+async def _open_response(
     directory: Path, method: str, path: str, seconds: float, body: object
 ) -> AsyncIterator[aiohttp.ClientResponse]:
     """Send a request; yield the answer, to be read at once. Raises `CommandError`, also for an answer with an error."""
@@ -87,7 +87,7 @@ Ask = Callable[..., Any]
 """Asks the node of a directory. Arguments: directory, method, path; `seconds` and `body` by name."""
 
 
-def have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:
+def reload_node(directory: Path, ask: Ask) -> tuple[str, bool | None, list[str]]:
     """Have a running node reload its files.
 
     Returns a clause for the operator, whether the node has reloaded (None: unknown), and the settings that need a
@@ -98,19 +98,19 @@ def have_it_reloaded(directory: Path, ask: Ask) -> tuple[str, bool | None, list[
         return "no node runs here now", False, []
     # No signal: when the node runs in a container, `pid` may be the number of another process here.
     try:
-        now = ask(directory, "POST", "/v1/reload", body={})
+        outcome = ask(directory, "POST", "/v1/reload", body={})
     except CommandError:
         return (
             f"process {pid} holds the log here, and does not answer as a node: if that is a node, reload it (SIGHUP)",
             None,
             [],
         )
-    if now["error"] is not None:
+    if outcome["error"] is not None:
         raise CommandError(
-            f"accepted, but the running node (process {pid}) has not reloaded: {now['error']}. Mend that fault, then "
-            f"reload the node: kill -HUP {pid}",
+            f"accepted, but the running node (process {pid}) has not reloaded: {outcome['error']}. Mend that fault, "
+            f"then reload the node: kill -HUP {pid}",
             outcome="unknown",
         )
-    pending = list(now["needs_restart"])
+    pending = list(outcome["needs_restart"])
     restart = f"; a restart is needed for {', '.join(pending)}" if pending else ""
     return f"the running node (process {pid}) has reloaded{restart}", True, pending

@@ -38,17 +38,17 @@ class ProgressLine:
         self.end()
 
 
-def check_typed(farm: str) -> None:
+def ask_farm_name(farm: str) -> None:
     """Ask for the farm's name. Raises `CommandError` for any other answer, or for none (Ctrl-D)."""
     try:
         typed = input(f"Type the farm's name, {farm}, to go on: ")
     except EOFError as error:
         print()  # the cursor stands behind the question
         raise CommandError("the farm's name was not typed: nothing was changed", code=Exit.USAGE) from error
-    check_name(typed, farm)
+    check_farm_name(typed, farm)
 
 
-def check_name(given: str, farm: str) -> None:
+def check_farm_name(name: str, farm: str) -> None:
     """Raise `CommandError` when the name is not the farm's."""
-    if given != farm:
+    if name != farm:
         raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)

@@ -50,7 +50,7 @@ class Setting:
         return self.mode != OFF and self.master is not None
 
     @classmethod
-    def of_most(cls, settings: Mapping[int, "Setting"]) -> Self:
+    def most_frequent(cls, settings: Mapping[int, "Setting"]) -> Self:
         """Return the most frequent mode, not counting "off", and the most frequent master. `settings`: by server id.
 
         Mode and master are counted apart. Of equally frequent values, the value with the lowest server id wins. Silent
@@ -83,7 +83,7 @@ def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters,
 def objection(
     poster: Poster | None,
     setting: Setting,
-    most: Setting,
+    common: Setting,
     accusation: Accusation | None,
     now_ms: int | None,
     passed_ms: int,
@@ -97,7 +97,7 @@ def objection(
     Args:
         poster: the server's newest record; None before the first record.
         setting: the server's own setting.
-        most: the setting of most servers.
+        common: the setting of most servers.
         accusation: a report that the server is not heard; None without a report.
         now_ms: farm time; None while too few servers have posted.
         passed_ms: the farm's stopwatch.
@@ -128,15 +128,15 @@ def objection(
         return "its router is down"
     if setting.mode == OFF:
         return "publishing is off there"
-    if setting.mode != most.mode:
-        return f"its mode is {setting.mode[:20]}, and the mode of most servers is {most.mode[:20]}"
+    if setting.mode != common.mode:
+        return f"its mode is {setting.mode[:20]}, and the mode of most servers is {common.mode[:20]}"
     if setting.master is None:
         return "its master is no destination"
-    if setting.master != most.master:
+    if setting.master != common.master:
         return "it would publish for another master than most servers"
     return None
 
 
 def _most_frequent(values: Iterable[_T]) -> _T | None:
-    counted = Counter(values)  # keeps the order of the ids, so `max` prefers the value with the lowest id
-    return max(counted, key=lambda value: counted[value], default=None)
+    counts = Counter(values)  # keeps the order of the ids, so `max` prefers the value with the lowest id
+    return max(counts, key=lambda value: counts[value], default=None)

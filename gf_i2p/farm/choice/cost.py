@@ -12,7 +12,7 @@ from typing import Final
 
 from gf_i2p.farm.record.bandwidth import part_in_use
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.farm.strict_json import known
+from gf_i2p.farm.strict_json import without_none
 
 STEP: Final = 16
 BEST: Final = 1
@@ -37,44 +37,44 @@ class Load:
     @property
     def total(self) -> int:
         """The sum of `points`. Written out for speed: this runs often for each leaf."""
-        found = 0
+        points = 0
         if self.connections is not None:
-            found += round(_CONNECTIONS * self.connections)
+            points += round(_CONNECTIONS * self.connections)
         if self.bandwidth is not None:
-            found += round(_BANDWIDTH * self.bandwidth)
+            points += round(_BANDWIDTH * self.bandwidth)
         if self.tunnels is not None:
-            found += round(_TUNNELS * self.tunnels)
+            points += round(_TUNNELS * self.tunnels)
         if self.unreached is not None:
-            found += round(_UNREACHED * self.unreached)
-        return found
+            points += round(_UNREACHED * self.unreached)
+        return points
 
     @property
     def points(self) -> dict[str, int]:
         """The points of each known part, by name."""
         parts = {name: getattr(self, name) for name in WEIGHTS}
-        return {name: round(WEIGHTS[name] * part) for name, part in known(parts).items()}
+        return {name: round(WEIGHTS[name] * part) for name, part in without_none(parts).items()}
 
 
-def load(leaf: Leaf, used: float | None, seen: tuple[int, int]) -> Load:
+def load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) -> Load:
     """Return the load of a leaf.
 
-    `used`: used part of the router's bandwidth, see `bandwidth_used`. `seen`: number of servers that reached the leaf,
-    and number of servers that failed.
+    `router_use`: used part of the router's bandwidth, see `bandwidth_used`. `reach_counts`: number of servers that
+    reached the leaf, and number of servers that failed.
     """
     bandwidth = part_in_use(leaf.current_bandwidth, leaf.configured_bandwidth)
-    reached, unreached = seen
+    reached, unreached = reach_counts
     tunnels = part_in_use(leaf.current_tunnels, leaf.configured_tunnels)
     return Load(
         connections=part_in_use(leaf.current_connections, leaf.configured_connections),
-        bandwidth=used if bandwidth is None else bandwidth,
+        bandwidth=router_use if bandwidth is None else bandwidth,
         tunnels=None if tunnels is None else 1 - tunnels,
         unreached=unreached / (reached + unreached) if reached + unreached else None,
     )
 
 
-def reckoned(of: Load, current: int | None) -> int:
-    """Return the cost, 1 to 240. `current`: the leaf's cost in the present set, None for a new leaf."""
-    points = of.total
-    if current is not None and abs(points - current) <= STAYS_WITHIN:
-        return current
+def entry_cost(load: Load, current_cost: int | None) -> int:
+    """Return the cost, 1 to 240. `current_cost`: the leaf's cost in the present set, None for a new leaf."""
+    points = load.total
+    if current_cost is not None and abs(points - current_cost) <= STAYS_WITHIN:
+        return current_cost
     return min(max((points + STEP // 2) // STEP * STEP, BEST), WORST)

@@ -16,7 +16,7 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster, Posters
 from gf_i2p.farm.record.destinations import META_TYPE, Leaf
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
-from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, whole
+from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, integer
 from gf_i2p.netdb.encoding import to_base64
 
 BURST: Final = 4
@@ -40,7 +40,7 @@ class Listed:
 
 
 @dataclass(slots=True)  # not frozen: one is made for every entry
-class Field:
+class LeafInputs:
     """All that the choice of leaves depends on, at one time."""
 
     posters: Posters
@@ -53,13 +53,13 @@ class Field:
 
     def objection(self, leaf: Leaf) -> str | None:
         """Say why a leaf must not be listed, even while the leaf is up; None: the leaf may be listed."""
-        made = self.administration.excluded.get(leaf.hash)
-        if made is not None:
-            return f"{made.by} has excluded it" + ("" if made.reason is None else f": {made.reason}")
-        known = nested_farms.leads_to(leaf, self._below) if leaf.type == META_TYPE else ()
-        return nested_farms.objection(leaf, self.master, known)
+        exclusion = self.administration.excluded.get(leaf.hash)
+        if exclusion is not None:
+            return f"{exclusion.by} has excluded it" + ("" if exclusion.reason is None else f": {exclusion.reason}")
+        masters_below = nested_farms.leads_to(leaf, self._masters_below) if leaf.type == META_TYPE else ()
+        return nested_farms.objection(leaf, self.master, masters_below)
 
-    def _below(self, master: bytes) -> Iterator[bytes]:
+    def _masters_below(self, master: bytes) -> Iterator[bytes]:
         """Give the masters that servers report below a master. Reports of leaf-only members do not count here."""
         for owner, poster in self.posters.holders(master):
             leaf = poster.leaves.get(master) if owner < FIRST_LEAF_MEMBER_ID else None
@@ -68,13 +68,13 @@ class Field:
 
     def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.Load:
         """Return the load of a leaf."""
-        seen = self.posters.seen(leaf.hash, owner, self.now_ms, self.parameters)
-        return cost.load(leaf, poster.record.bandwidth_used, seen)
+        reach_counts = self.posters.reach_counts(leaf.hash, owner, self.now_ms, self.parameters)
+        return cost.load(leaf, poster.record.bandwidth_used, reach_counts)
 
-    def cost(self, poster: Poster, owner: int, leaf: Leaf, current: int | None) -> int:
-        """Return the cost of a leaf's entry. `current`: the cost in the present set; None for a new leaf."""
-        said = self.administration.costs.get(leaf.hash)
-        return cost.reckoned(self.load(poster, owner, leaf), current) if said is None else said
+    def cost(self, poster: Poster, owner: int, leaf: Leaf, current_cost: int | None) -> int:
+        """Return the cost of a leaf's entry. `current_cost`: the cost in the present set; None for a new leaf."""
+        fixed_cost = self.administration.costs.get(leaf.hash)
+        return cost.entry_cost(self.load(poster, owner, leaf), current_cost) if fixed_cost is None else fixed_cost
 
     def out_ms(self, hash_: bytes) -> int:
         """Return when a listed leaf must be dropped, unless a record changes that; 0: no poster names the leaf."""
@@ -86,7 +86,7 @@ class _Bid(NamedTuple):
 
     turn: int
     """Number of the same owner's leaves that come before this leaf."""
-    new: bool
+    is_new: bool
     cost: int
     owner: int
     hash: bytes
@@ -109,14 +109,16 @@ class Listing:
     exchanged_ms: int = 0
     """When a leaf last replaced a more expensive leaf."""
 
-    def is_due(self, seen: Field, owner: int) -> bool:
+    def is_due(self, inputs: LeafInputs, owner: int) -> bool:
         """Whether to choose the leaves anew after a record of `owner`. Quick: checks the leaves of `owner` only."""
-        now, parameters = seen.now_ms, seen.parameters
-        poster = seen.posters.by_id[owner]
-        silent = poster.silent_ms(parameters)
+        now, parameters = inputs.now_ms, inputs.parameters
+        poster = inputs.posters.by_id[owner]
+        silent_ms = poster.silent_ms(parameters)
         for hash_, health in poster.past.items():
-            if hash_ in self.listed and (not health.up or poster.accused_ms is not None or silent < self.deadline_ms):
-                self.deadline_ms = min(self.deadline_ms, seen.out_ms(hash_))
+            if hash_ in self.listed and (
+                not health.up or poster.accused_ms is not None or silent_ms < self.deadline_ms
+            ):
+                self.deadline_ms = min(self.deadline_ms, inputs.out_ms(hash_))
         if now >= self.looked_ms + parameters.republish_min_ms or (self.listed and now >= self.deadline_ms):
             return True
         if len(self.listed) >= tree.room(parameters.tree, parameters.max_entries):
@@ -124,29 +126,29 @@ class Listing:
         if self.listed and self.spent_ms - now > (BURST - 1) * parameters.republish_min_ms:
             return False
         for hash_, leaf in poster.leaves.items():
-            if hash_ not in self.listed and seen.objection(leaf) is None:
-                waits = poster.waits_ms(hash_, now, parameters)
-                if waits == 0 or (waits is not None and not self.listed):
+            if hash_ not in self.listed and inputs.objection(leaf) is None:
+                wait_ms = poster.waits_ms(hash_, now, parameters)
+                if wait_ms == 0 or (wait_ms is not None and not self.listed):
                     return True
         return False
 
-    def look(self, seen: Field) -> None:
+    def choose(self, inputs: LeafInputs) -> None:
         """Choose the listed leaves anew."""
-        before = {hash_: (each.owner, each.type, each.cost) for hash_, each in self.listed.items()}
-        parameters, now = seen.parameters, seen.now_ms
-        bids = self._bids(seen)
-        most = tree.room(parameters.tree, parameters.max_entries)
-        chosen = self._exchanged(bids, most, seen)
+        old_entries = {hash_: (each.owner, each.type, each.cost) for hash_, each in self.listed.items()}
+        parameters, now = inputs.parameters, inputs.now_ms
+        bids = self._bids(inputs)
+        room = tree.room(parameters.tree, parameters.max_entries)
+        winners = self._winning_bids(bids, room, inputs)
         places = tree.places(
-            {hash_: each.place for hash_, each in self.listed.items()}, [bid.hash for bid in chosen], most
+            {hash_: each.place for hash_, each in self.listed.items()}, [bid.hash for bid in winners], room
         )
-        self.listed = {bid.hash: Listed(bid.owner, bid.type, bid.cost, places[bid.hash]) for bid in chosen}
+        self.listed = {bid.hash: Listed(bid.owner, bid.type, bid.cost, places[bid.hash]) for bid in winners}
         self.branched = parameters.tree == "tree" and tree.is_branched(
-            len(self.listed), parameters.max_entries, before=self.branched
+            len(self.listed), parameters.max_entries, was_branched=self.branched
         )
         self.looked_ms = now
-        self.deadline_ms = max(min((seen.out_ms(hash_) for hash_ in self.listed), default=0), now + _LOOK_MS)
-        if {hash_: (each.owner, each.type, each.cost) for hash_, each in self.listed.items()} != before:
+        self.deadline_ms = max(min((inputs.out_ms(hash_) for hash_ in self.listed), default=0), now + _LOOK_MS)
+        if {hash_: (each.owner, each.type, each.cost) for hash_, each in self.listed.items()} != old_entries:
             self.spent_ms = max(self.spent_ms, now) + parameters.republish_min_ms
 
     def encode(self) -> dict[str, Any]:
@@ -163,91 +165,91 @@ class Listing:
         }
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, snapshot: Mapping[str, Any]) -> Self:
         """Read the listing of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
         return cls(
             {
                 a_hash(hash_, "a listed leaf"): Listed(int(owner), int(type_), int(cost_), int(place))
-                for hash_, owner, type_, cost_, place in found["listed"]
+                for hash_, owner, type_, cost_, place in snapshot["listed"]
             },
-            bool(found["branched"]),
-            *(whole(found, name, MAX_DATE_MS) for name in ("looked", "deadline", "spent", "exchanged")),
+            bool(snapshot["branched"]),
+            *(integer(snapshot, name, MAX_DATE_MS) for name in ("looked", "deadline", "spent", "exchanged")),
         )
 
-    def _bids(self, seen: Field) -> list[_Bid]:
+    def _bids(self, inputs: LeafInputs) -> list[_Bid]:
         """Give all leaves that could be listed, the best first."""
-        kept = list(self._kept(seen, grace=False))
-        fresh = list(self._fresh(seen, waiting=False))
-        if not kept and not fresh:  # a leaf that goes up and down is better than an empty set
-            kept = list(self._kept(seen, grace=True))
-            fresh = list(self._fresh(seen, waiting=True))
+        listed_offers = list(self._listed_offers(inputs, grace=False))
+        new_offers = list(self._new_offers(inputs, waiting=False))
+        if not listed_offers and not new_offers:  # a leaf that goes up and down is better than an empty set
+            listed_offers = list(self._listed_offers(inputs, grace=True))
+            new_offers = list(self._new_offers(inputs, waiting=True))
         turns: Counter[int] = Counter()
-        taken: set[bytes] = set()
+        hashes: set[bytes] = set()
         bids: list[_Bid] = []
-        for new, offers in ((False, kept), (True, fresh)):
+        for is_new, offers in ((False, listed_offers), (True, new_offers)):
             for owner, poster, leaf in offers:
-                if leaf.hash not in taken:
-                    taken.add(leaf.hash)
-                    listed = None if new else self.listed[leaf.hash].cost
-                    price = seen.cost(poster, owner, leaf, listed)
-                    bids.append(_Bid(turns[owner], new, price, owner, leaf.hash, leaf.type))
+                if leaf.hash not in hashes:
+                    hashes.add(leaf.hash)
+                    current_cost = None if is_new else self.listed[leaf.hash].cost
+                    entry_cost = inputs.cost(poster, owner, leaf, current_cost)
+                    bids.append(_Bid(turns[owner], is_new, entry_cost, owner, leaf.hash, leaf.type))
                     turns[owner] += 1
         return sorted(bids)
 
-    def _kept(self, seen: Field, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
+    def _listed_offers(self, inputs: LeafInputs, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
         """Give the listed leaves that stay. `grace`: a restless leaf may be down for as long as any other leaf."""
-        now, parameters = seen.now_ms, seen.parameters
+        now, parameters = inputs.now_ms, inputs.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
-            holders = seen.posters.holders(hash_)
+            holders = inputs.posters.holders(hash_)
             for owner, poster in holders:
-                out = poster.out_ms(hash_, parameters)
+                out_ms = poster.out_ms(hash_, parameters)
                 if grace and not poster.past[hash_].up:
-                    out = poster.past[hash_].since_ms + parameters.leaf_down_ms
-                if out <= now:
+                    out_ms = poster.past[hash_].since_ms + parameters.leaf_down_ms
+                if out_ms <= now:
                     continue
-                rank = (len(holders) > 1 and poster.is_good(hash_, now, parameters), owner == listed.owner, out)
+                rank = (len(holders) > 1 and poster.is_good(hash_, now, parameters), owner == listed.owner, out_ms)
                 if best is None or rank > best[0]:
                     best = rank, owner, poster
             if best is not None:
                 _, owner, poster = best
                 leaf = poster.leaves.get(hash_) or Leaf(hash_, up=False, type=listed.type)
-                if seen.objection(leaf) is None:
+                if inputs.objection(leaf) is None:
                     yield owner, poster, leaf
 
-    def _fresh(self, seen: Field, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
+    def _new_offers(self, inputs: LeafInputs, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
         """Give the leaves that could be added. `waiting`: also leaves that must stay up for longer first."""
-        for owner, poster in seen.posters:
+        for owner, poster in inputs.posters:
             if poster.leaves.keys() <= self.listed.keys():
                 continue
             for hash_, leaf in poster.leaves.items():
                 if hash_ in self.listed:
                     continue
-                waits = poster.waits_ms(hash_, seen.now_ms, seen.parameters)
-                if (waits == 0 or (waiting and waits is not None)) and seen.objection(leaf) is None:
+                wait_ms = poster.waits_ms(hash_, inputs.now_ms, inputs.parameters)
+                if (wait_ms == 0 or (waiting and wait_ms is not None)) and inputs.objection(leaf) is None:
                     yield owner, poster, leaf
 
-    def _exchanged(self, bids: Sequence[_Bid], most: int, seen: Field) -> list[_Bid]:
-        """Choose the best `most` bids. Now and then a clearly cheaper leaf replaces a listed one."""
-        chosen, others = list(bids[:most]), [bid for bid in bids[most:] if bid.new]
-        if not others or seen.now_ms - self.exchanged_ms < seen.parameters.hold_ms:
-            return chosen
+    def _winning_bids(self, bids: Sequence[_Bid], room: int, inputs: LeafInputs) -> list[_Bid]:
+        """Choose the best `room` bids. Now and then a clearly cheaper leaf replaces a listed one."""
+        winners, rivals = list(bids[:room]), [bid for bid in bids[room:] if bid.is_new]
+        if not rivals or inputs.now_ms - self.exchanged_ms < inputs.parameters.hold_ms:
+            return winners
         worst = max(
-            (bid for bid in chosen if not bid.new), key=lambda bid: (bid.turn, bid.cost, bid.hash), default=None
+            (bid for bid in winners if not bid.is_new), key=lambda bid: (bid.turn, bid.cost, bid.hash), default=None
         )
-        best = min(others, key=lambda bid: (bid.cost, bid.turn, bid.owner, bid.hash))
+        best = min(rivals, key=lambda bid: (bid.cost, bid.turn, bid.owner, bid.hash))
         if worst is not None and best.turn <= worst.turn and worst.cost - best.cost >= CLEARLY:
-            self.exchanged_ms = seen.now_ms
-            chosen[chosen.index(worst)] = best
-        return chosen
+            self.exchanged_ms = inputs.now_ms
+            winners[winners.index(worst)] = best
+        return winners
 
 
-def why_not_listed(seen: Field, listing: Listing, owner: int, poster: Poster, leaf: Leaf) -> str:
+def why_not_listed(inputs: LeafInputs, listing: Listing, owner: int, poster: Poster, leaf: Leaf) -> str:
     """Say why a named leaf is not listed."""
-    objection = seen.objection(leaf)
+    objection = inputs.objection(leaf)
     if objection is not None:
         return objection
-    now, parameters = seen.now_ms, seen.parameters
+    now, parameters = inputs.now_ms, inputs.parameters
     health = poster.past.get(leaf.hash)
     if health is None or not health.up:
         return f"its router is down ({owner})" if not poster.record.router_up else f"{owner} says that it is down"
@@ -255,10 +257,10 @@ def why_not_listed(seen: Field, listing: Listing, owner: int, poster: Poster, le
         return f"nothing was heard of {owner} for {(now - poster.heard_ms) / 1000:.0f} s"
     if poster.accused_ms is not None:
         return f"a server hears nothing of {owner}"
-    waits = health.waits_ms(now, parameters)
-    if waits:
-        times = health.recent_flaps(now, parameters)
-        return f"it must be up for {waits / 1000:.0f} s more: it has gone down {times} times lately"
+    wait_ms = health.waits_ms(now, parameters)
+    if wait_ms:
+        flaps = health.recent_flaps(now, parameters)
+        return f"it must be up for {wait_ms / 1000:.0f} s more: it has gone down {flaps} times lately"
     if len(listing.listed) >= tree.room(parameters.tree, parameters.max_entries):
         return f"there is no room: {len(listing.listed)} others are listed"
     return "it comes with the next set"

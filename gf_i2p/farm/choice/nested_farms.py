@@ -46,21 +46,21 @@ def beneath(records: Iterable[StatusRecord]) -> Beneath:
     """Return the masters below a farm. `records`: the newest records of the farm's servers."""
     masters: set[bytes] = set()
     depth = 0
-    for leaf in _nested(records):
+    for leaf in _nested_leaves(records):
         masters.update((leaf.hash, *leaf.below))
-        depth = max(depth, _depth(leaf))
+        depth = max(depth, _least_depth(leaf))
     return Beneath(tuple(sorted(masters)), min(depth, MAX_DEPTH + 1))
 
 
-def as_leaf(master: bytes, found: Beneath, *, up: bool) -> Leaf:
+def as_leaf(master: bytes, below: Beneath, *, up: bool) -> Leaf:
     """Make the leaf that a farm above posts for this master. A master that must not be listed counts as down."""
-    objection = found.objection
+    objection = below.objection
     return Leaf(
         master,
         up and objection is None,
         type=META_TYPE,
-        below=found.masters[:MAX_BELOW],
-        depth=min(found.depth + 1, MAX_DEPTH + 1),
+        below=below.masters[:MAX_BELOW],
+        depth=min(below.depth + 1, MAX_DEPTH + 1),
     )
 
 
@@ -72,28 +72,28 @@ def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset
     """
     if leaf.type != META_TYPE:
         return frozenset()
-    found: set[bytes] = set()
+    masters: set[bytes] = set()
     ahead = [*leaf.below, *below(leaf.hash)]
     while ahead:
         master = ahead.pop()
-        if master not in found:
-            found.add(master)
+        if master not in masters:
+            masters.add(master)
             ahead += below(master)
-    return frozenset(found)
+    return frozenset(masters)
 
 
-def objection(leaf: Leaf, master: bytes | None, known: Collection[bytes] = ()) -> str | None:
+def objection(leaf: Leaf, master: bytes | None, masters_below: Collection[bytes] = ()) -> str | None:
     """Say why a farm with this master must not list a leaf, even while the leaf is up; None: the leaf may be listed.
 
-    `known`: the result of `leads_to`; without it only the leaf's own record counts.
+    `masters_below`: the result of `leads_to`; without it only the leaf's own record counts.
     """
     if leaf.hash == master:
         return "it is the master itself"
     if leaf.type != META_TYPE:
         return None
-    if master is not None and (master in leaf.below or master in known):
+    if master is not None and (master in leaf.below or master in masters_below):
         return "it is the master of a farm that leads back to this one's own master"
-    if _depth(leaf) > MAX_DEPTH:
+    if _least_depth(leaf) > MAX_DEPTH:
         return f"more than {MAX_DEPTH} farms lie one below another there"
     return None
 
@@ -103,42 +103,42 @@ def loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
 
     `farms`: the farms directly below each farm. A farm that is no key has no farm below itself.
     """
-    done: set[T] = set()
+    finished: set[T] = set()
     for start in farms:
-        way: dict[T, Iterable[T]] = {}  # the farms from the start to `here`, each with the farms below left to try
-        here: T | None = start
-        while here is not None:
-            if here not in done and here not in way:
-                way[here] = iter(farms.get(here, ()))
-            elif here in way:
-                names = list(way)
-                return (*names[names.index(here) :], here)
-            here = None
-            while way and here is None:
-                last = next(reversed(way))
-                here = next(iter(way[last]), None)
-                if here is None:
-                    done.add(last)
-                    del way[last]
+        path: dict[T, Iterable[T]] = {}  # the farms from the start to `farm`, each with the farms below left to try
+        farm: T | None = start
+        while farm is not None:
+            if farm not in finished and farm not in path:
+                path[farm] = iter(farms.get(farm, ()))
+            elif farm in path:
+                names = list(path)
+                return (*names[names.index(farm) :], farm)
+            farm = None
+            while path and farm is None:
+                deepest = next(reversed(path))
+                farm = next(iter(path[deepest]), None)
+                if farm is None:
+                    finished.add(deepest)
+                    del path[deepest]
     return None
 
 
 def depth(farms: Mapping[T, Collection[T]]) -> int:
     """Return the length of the longest chain of farms, without the topmost farm. `farms` must have no loop."""
-    found: dict[T, int] = {}
+    depths: dict[T, int] = {}
 
-    def of(farm: T) -> int:
-        if farm not in found:
-            found[farm] = max((1 + of(each) for each in farms.get(farm, ())), default=0)
-        return found[farm]
+    def depth_of(farm: T) -> int:
+        if farm not in depths:
+            depths[farm] = max((1 + depth_of(each) for each in farms.get(farm, ())), default=0)
+        return depths[farm]
 
-    return max((of(farm) for farm in farms), default=0)
+    return max((depth_of(farm) for farm in farms), default=0)
 
 
-def _nested(records: Iterable[StatusRecord]) -> Iterable[Leaf]:
+def _nested_leaves(records: Iterable[StatusRecord]) -> Iterable[Leaf]:
     return (leaf for record in records for leaf in record.leaves if leaf.type == META_TYPE)
 
 
-def _depth(leaf: Leaf) -> int:
+def _least_depth(leaf: Leaf) -> int:
     """Return the least depth that the leaf must have: the record may tell no depth, or too small a depth."""
     return max(leaf.depth or 0, 2 if leaf.below else 1)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 from gf_i2p.farm.choice.score import Score
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
-from gf_i2p.farm.strict_json import MAX_DATE_MS, whole, whole_or_none
+from gf_i2p.farm.strict_json import MAX_DATE_MS, integer, integer_or_none
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +102,15 @@ class Election:
     able: dict[int, int] = field(default_factory=dict)
     """The servers that can publish, each with the time since which the server can publish without a break."""
 
-    def hold(
-        self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters, *, told: bool = False
+    def elect(
+        self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters, *, by_administrator: bool = False
     ) -> None:
         """Elect the publisher anew, or keep the present publisher.
 
         - A publisher that cannot publish any more is replaced at once.
         - A server of a better rank takes over when it has been able to publish for `fresh_ms` without a break. So a
-          server that goes up and down does not become the publisher each time. With `told` the server takes over at
-          once.
+          server that goes up and down does not become the publisher each time. With `by_administrator` the server takes
+          over at once.
         - A server of the same rank takes over when some such server has been better by more than `margin` points for
           `fresh_ms` without a break, and the publisher has published for `hold_ms`.
 
@@ -118,36 +118,38 @@ class Election:
             standings: the standing of each server that can publish, by id.
             now_ms: the farm's stopwatch.
             parameters: the farm's parameters.
-            told: whether an administrator's entry may just have changed a rank.
+            by_administrator: whether an administrator's entry may just have changed a rank.
         """
         if self.able.keys() != standings.keys():
             self.able = {server: self.able.get(server, now_ms) for server in sorted(standings)}
         if self.publisher is None or self.publisher not in standings:
-            best = min(standings, key=lambda server: _order(server, standings[server]), default=None)
+            best = min(standings, key=lambda server: _preference(server, standings[server]), default=None)
             self._appoint(best, now_ms)
             return
-        present, most = standings[self.publisher], standings[self.publisher].score
-        rank, first = present.rank, self.publisher
+        incumbent, top_score = standings[self.publisher], standings[self.publisher].score
+        rank, strongest = incumbent.rank, self.publisher
         rivals: list[int] = []
-        for server, each in standings.items():
+        for server, standing in standings.items():
             if server == self.publisher:
                 continue
-            other = each.rank
-            if other < rank:
-                if told or now_ms - self.able[server] >= parameters.fresh_ms:
+            server_rank = standing.rank
+            if server_rank < rank:
+                if by_administrator or now_ms - self.able[server] >= parameters.fresh_ms:
                     rivals.append(server)
-            elif other == rank and (each.score > most or (each.score == most and server < first)):
-                first, most = server, each.score
+            elif server_rank == rank and (
+                standing.score > top_score or (standing.score == top_score and server < strongest)
+            ):
+                strongest, top_score = server, standing.score
         if rivals:
-            self._appoint(min(rivals, key=lambda server: _order(server, standings[server])), now_ms)
+            self._appoint(min(rivals, key=lambda server: _preference(server, standings[server])), now_ms)
             return
-        if most - present.score <= parameters.margin:
+        if top_score - incumbent.score <= parameters.margin:
             self.beaten_ms = None
             return
         if self.beaten_ms is None:
             self.beaten_ms = now_ms
         if now_ms - self.since_ms >= parameters.hold_ms and now_ms - self.beaten_ms >= parameters.fresh_ms:
-            self._appoint(first, now_ms)
+            self._appoint(strongest, now_ms)
 
     def encode(self) -> dict[str, Any]:
         """Give the election for a snapshot."""
@@ -159,37 +161,37 @@ class Election:
         }
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, snapshot: Mapping[str, Any]) -> Self:
         """Read the election of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
         return cls(
-            whole_or_none(found, "publisher", MAX_SERVER_ID),
-            whole(found, "since", MAX_DATE_MS),
-            whole_or_none(found, "beaten"),
-            {int(server): int(since) for server, since in found["able"]},
+            integer_or_none(snapshot, "publisher", MAX_SERVER_ID),
+            integer(snapshot, "since", MAX_DATE_MS),
+            integer_or_none(snapshot, "beaten"),
+            {int(server): int(since) for server, since in snapshot["able"]},
         )
 
     def _appoint(self, server: int | None, now_ms: int) -> None:
         self.publisher, self.since_ms, self.beaten_ms = server, now_ms, None
 
 
-def _order(server: int, standing: Standing) -> tuple[bool, bool, bool, int, int]:
+def _preference(server: int, standing: Standing) -> tuple[bool, bool, bool, int, int]:
     return *standing.rank, -standing.score, server
 
 
-def why_not(server: int, standing: Standing, publisher: int, present: Standing) -> str:
-    """Say why a server that can publish does not publish. `standing`: its own; `present`: the publisher's."""
-    if standing.drained and not present.drained:
+def why_not(server: int, standing: Standing, publisher: int, publisher_standing: Standing) -> str:
+    """Say why a server that can publish does not publish. `standing`: the server's own standing."""
+    if standing.drained and not publisher_standing.drained:
         return "it is drained: it publishes only when no other server can"
-    if not present.not_moved and standing.not_moved:
+    if not publisher_standing.not_moved and standing.not_moved:
         return f"publishing was moved to server {publisher}"
-    if standing.not_on and not present.not_on:
+    if standing.not_on and not publisher_standing.not_on:
         return f"server {publisher} is to publish (on), and this server only may (auto)"
-    if standing.rank < present.rank:
+    if standing.rank < publisher_standing.rank:
         return f"it has been able to publish only for a short time; server {publisher} stays the publisher for now"
-    if standing.score > present.score:
-        return f"its score is {standing.score}; server {publisher} with {present.score} publishes already"
-    if standing.score < present.score:
-        return f"its score is {standing.score}, and that of server {publisher} is {present.score}"
+    if standing.score > publisher_standing.score:
+        return f"its score is {standing.score}; server {publisher} with {publisher_standing.score} publishes already"
+    if standing.score < publisher_standing.score:
+        return f"its score is {standing.score}, and that of server {publisher} is {publisher_standing.score}"
     if server > publisher:
         return f"server {publisher} is as good, and its id is lower"
     return f"server {publisher} is as good, and publishes already"

@@ -76,12 +76,12 @@ def own_score(router: Mapping[str, Any]) -> Score:
     )
 
 
-def share(yes: int, no: int) -> int:
+def share(good: int, bad: int) -> int:
     """Return the points of a part that other servers judge, for this many good and bad reports: 0, 50 or 100."""
-    tries = yes + no
+    tries = good + bad
     if not tries:
         return 50
-    return 100 if 3 * yes >= 2 * tries else 50 if 3 * yes >= tries else 0
+    return 100 if 3 * good >= 2 * tries else 50 if 3 * good >= tries else 0
 
 
 _KNOWN: Final = frozenset(Reachability)

@@ -16,24 +16,24 @@ def room(tree: str, max_entries: int) -> int:
     return max_entries * min(max_entries, BRANCHES) if tree == "tree" else max_entries
 
 
-def places(taken: Mapping[bytes, int], chosen: Iterable[bytes], most: int) -> dict[bytes, int]:
-    """Give every chosen leaf a place below `most`: its present place, or else the first free one."""
-    found: dict[bytes, int] = {}
-    homeless: list[bytes] = []
-    for hash_ in chosen:
-        place = taken.get(hash_, most)
-        if place < most:
-            found[hash_] = place
+def places(current: Mapping[bytes, int], hashes: Iterable[bytes], room: int) -> dict[bytes, int]:
+    """Give every leaf of `hashes` a place below `room`: its place in `current`, or else the first free one."""
+    assigned: dict[bytes, int] = {}
+    unplaced: list[bytes] = []
+    for hash_ in hashes:
+        place = current.get(hash_, room)
+        if place < room:
+            assigned[hash_] = place
         else:
-            homeless.append(hash_)
-    used = set(found.values())
-    free = (place for place in range(most) if place not in used)
-    return found | dict(zip(homeless, free, strict=False))
+            unplaced.append(hash_)
+    used = set(assigned.values())
+    free = (place for place in range(room) if place not in used)
+    return assigned | dict(zip(unplaced, free, strict=False))
 
 
-def is_branched(count: int, max_entries: int, *, before: bool) -> bool:
+def is_branched(count: int, max_entries: int, *, was_branched: bool) -> bool:
     """Whether this many leaves need branches. A farm with branches keeps them until one set has room to spare."""
-    return count > (max_entries * 3 // 4 if before else max_entries)
+    return count > (max_entries * 3 // 4 if was_branched else max_entries)
 
 
 def branch_of(place: int, max_entries: int) -> int:
@@ -41,6 +41,6 @@ def branch_of(place: int, max_entries: int) -> int:
     return place // max_entries
 
 
-def branches(taken: Collection[int], max_entries: int) -> list[int]:
+def branches(leaf_places: Collection[int], max_entries: int) -> list[int]:
     """Return the numbers of the branches that have leaves."""
-    return sorted({branch_of(place, max_entries) for place in taken})
+    return sorted({branch_of(place, max_entries) for place in leaf_places})

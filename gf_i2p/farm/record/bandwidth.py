@@ -16,17 +16,17 @@ def bandwidth_used(router: Mapping[str, Any]) -> float | None:
     return outbound if inbound is None else inbound if outbound is None else max(inbound, outbound)
 
 
-def number(found: Mapping[str, Any], name: str) -> float | None:
+def number(fields: Mapping[str, Any], name: str) -> float | None:
     """Return a number of an unchecked record; None when the number is missing or negative."""
-    value: Any = found.get(name)
+    value: Any = fields.get(name)
     kind = type(value)  # true and false are no numbers here
     if (kind is not int and kind is not float) or value < 0:
         return None
     return float(value)
 
 
-def part_in_use(used: float | None, most: float | None) -> float | None:
+def part_in_use(used: float | None, limit: float | None) -> float | None:
     """Return the used part of a limit, 0 to 1; None when the record lacks either number."""
-    if used is None or not most:
+    if used is None or not limit:
         return None
-    return min(used / most, 1.0)
+    return min(used / limit, 1.0)

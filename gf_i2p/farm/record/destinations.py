@@ -11,9 +11,9 @@ from gf_i2p.farm.strict_json import (
     a_list,
     an_object,
     flag,
-    known,
-    not_whole,
+    integer_error,
     text_or_none,
+    without_none,
 )
 from gf_i2p.netdb.encoding import to_base64
 
@@ -73,24 +73,24 @@ class Leaf:
         """Give the JSON object."""
         return {
             **self.extra,
-            **known({"destination": self.destination}),
+            **without_none({"destination": self.destination}),
             "hash": to_base64(self.hash),
             "up": self.up,
             **({} if self.type == LEAF_TYPE else {"type": self.type}),
             **({} if not self.below else {"below": [to_base64(master) for master in self.below]}),
-            **known({name: getattr(self, attribute) for attribute, name in _NUMBERS.items()}),
+            **without_none({name: getattr(self, attribute) for attribute, name in _NUMBERS.items()}),
         }
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read one destination. Raises `RecordError`."""
-        kind = found.get("type", LEAF_TYPE)
+        kind = fields.get("type", LEAF_TYPE)
         if type(kind) is not int or kind not in _TYPES:
             raise RecordError(f"the type of a destination is one of {_TYPES}")
         # One pass through the present fields: this runs for every leaf of every record.
         numbers: dict[str, Any] = {}
         extra: dict[str, Any] = {}
-        for name, value in found.items():
+        for name, value in fields.items():
             attribute = _ATTRIBUTES.get(name)
             if attribute is None:
                 if name not in _KNOWN:
@@ -98,22 +98,22 @@ class Leaf:
             elif type(value) is int and 0 <= value <= MAX_DATE_MS:
                 numbers[attribute] = value
             elif value is not None:
-                raise not_whole(name, MAX_DATE_MS)
+                raise integer_error(name, MAX_DATE_MS)
         return cls(
-            a_hash(found.get("hash"), "the hash of a destination"),
-            flag(found, "up"),
-            text_or_none(found, "destination"),
+            a_hash(fields.get("hash"), "the hash of a destination"),
+            flag(fields, "up"),
+            text_or_none(fields, "destination"),
             kind,
-            _below(found) if "below" in found else (),
+            _masters_below(fields) if "below" in fields else (),
             extra=extra,
             **numbers,
         )
 
 
-def _below(found: Mapping[str, Any]) -> tuple[bytes, ...]:
-    return tuple(a_hash(each, "a master below a destination") for each in a_list(found, "below", MAX_BELOW))
+def _masters_below(fields: Mapping[str, Any]) -> tuple[bytes, ...]:
+    return tuple(a_hash(master, "a master below a destination") for master in a_list(fields, "below", MAX_BELOW))
 
 
-def parse_all(found: Mapping[str, Any], most: int) -> tuple[Leaf, ...]:
+def parse_all(record: Mapping[str, Any], limit: int) -> tuple[Leaf, ...]:
     """Read the list of a record. Raises `RecordError`."""
-    return tuple(Leaf.parse(an_object(each, "a destination")) for each in a_list(found, "destinations", most))
+    return tuple(Leaf.parse(an_object(each, "a destination")) for each in a_list(record, "destinations", limit))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, flag, known, whole, whole_or_none
+from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, flag, integer, integer_or_none, without_none
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_SERVER_ID: Final = 2**32 - 2
@@ -23,9 +23,9 @@ class RemoteRouter:
         return {"id": self.id, "reachable": self.reachable}
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read one report. Raises `RecordError`."""
-        return cls(whole(found, "id", MAX_SERVER_ID), flag(found, "reachable"))
+        return cls(integer(fields, "id", MAX_SERVER_ID), flag(fields, "reachable"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ class RemoteDestination:
         return {
             "hash": to_base64(self.hash),
             "reachable": self.reachable,
-            **known({"lsFetchTime": self.lease_set_ms, "connectTime": self.connect_ms}),
+            **without_none({"lsFetchTime": self.lease_set_ms, "connectTime": self.connect_ms}),
             "date": self.date_ms,
         }
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read one result. Raises `RecordError`."""
         return cls(
-            a_hash(found.get("hash"), "the hash of a remote destination"),
-            flag(found, "reachable"),
-            whole_or_none(found, "lsFetchTime"),
-            whole_or_none(found, "connectTime"),
-            whole(found, "date", MAX_DATE_MS),
+            a_hash(fields.get("hash"), "the hash of a remote destination"),
+            flag(fields, "reachable"),
+            integer_or_none(fields, "lsFetchTime"),
+            integer_or_none(fields, "connectTime"),
+            integer(fields, "date", MAX_DATE_MS),
         )
 
 
@@ -74,11 +74,13 @@ class MetaSensing:
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
-        return {**known({"lastVersion": self.last_version_ms, "fetchTime": self.fetch_ms}), "date": self.date_ms}
+        return {**without_none({"lastVersion": self.last_version_ms, "fetchTime": self.fetch_ms}), "date": self.date_ms}
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read one result. Raises `RecordError`."""
         return cls(
-            whole_or_none(found, "lastVersion"), whole_or_none(found, "fetchTime"), whole(found, "date", MAX_DATE_MS)
+            integer_or_none(fields, "lastVersion"),
+            integer_or_none(fields, "fetchTime"),
+            integer(fields, "date", MAX_DATE_MS),
         )

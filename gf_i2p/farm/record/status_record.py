@@ -24,12 +24,12 @@ from gf_i2p.farm.strict_json import (
     an_object,
     decode_object,
     flag,
-    known,
-    others,
+    integer,
+    integer_or_none,
     text,
     text_or_none,
-    whole,
-    whole_or_none,
+    unknown_fields,
+    without_none,
 )
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
@@ -45,7 +45,7 @@ MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINA
 FIRST_LEAF_MEMBER_ID: Final = 2**31
 """Ids from this number on belong to leaf-only members, which post records and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
-_NOT_ASKED: Final = -1.0
+_NOT_COMPUTED: Final = -1.0
 
 # The attributes of `RouterStatus`, and their names in the record. Bandwidths are bytes per second.
 _ROUTER_NAMES: Final = {
@@ -106,16 +106,19 @@ class ReportedConfig:
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
-        return {**self.extra, **known({"mode": self.mode, "interval": self.interval_ms, "version": self.version})}
+        return {
+            **self.extra,
+            **without_none({"mode": self.mode, "interval": self.interval_ms, "version": self.version}),
+        }
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read the configuration. Raises `RecordError`."""
         return cls(
-            text_or_none(found, "mode"),
-            whole_or_none(found, "interval"),
-            text_or_none(found, "version"),
-            others(found, _CONFIG),
+            text_or_none(fields, "mode"),
+            integer_or_none(fields, "interval"),
+            text_or_none(fields, "version"),
+            unknown_fields(fields, _CONFIG),
         )
 
 
@@ -158,23 +161,23 @@ class Meta:
             "publishConfig": self.publish_config,
             "publishing": self.publishing,
             "lastPublishedTime": self.last_published_ms,
-            **known({"lastPublishedLS": self.last_published_set}),
+            **without_none({"lastPublishedLS": self.last_published_set}),
             **{name: time for name, time in times.items() if time},
         }
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> Self:
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read the object. Raises `RecordError`."""
         return cls(
-            destination=text(found, "destination"),
-            publish_config=text(found, "publishConfig"),
-            publishing=flag(found, "publishing"),
-            last_published_ms=whole(found, "lastPublishedTime", MAX_DATE_MS),
-            last_published_set=text_or_none(found, "lastPublishedLS"),
-            attempted_ms=whole_or_none(found, "attemptedTime") or 0,
-            sent_ms=whole_or_none(found, "sentTime") or 0,
-            confirmed_ms=whole_or_none(found, "confirmedTime") or 0,
-            extra=others(found, _META),
+            destination=text(fields, "destination"),
+            publish_config=text(fields, "publishConfig"),
+            publishing=flag(fields, "publishing"),
+            last_published_ms=integer(fields, "lastPublishedTime", MAX_DATE_MS),
+            last_published_set=text_or_none(fields, "lastPublishedLS"),
+            attempted_ms=integer_or_none(fields, "attemptedTime") or 0,
+            sent_ms=integer_or_none(fields, "sentTime") or 0,
+            confirmed_ms=integer_or_none(fields, "confirmedTime") or 0,
+            extra=unknown_fields(fields, _META),
         )
 
 
@@ -196,16 +199,16 @@ class StatusRecord:
     meta_sensing: MetaSensing | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
-    _used: float | None = field(default=_NOT_ASKED, init=False, repr=False, compare=False)
-    judged: object = field(default=None, init=False, repr=False, compare=False)
+    _bandwidth_used: float | None = field(default=_NOT_COMPUTED, init=False, repr=False, compare=False)
+    judgement: object = field(default=None, init=False, repr=False, compare=False)
     """A cache for `state`: results that follow from this record alone, and so are the same for every `FarmState`."""
 
     @property
     def bandwidth_used(self) -> float | None:
         """Used part of the router's bandwidth, 0 to 1. Cached, because the choice needs this often for each leaf."""
-        if self._used == _NOT_ASKED:
-            self._used = bandwidth_used(self.router)
-        return self._used
+        if self._bandwidth_used == _NOT_COMPUTED:
+            self._bandwidth_used = bandwidth_used(self.router)
+        return self._bandwidth_used
 
     def encode(self) -> bytes:
         """Give the JSON text of the log entry."""
@@ -230,8 +233,8 @@ class StatusRecord:
         record = decode_object(data, "a status record", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
         router = an_object(record.get("router", {}), "router")
         sensing = record.get("metaSensing")
-        cluster, date_ms = text(record, "cluster"), whole(record, "date", MAX_DATE_MS)
-        poster, router_up = whole(record, "id", MAX_SERVER_ID), flag(router, "up")
+        cluster, date_ms = text(record, "cluster"), integer(record, "date", MAX_DATE_MS)
+        poster, router_up = integer(record, "id", MAX_SERVER_ID), flag(router, "up")
         del router["up"]
         return cls(
             cluster=cluster,
@@ -245,18 +248,18 @@ class StatusRecord:
             remote_routers=_remote_routers(record) if "remoteRouters" in record else (),
             remote_destinations=_remote_destinations(record) if "remoteDestinations" in record else (),
             meta_sensing=None if sensing is None else MetaSensing.parse(an_object(sensing, "metaSensing")),
-            extra=others(record, _RECORD),
+            extra=unknown_fields(record, _RECORD),
         )
 
 
 def _remote_routers(record: Mapping[str, Any]) -> tuple[RemoteRouter, ...]:
-    found = a_list(record, "remoteRouters", MAX_REMOTE_ROUTERS)
-    return tuple(RemoteRouter.parse(an_object(each, "a remote router")) for each in found)
+    reports = a_list(record, "remoteRouters", MAX_REMOTE_ROUTERS)
+    return tuple(RemoteRouter.parse(an_object(each, "a remote router")) for each in reports)
 
 
 def _remote_destinations(record: Mapping[str, Any]) -> tuple[RemoteDestination, ...]:
-    found = a_list(record, "remoteDestinations", MAX_REMOTE_DESTINATIONS)
-    return tuple(RemoteDestination.parse(an_object(each, "a remote destination")) for each in found)
+    results = a_list(record, "remoteDestinations", MAX_REMOTE_DESTINATIONS)
+    return tuple(RemoteDestination.parse(an_object(each, "a remote destination")) for each in results)
 
 
 @lru_cache(maxsize=256)  # all servers of a farm name the same destination, in each of their records
@@ -267,10 +270,10 @@ def _hash_of(destination: str) -> bytes:
 
 def router_numbers(status: RouterStatus) -> dict[str, Any]:
     """Give the known facts of a router, by their names in the record."""
-    found = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
+    facts = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in facts.items()
         if value is not None and not (isinstance(value, float) and not math.isfinite(value))
     }
 

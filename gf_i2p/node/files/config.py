@@ -284,6 +284,6 @@ def check_private(path: Path) -> None:
         status = path.stat()
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be read: {error.strerror}. The node needs this file: run as its owner, or restore it."
+            f"{path} cannot be read: {error.strerror}. The node needs this file: run as its owner, or restore the file."
         ) from error
     check_mode(path, status)

@@ -1,9 +1,10 @@
-"""The committed part of a stopped node's log, and the members of the farm by that part.
+"""Reads the log of a stopped node: its servers and its end, the committed part, and the farm's members by that part.
 
 A log alone does not show which of its last entries are committed. But entries in the history or in a snapshot are
 committed.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from gf_i2p.node.files.checked_read import ConfigError
@@ -14,7 +15,34 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Header
 from gf_i2p.storage.history_reader import Scan, history_files
 from gf_i2p.wire.limits import MAX_INTEGER
-from gf_i2p.wire.log_values import Configuration
+from gf_i2p.wire.log_values import ClusterServer, Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedLog:
+    """The log of a stopped node, as far as a recovery needs it: farm, servers, last index and term."""
+
+    cluster: str
+    server_id: int
+    servers: tuple[ClusterServer, ...]
+    """Servers of the newest Configuration in the log."""
+    last_index: int
+    term: int
+
+
+def read_stopped_log(directory: Path) -> StoppedLog:
+    """Read the log of the stopped node of this directory. Raises `ConfigError` or `StorageError`."""
+    config = Config.load(directory)
+    loaded = Storage.examine(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
+    if loaded.snapshot_fault is not None:
+        raise ConfigError(
+            f"{loaded.snapshot_fault} This server alone cannot give the farm's state: recover from another one"
+        )
+    if loaded.configurations:
+        current = Configuration.decode(loaded.configurations[-1][1])
+    else:
+        current = config.bootstrap if loaded.configuration is None else loaded.configuration
+    return StoppedLog(config.node.cluster, config.node.id, current.servers, loaded.last_index, loaded.hard_state.term)
 
 
 def members_of_stopped(directory: Path) -> frozenset[int]:
@@ -23,11 +51,11 @@ def members_of_stopped(directory: Path) -> frozenset[int]:
     Raises `ConfigError`, with advice, when the log cannot tell, and `StorageError` when the log cannot be read.
     """
     config = Config.load(directory)
-    cluster, own = config.node.cluster, config.node.id
+    cluster, own_id = config.node.cluster, config.node.id
     run = f"start it (gf-i2p run {directory}), and try again when it has caught up with a leader"
-    with Storage.reading(directory / DATABASE_FILE, cluster=cluster, server_id=own) as log:
+    with Storage.reading(directory / DATABASE_FILE, cluster=cluster, server_id=own_id) as log:
         snapshot, stored = log.loaded.snapshot, log.loaded.configurations
-    sure = exported_up_to(directory / HISTORY_DIRECTORY, cluster, own)
+    exported = exported_up_to(directory / HISTORY_DIRECTORY, cluster, own_id)
     covered = 0 if snapshot is None else snapshot.index
     if stored and stored[-1][0] > covered:
         index, newest = stored[-1][0], Configuration.decode(stored[-1][1])
@@ -36,9 +64,9 @@ def members_of_stopped(directory: Path) -> frozenset[int]:
     else:
         raise ConfigError(f"the log in {directory} has no Configuration yet: {run}")
     members = frozenset(server.id for server in newest.servers)
-    if own not in members:
+    if own_id not in members:
         raise ConfigError(f"the node of {directory} is no member by its own log: {run}")
-    if index > max(sure, covered) and members != {own}:  # in a farm of one, every entry is committed
+    if index > max(exported, covered) and members != {own_id}:  # in a farm of one, every entry is committed
         raise ConfigError(
             f"the log in {directory}, where no node runs, does not show whether its newest Configuration is committed: "
             f"{run}"
@@ -51,10 +79,10 @@ def exported_up_to(directory: Path, cluster: str, server_id: int) -> int:
     try:
         newest = history_files(directory)[-1]
         with newest.plain.open("rb") as file:
-            found = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=MAX_INTEGER)
-            for line in found:
+            scan = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=MAX_INTEGER)
+            for line in scan:
                 if isinstance(line, Header) and (line.cluster, line.server) != (cluster, server_id):
                     return 0
-            return found.sequence.last_index
+            return scan.sequence.last_index
     except (OSError, IndexError, StorageError):
         return 0

@@ -13,8 +13,8 @@ cluster = "{cluster}"               # the farm's name, the same on all servers
 listen = "{listen}"  # {listen_comment}
 {join}
 [timing]                      # reloaded
-# "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s; "auto": between them, as this node measures,
-# inside I2P from 0.5 s, 3 to 6 s on. All servers of a farm should have the same.
+# "lan": heartbeat 0.1 s, election 0.5 to 1 s; "i2p": 5 s, 20 to 50 s; "auto": between the two, as this node measures,
+# inside I2P from 0.5 s, 3 to 6 s on. All servers of a farm should have the same profile.
 profile = "{profile}"
 # heartbeat = 0.1             # seconds; replaces the profile's value, as do the next two
 # election_min = 0.5          # at least twice the heartbeat
@@ -27,9 +27,9 @@ format = "text"               # text or json
 # Every committed entry with its time, as JSON Lines in history/, for analysis; see `gf-i2p history verify`.
 [history]
 enabled = true
-rotate_mib = 64               # a file is packed when it has so many MiB,
-rotate_hours = 24             # or when it was begun so long ago
-keep_days = 0                 # packed files are removed after so many days; 0: never
+rotate_mib = 64               # size in MiB at which a file is packed, and a new file begins
+rotate_hours = 24             # age in hours at which the same happens
+keep_days = 0                 # days after which packed files are removed; 0: never
 
 {router}# The servers with which a new farm begins, this one included. Once the farm has its first leader, the log says
 # which servers belong to it; this file still gives their endpoints and fingerprints. Fingerprints are reloaded.
@@ -200,9 +200,9 @@ ca = "ca.pem"                 # vouches for servers that have no fingerprint bel
 SECRETS: Final = """\
 # Secrets of server {id}: anybody who reads this file can act as this server. Mode 0600.
 
-password = "{password}"  # with which this server logs in to the others, as user server-{id}
+password = "{password}"  # this server's password at the other servers, as user server-{id}
 # i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
-# bridge_password = "..."  # 16 characters at least: with which programs log in to `gf-i2p bridge serve`
+# bridge_password = "..."  # for programs that use `gf-i2p bridge serve`; at least 16 characters
 
 # Verifiers of other users' passwords (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; users that
 # are removed or changed here are disconnected.

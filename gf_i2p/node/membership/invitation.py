@@ -70,37 +70,37 @@ def invite(
     left the farm is left out. Raises `ConfigError` when a part of the invitation exists already, or a member has the
     endpoint; then nothing was written.
     """
-    with changing(existing), all_or_nothing(into) as made:
-        return _invite(existing, into, server_id, endpoint, members, made)
+    with changing(existing), all_or_nothing(into) as new_paths:
+        return _invite(existing, into, server_id, endpoint, members, new_paths)
 
 
 def _invite(
-    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, members: Members, made: list[Path]
+    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, members: Members, new_paths: list[Path]
 ) -> Written:
     config, secrets = Config.load(existing), Secrets.load(existing)
     if any(server.id == server_id for server in config.servers):
         raise ConfigError(f"server {server_id} is known already in {existing / CONFIG_FILE}; ids are never used twice")
     _check_unused(config, server_id, existing)
-    before = None if endpoint is None else _former_holder(config, server_id, str(endpoint), existing, members)
+    former = None if endpoint is None else _former_holder(config, server_id, str(endpoint), existing, members)
     new = new_server(server_id, endpoint)
     target, accept = into / new.user, into / ACCEPT_FILE.format(id=server_id)
     for path in (target, accept):
         if path.exists():
             raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
     target.mkdir(mode=0o700)
-    made.append(target)
-    own = f"server-{config.node.id}"
+    new_paths.append(target)
+    own_user = f"server-{config.node.id}"
     verifiers = {
         **secrets.verifiers,
-        own: Secret.derive(own, config.node.cluster, secrets.password.get_secret_value()),
+        own_user: Secret.derive(own_user, config.node.cluster, secrets.password.get_secret_value()),
     }
     removed = [table.id for table in config.removed]
-    if before is not None:
-        verifiers.pop(f"server-{before}", None)
-        removed.append(before)
+    if former is not None:
+        verifiers.pop(f"server-{former}", None)
+        removed.append(former)
     pin = None if new.certificate is None else fingerprint(new.certificate)
-    mine = ServerTable(id=server_id, endpoint=str(new.endpoint), fingerprint=pin, founder=False)
-    listed = [*(server for server in config.servers if server.id != before), mine]
+    new_table = ServerTable(id=server_id, endpoint=str(new.endpoint), fingerprint=pin, founder=False)
+    listed = [*(server for server in config.servers if server.id != former), new_table]
     write_server(
         target,
         new,
@@ -121,8 +121,8 @@ def _invite(
         sha256=secret.sha256,
     )
     write_private(accept, text)
-    made.append(accept)
-    return Written(target, accept, before, None if pin is None else server_text(mine, for_clients=True).lstrip())
+    new_paths.append(accept)
+    return Written(target, accept, former, None if pin is None else server_text(new_table, for_clients=True).lstrip())
 
 
 def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:
@@ -143,25 +143,25 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
         raise ConfigError(
             f"{file} is for the farm {invitation.cluster!r}, and this server belongs to {config.node.cluster!r}"
         )
-    known = {each.id: each for each in config.servers}.get(server.id)
-    if known is not None and (known.endpoint, known.fingerprint) != (server.endpoint, server.fingerprint):
+    listed = {each.id: each for each in config.servers}.get(server.id)
+    if listed is not None and (listed.endpoint, listed.fingerprint) != (server.endpoint, server.fingerprint):
         raise ConfigError(f"{directory / CONFIG_FILE} has another server {server.id}; ids are never used twice")
     if user in secrets.users and secrets.users[user] != invitation.user:
         raise ConfigError(f"{directory / SECRETS_FILE} has another user {user}; ids are never used twice")
-    if known is not None and user in secrets.users:
+    if listed is not None and user in secrets.users:
         return Accepted(changed=False)
-    before = None
-    if known is None:
+    former = None
+    if listed is None:
         _check_unused(config, server.id, directory)
-        before = _former_holder(config, server.id, server.endpoint, directory, members)
+        former = _former_holder(config, server.id, server.endpoint, directory, members)
     texts = {name: read_text(directory / name) for name in (SECRETS_FILE, CONFIG_FILE)}
-    if before is not None:
-        texts[SECRETS_FILE] = forget_users(texts[SECRETS_FILE], f"server-{before}".__eq__)
-        texts[CONFIG_FILE] = _with(
-            forget_servers(texts[CONFIG_FILE], before.__eq__), templates.REMOVED.format(id=before)
+    if former is not None:
+        texts[SECRETS_FILE] = forget_users(texts[SECRETS_FILE], f"server-{former}".__eq__)
+        texts[CONFIG_FILE] = _appended(
+            forget_servers(texts[CONFIG_FILE], former.__eq__), templates.REMOVED.format(id=former)
         )
     if user not in secrets.users:
-        texts[SECRETS_FILE] = _with(
+        texts[SECRETS_FILE] = _appended(
             texts[SECRETS_FILE],
             templates.USER.format(
                 user=user,
@@ -169,8 +169,8 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
                 sha256=invitation.user.sha256.get_secret_value(),
             ),
         )
-    if known is None:
-        texts[CONFIG_FILE] = _with(texts[CONFIG_FILE], server_text(server.model_copy(update={"founder": False})))
+    if listed is None:
+        texts[CONFIG_FILE] = _appended(texts[CONFIG_FILE], server_text(server.model_copy(update={"founder": False})))
     try:
         Secrets.of_text(texts[SECRETS_FILE], directory / SECRETS_FILE)
         table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE)
@@ -178,14 +178,14 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
         raise ConfigError(f"nothing was changed: with {file}, this node could not start: {error}") from error
     # After a stop between the two writes both files still load, and a second accept does the rest.
     replace_files(directory, texts)
-    return Accepted(changed=True, dropped=before)
+    return Accepted(changed=True, dropped=former)
 
 
 def load(file: Path) -> Invitation:
     """Read the file that `invite` wrote for the servers. Raises `ConfigError`, also when other users could read it."""
     text = read_text(file)
-    found = parse_toml(text, file)
-    if not isinstance(found.get("server"), dict) or not isinstance(found.get("user"), dict):
+    tables = parse_toml(text, file)
+    if not isinstance(tables.get("server"), dict) or not isinstance(tables.get("user"), dict):
         raise ConfigError(
             f"{file} is no invitation: give the file {ACCEPT_FILE.format(id='ID')} that `gf-i2p members invite` wrote "
             "beside the new server's directory"
@@ -210,22 +210,22 @@ def _former_holder(config: Config, server_id: int, endpoint: str, directory: Pat
     other = next((each.id for each in config.servers if each.endpoint == endpoint and each.id != server_id), None)
     if other is None:
         return None
-    said = f"server {other} has the endpoint {endpoint} in {directory / CONFIG_FILE}"
+    conflict = f"server {other} has the endpoint {endpoint} in {directory / CONFIG_FILE}"
     if other == config.node.id:
-        raise ConfigError(f"{said}, and is the server of this directory: choose another endpoint")
+        raise ConfigError(f"{conflict}, and is the server of this directory: choose another endpoint")
     try:
         current = members(directory)
     except (ConfigError, StorageError) as error:
         why = str(error).rstrip(".")
         raise ConfigError(
-            f"{said}, and it is not known whether that server is out of the farm: {why}. If you know that it is out: "
-            f"in {CONFIG_FILE} replace its [[servers]] table by a [[removed]] table with only its id, remove the user "
-            f"server-{other} from {SECRETS_FILE}, and try again"
+            f"{conflict}, and it is not known whether that server is out of the farm: {why}. If you know that it is "
+            f"out: in {CONFIG_FILE} replace its [[servers]] table by a [[removed]] table with only its id, remove the "
+            f"user server-{other} from {SECRETS_FILE}, and try again"
         ) from error
     if other in current:
         raise ConfigError(
-            f"{said}, and belongs to the farm: choose another endpoint. If it is dead for good, remove it first, on "
-            f"the leader's machine: gf-i2p members remove {directory} {other} --force"
+            f"{conflict}, and belongs to the farm: choose another endpoint. If it is dead for good, remove it first, "
+            f"on the leader's machine: gf-i2p members remove {directory} {other} --force"
         )
     return other
 
@@ -238,5 +238,5 @@ def server_text(server: ServerTable, *, for_clients: bool = False) -> str:
     return text if server.founder or for_clients else text + templates.JOINED
 
 
-def _with(text: str, more: str) -> str:
-    return text.rstrip("\n") + "\n" + more
+def _appended(text: str, table: str) -> str:
+    return text.rstrip("\n") + "\n" + table

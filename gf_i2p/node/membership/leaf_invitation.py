@@ -63,15 +63,15 @@ def user_of(member: int) -> str:
 
 def members_of(secrets: Secrets) -> list[int]:
     """Return the ids of the leaf members that a server knows."""
-    found = []
+    members = []
     for name in secrets.users:
         try:
             member = User(name).member_id
         except ValueError:
             continue
         if member is not None:
-            found.append(member)
-    return sorted(found)
+            members.append(member)
+    return sorted(members)
 
 
 def invite(existing: Path, into: Path, member: int | None = None) -> Invited:
@@ -80,26 +80,26 @@ def invite(existing: Path, into: Path, member: int | None = None) -> Invited:
     Without `member`, the id is above all ids known here, or a free lower one when no higher id is left. Raises
     `ConfigError` or `OSError`; then nothing was written.
     """
-    with changing(existing), all_or_nothing(into) as made:
-        return _invite(existing, into, member, made)
+    with changing(existing), all_or_nothing(into) as new_paths:
+        return _invite(existing, into, member, new_paths)
 
 
 def invite_and_accept(existing: Path, into: Path, member: int | None = None) -> Invited:
     """Invite, and accept at the server of `existing`, so that no other command gets the id in between."""
-    with changing(existing), all_or_nothing(into) as made:
-        invited = _invite(existing, into, member, made)
+    with changing(existing), all_or_nothing(into) as new_paths:
+        invited = _invite(existing, into, member, new_paths)
         _accept(existing, invited.accept)
         return invited
 
 
-def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) -> Invited:
+def _invite(existing: Path, into: Path, member: int | None, new_paths: list[Path]) -> Invited:
     config, secrets = Config.load(existing), Secrets.load(existing)
-    known = members_of(secrets)
+    members = members_of(secrets)
     if member is None:
-        member = _free_id({*known, *(server.id for server in config.servers)})
+        member = _free_id({*members, *(server.id for server in config.servers)})
     if not FIRST_LEAF_MEMBER_ID <= member <= MAX_SERVER_ID:
         raise ConfigError(f"a leaf-only member's id is from {FIRST_LEAF_MEMBER_ID} to {MAX_SERVER_ID}, not {member}")
-    if member in known or any(server.id == member for server in config.servers):
+    if member in members or any(server.id == member for server in config.servers):
         raise ConfigError(f"{member} is known already in {existing}: choose another id")
     user, cluster = user_of(member), config.node.cluster
     target, accept = into / user, into / ACCEPT_FILE.format(id=member)
@@ -107,7 +107,7 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
         if path.exists():
             raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
     ca = None if config.tls.ca is None else read_text(existing / config.tls.ca)
-    servers = [server for server in config.servers if _reaches(config, server.endpoint)]
+    servers = [server for server in config.servers if _can_verify(config, server.endpoint)]
     if not servers:
         raise ConfigError(
             f"{existing / CONFIG_FILE} has no fingerprint of any server, and no CA: a member could verify none of them"
@@ -119,7 +119,7 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
     table_of(LeafFile, text, target / LEAF_FILE)  # finds a mistake here, before the file is on the other machine
     secret = Secret.derive(user, cluster, password)
     target.mkdir(mode=0o700)
-    made.append(target)
+    new_paths.append(target)
     write_private(target / LEAF_FILE, text)
     if ca is not None:
         (target / _CA_FILE).write_text(ca, encoding="utf-8")
@@ -127,7 +127,7 @@ def _invite(existing: Path, into: Path, member: int | None, made: list[Path]) ->
         accept,
         templates.LEAF_INVITATION.format(cluster=cluster, id=member, md5=secret.md5, sha256=secret.sha256),
     )
-    made.append(accept)
+    new_paths.append(accept)
     return Invited(member, target, accept, tuple(each.id for each in config.servers if each not in servers))
 
 
@@ -139,7 +139,7 @@ def _free_id(taken: set[int]) -> int:
     return next(each for each in range(FIRST_LEAF_MEMBER_ID, MAX_SERVER_ID + 1) if each not in taken)
 
 
-def is_one(file: Path) -> bool:
+def invites_leaf_member(file: Path) -> bool:
     """Whether a file invites a leaf member, and not a server. Raises `ConfigError` when the file cannot be read."""
     return "member" in parse_toml(read_text(file), file)
 
@@ -184,7 +184,7 @@ def _accept(directory: Path, file: Path) -> bool:
         md5=invitation.user.md5.get_secret_value(),
         sha256=invitation.user.sha256.get_secret_value(),
     )
-    _replace(directory, text)
+    _replace_secrets(directory, text)
     return True
 
 
@@ -194,15 +194,15 @@ def remove(directory: Path, member: int) -> bool:
     with changing(directory):
         if user not in Secrets.load(directory).users:
             return False
-        _replace(directory, forget_users(read_text(directory / SECRETS_FILE), user.__eq__))
+        _replace_secrets(directory, forget_users(read_text(directory / SECRETS_FILE), user.__eq__))
     return True
 
 
-def _replace(directory: Path, text: str) -> None:
+def _replace_secrets(directory: Path, text: str) -> None:
     Secrets.of_text(text, directory / SECRETS_FILE)
     replace_files(directory, {SECRETS_FILE: text})
 
 
-def _reaches(config: Config, endpoint: str) -> bool:
+def _can_verify(config: Config, endpoint: str) -> bool:
     place = Endpoint.parse(endpoint)
     return place.is_i2p or knows_certificate(config, place)

@@ -117,22 +117,22 @@ class LeafMember:
 
     async def run(self) -> None:
         """Post a record at intervals, and on a change that decides whether the leaf is listed."""
-        said: object = None
+        posted_facts: object = None
         next_at = time.monotonic()
         try:
             while True:
                 began = time.monotonic()
                 wait = min(WAIT_SECONDS, self._look_seconds)
                 await asyncio.gather(self._router.ask(wait), self._leaf.ask(wait))
-                self._note()
+                self._note_answers()
                 record = self._record()
-                news = _what_matters(record)
-                if news != said or time.monotonic() >= next_at:
+                facts = _deciding_facts(record)
+                if facts != posted_facts or time.monotonic() >= next_at:
                     if await self._post(record):
-                        said, next_at = news, began + self._interval
+                        posted_facts, next_at = facts, began + self._interval
                     else:
                         # The record may be in the log all the same, so the next interval counts from this post.
-                        said, next_at = None, began + self._interval
+                        posted_facts, next_at = None, began + self._interval
                         await asyncio.sleep(self._pause.next())
                         continue
                 await asyncio.sleep(max(min(began + self._look_seconds, next_at) - time.monotonic(), 0.0))
@@ -166,7 +166,7 @@ class LeafMember:
 
     def _tell_meanwhile(self) -> None:
         """Report what delays the record, before the post is given up."""
-        self._note()
+        self._note_answers()
         why = self._why()
         if why is not None:
             self.report.error = f"Not committed yet: {why.rstrip('.')}."
@@ -179,7 +179,7 @@ class LeafMember:
         hash_ = await self._bridge.local_leaf_hash(_ANY_MASTER)
         return None if hash_ is None else Leaf(hash_, (await self._bridge.local_leaf_status(hash_)).up)
 
-    def _note(self) -> None:
+    def _note_answers(self) -> None:
         report, leaf = self.report, self._leaf.answer
         router = None
         if self._router.settled:
@@ -208,6 +208,6 @@ class LeafMember:
         )
 
 
-def _what_matters(record: StatusRecord) -> object:
+def _deciding_facts(record: StatusRecord) -> object:
     """Return the fields that decide whether the leaf is listed; other numbers wait for the next record."""
     return record.router_up, tuple((leaf.hash, leaf.up) for leaf in record.leaves)

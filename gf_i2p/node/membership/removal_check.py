@@ -36,7 +36,7 @@ class RemovalCheck:
         others: Callable[[], Mapping[Endpoint, Credentials]],
     ) -> None:
         """`others` returns the endpoints to ask, with this server's credentials there."""
-        self.told: str | None = None
+        self.removal: str | None = None
         """Why this server is out of the farm, by another server's answer, as a clause; None without such an answer."""
         self._newest: Configuration | None = None
         self._driver = driver
@@ -49,10 +49,10 @@ class RemovalCheck:
     def farm(self) -> tuple[ClusterServer, ...] | None:
         """The farm's members as far as known, when this server was removed; None when it is a member, or does not know.
 
-        When this server is added again, it hears a leader before `told` is cleared.
+        When this server is added again, it hears a leader before `removal` is cleared.
         """
         core = self._driver.core
-        if self.told is not None and self._newest is not None and core.leader == NOBODY:
+        if self.removal is not None and self._newest is not None and core.leader == NOBODY:
             return self._newest.servers
         knows = not core.is_voter and core.configuration.log_index <= core.commit
         return core.configuration.servers if core.was_voter and knows else None
@@ -64,8 +64,8 @@ class RemovalCheck:
             core = self._driver.core
             knows = not core.is_voter and core.configuration.log_index <= core.commit
             if core.leader != NOBODY or knows or not core.was_voter:
-                self.told = None
-            elif self.told is None:
+                self.removal = None
+            elif self.removal is None:
                 await self._ask()
 
     async def _ask(self) -> None:
@@ -81,9 +81,9 @@ class RemovalCheck:
             return
         if core.id not in {server.id for server in newest.servers}:
             self._newest = newest
-            self.told = (
+            self.removal = (
                 f"the farm's Configuration at index {newest.log_index} does not name this server: the server was "
                 "removed. `gf-i2p members add` takes the server back with this directory; without the directory, the "
                 "server needs a new id"
             )
-            self._log.warning("this server is out of the farm", reason=self.told)
+            self._log.warning("this server is out of the farm", reason=self.removal)

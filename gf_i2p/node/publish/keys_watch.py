@@ -79,7 +79,7 @@ class KeysWatch:
         if self.keys.server is not None and self._server is not None and self.keys.server != self._server:
             return (
                 f"the keys for publishing were made for server {self.keys.server}, and this is server {self._server}: "
-                "they work here, too, but give each server keys of its own: a stolen file then shows whose it was"
+                "they work here, too, but give each server keys of its own, to know a stolen file by its server"
             )
         return self.keys.objection(self._router)
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.files.peer_removal import free_path, replace_files, term_beyond, without_others
+from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.files.transaction import changing
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.private_files import Lock, sync_directory, sync_file
 from gf_i2p.wire.entries import Entry, ValueType
-from gf_i2p.wire.log_values import ClusterServer, Configuration
+from gf_i2p.wire.log_values import Configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,33 +32,6 @@ class Recovered:
     index: int
     """Index of the Configuration that names this server alone."""
     term: int
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The log of a stopped node, as far as a recovery needs it: farm, servers, last index and term."""
-
-    cluster: str
-    server_id: int
-    servers: tuple[ClusterServer, ...]
-    """Servers of the newest Configuration in the log."""
-    last_index: int
-    term: int
-
-
-def look(directory: Path) -> Look:
-    """Read the log of the stopped node of this directory. Raises `ConfigError` or `StorageError`."""
-    config = Config.load(directory)
-    loaded = Storage.examine(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
-    if loaded.snapshot_fault is not None:
-        raise ConfigError(
-            f"{loaded.snapshot_fault} This server alone cannot give the farm's state: recover from another one"
-        )
-    if loaded.configurations:
-        current = Configuration.decode(loaded.configurations[-1][1])
-    else:
-        current = config.bootstrap if loaded.configuration is None else loaded.configuration
-    return Look(config.node.cluster, config.node.id, current.servers, loaded.last_index, loaded.hard_state.term)
 
 
 def recover(directory: Path) -> Recovered:
@@ -76,24 +49,22 @@ def recover(directory: Path) -> Recovered:
 
 
 def _recover(directory: Path) -> Recovered:
-    found = look(directory)
+    log = read_stopped_log(directory)
     database = directory / DATABASE_FILE
-    own = next((server for server in found.servers if server.id == found.server_id), None)
-    if own is None:
-        raise ConfigError(f"server {found.server_id} is no member of the farm by its own log: recover from a member")
-    term = term_beyond(found.term)
-    texts = without_others(directory, found.server_id)
+    survivor = next((server for server in log.servers if server.id == log.server_id), None)
+    if survivor is None:
+        raise ConfigError(f"server {log.server_id} is no member of the farm by its own log: recover from a member")
+    term = term_beyond(log.term)
+    texts = without_others(directory, log.server_id)
     backup = _back_up(database)
-    storage = Storage.open(database, cluster=found.cluster, server_id=found.server_id, locked=True)
+    storage = Storage.open(database, cluster=log.cluster, server_id=log.server_id, locked=True)
     try:
         replace_files(directory, texts, backup)  # before the log: see `recover`
-        index = found.last_index + 1
-        before = storage.loaded.configurations
-        alone = Configuration(index, before[-1][0] if before else 0, (own,))
+        index = log.last_index + 1
+        configurations = storage.loaded.configurations
+        alone = Configuration(index, configurations[-1][0] if configurations else 0, (survivor,))
         group = storage.group()
-        group.add(
-            Write(HardState(term, found.server_id), index, (Entry(term, ValueType.CONFIGURATION, alone.encode()),))
-        )
+        group.add(Write(HardState(term, log.server_id), index, (Entry(term, ValueType.CONFIGURATION, alone.encode()),)))
         storage.store(group)
     finally:
         storage.close()

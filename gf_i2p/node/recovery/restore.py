@@ -85,13 +85,13 @@ def plan(saved: SavedSnapshot, directory: Path) -> RestorePlan:
         )
     state_of(saved)
     old = _examine_old_log(directory, config)
-    known = max(saved.reached, saved.snapshot.term, 0 if old is None else old.term)
-    term_beyond(known)  # raises when no free term is left
+    known_term = max(saved.reached, saved.snapshot.term, 0 if old is None else old.term)
+    term_beyond(known_term)  # raises when no free term is left
     if saved.snapshot.index >= MAX_INTEGER - 1:
         raise ConfigError("the snapshot ends at the largest index that a log can have: begin a new farm")
     loses = old is not None and old.fault is None and old.last_index > saved.snapshot.index
     return RestorePlan(
-        config.node.cluster, ClusterServer(config.node.id, str(config.own_endpoint)), old, known, loses=loses
+        config.node.cluster, ClusterServer(config.node.id, str(config.own_endpoint)), old, known_term, loses=loses
     )
 
 
@@ -122,17 +122,17 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
 
 def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], None]) -> RestoreResult:
     database = directory / DATABASE_FILE
-    planned = plan(saved, directory)
+    restoration = plan(saved, directory)
     config = Config.load(directory)
-    term = term_beyond(planned.known_term, since=(now_ms() - saved.saved_ms) / 1000)
+    term = term_beyond(restoration.known_term, since=(now_ms() - saved.saved_ms) / 1000)
     texts = without_others(directory, config.node.id)
     building = directory / _BUILDING
     shutil.rmtree(building, ignore_errors=True)  # left by a command that was killed
     building.mkdir(mode=0o700)
     on_step("writing the new log")
-    index = _begin_log(saved, planned.server, building / DATABASE_FILE, term)
+    index = _begin_log(saved, restoration.server, building / DATABASE_FILE, term)
     if config.history.enabled:
-        _begin_history(saved, building / HISTORY_DIRECTORY, planned, config.history.rotation, term)
+        _begin_history(saved, building / HISTORY_DIRECTORY, restoration, config.history.rotation, term)
     backup = free_path(directory, f"before-restore-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
     backup.mkdir(mode=0o700)
     on_step(f"moving the old files to {backup.name}")
@@ -165,9 +165,11 @@ def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: in
     return index
 
 
-def _begin_history(saved: SavedSnapshot, directory: Path, planned: RestorePlan, rotation: Rotation, term: int) -> None:
+def _begin_history(
+    saved: SavedSnapshot, directory: Path, restoration: RestorePlan, rotation: Rotation, term: int
+) -> None:
     history = History.open(
-        directory, cluster=planned.cluster, server_id=planned.server.id, rotation=rotation, clock=now_ms
+        directory, cluster=restoration.cluster, server_id=restoration.server.id, rotation=rotation, clock=now_ms
     )
     try:
         servers = [server.id for server in saved.snapshot.configuration.servers]

@@ -75,30 +75,30 @@ def of_stopped(directory: Path, *, on_entry: Callable[[int, int], None] = lambda
             )
         if loaded.last_index == 0:
             raise ConfigError(f"{path} is empty: there is nothing to save yet")
-        before = loaded.snapshot
+        snapshot = loaded.snapshot
         state = FarmState(config.node.cluster)
-        if before is not None:
+        if snapshot is not None:
             try:
-                state = FarmState.decode(config.node.cluster, before.data)
+                state = FarmState.decode(config.node.cluster, snapshot.data)
             except SnapshotError as error:
                 raise ConfigError(f"the snapshot in {path} cannot be read: {error}. {_OTHER_VERSION}") from error
-        index = first = 0 if before is None else before.index
+        index = first = 0 if snapshot is None else snapshot.index
         while index < loaded.last_index:
             for entry in log.read(index + 1, loaded.last_index, _PAGE_BYTES):
                 index += 1
                 take_in(state, index, entry)
             on_entry(index - first, loaded.last_index - first)
     configurations = Configurations(
-        config.bootstrap if before is None else before.configuration,
+        config.bootstrap if snapshot is None else snapshot.configuration,
         [(at, Configuration.decode(value)) for at, value in loaded.configurations],
     )
-    sure = max(first, exported_up_to(directory / HISTORY_DIRECTORY, config.node.cluster, config.node.id))
-    alone = len(configurations.voters) == 1
+    exported = max(first, exported_up_to(directory / HISTORY_DIRECTORY, config.node.cluster, config.node.id))
+    is_alone = len(configurations.voters) == 1
     return SavedSnapshot(
         config.node.cluster,
         config.node.id,
         reached=loaded.hard_state.term,
         saved_ms=now_ms(),
-        committed=index if alone and configurations.voters[0] == config.node.id else min(sure, index),
+        committed=index if is_alone and configurations.voters[0] == config.node.id else min(exported, index),
         snapshot=Snapshot(index, term_at(loaded.terms, index), configurations.current, state.encode()),
     )

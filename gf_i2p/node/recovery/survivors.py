@@ -43,7 +43,7 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
     """
     config, secrets = Config.load(directory), Secrets.load(directory)
     user, password = f"server-{config.node.id}", secrets.password.get_secret_value()
-    ours = {server.id: server.endpoint for server in config.servers}
+    listed_endpoints = {server.id: server.endpoint for server in config.servers}
     living: dict[int, str] = {}
     not_asked: dict[int, str] = {}
     try:
@@ -53,11 +53,11 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
 
     async def ask(server: ClusterServer) -> None:
         try:
-            endpoint = Endpoint.parse(ours.get(server.id, server.endpoint))
+            endpoint = Endpoint.parse(listed_endpoints.get(server.id, server.endpoint))
         except EndpointError as error:
             not_asked[server.id] = str(error)
             return
-        if endpoint.is_i2p and (why_not := await _no_way_in(config)) is not None:
+        if endpoint.is_i2p and (why_not := await _why_no_i2p(config)) is not None:
             not_asked[server.id] = why_not
             return
         if not endpoint.is_i2p and not knows_certificate(config, endpoint):
@@ -68,15 +68,17 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
         credentials = Credentials(user, password)
         seconds = I2P_ASK_SECONDS if endpoint.is_i2p else ASK_SECONDS
         try:
-            found = await fetch_configuration(transport, endpoint, config.node.cluster, credentials, seconds=seconds)
+            configuration = await fetch_configuration(
+                transport, endpoint, config.node.cluster, credentials, seconds=seconds
+            )
         except TransportError as error:
             if credentials.has_challenge:  # the server runs: it rejects the password, or was too slow
                 living[server.id] = f"it answers, and does not tell who belongs to the farm: {error}".rstrip(".")
             return
-        if found is None:
+        if configuration is None:
             living[server.id] = "it answers, but does not serve the farm's Configuration"
         else:
-            ids = ", ".join(str(each.id) for each in found.servers) or "nobody"
+            ids = ", ".join(str(each.id) for each in configuration.servers) or "nobody"
             living[server.id] = f"it answers; by its log {ids} belong to the farm"
 
     await asyncio.gather(*map(ask, servers))
@@ -90,7 +92,7 @@ def _transport(directory: Path, config: Config) -> Transport:
     return MixedTransport(tls=tls, i2p=I2pTransport(config.router.settings), listening=tls)
 
 
-async def _no_way_in(config: Config) -> str | None:
+async def _why_no_i2p(config: Config) -> str | None:
     """Why no server can be asked through I2P; None when the router's proxy takes connections."""
     if config.router is None:
         return "gf-i2p.toml names no I2P router: add a table [router]"

@@ -87,16 +87,16 @@ class DestinationSensing:
     async def _try(self, target: bytes) -> None:
         try:
             async with asyncio.timeout(TRY_SECONDS):
-                found = await self._bridge.remote_measured_status(target)
+                status = await self._bridge.remote_measured_status(target)
         except (RouterError, TimeoutError) as error:
             # This says nothing about the destination: the fault is in this server's router.
             self._log.info("not sensed", destination=to_b32_address(target), reason=str(error) or "it took too long")
             return
         self._results[target] = RemoteDestination(
             target,
-            found.connect_seconds is not None,
-            _ms(found.lease_set_seconds),
-            _ms(found.connect_seconds),
+            status.connect_seconds is not None,
+            _ms(status.lease_set_seconds),
+            _ms(status.connect_seconds),
             now_ms(),
         )
 

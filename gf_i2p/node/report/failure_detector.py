@@ -43,7 +43,7 @@ class FailureDetector:
         self._clock = asyncio.get_running_loop().time if clock is None else clock
         self._looked_at = float("-inf")
         self._awake_since = float("-inf")
-        self._posts: dict[int, tuple[int, float]] = {}
+        self._newest_records: dict[int, tuple[int, float]] = {}
         """By server, the date of its newest record, and the time when this server first saw the record."""
         self._log = logger.bind(server=driver.core.id)
         reporter.before_record = self.look  # an older result might accuse a server that has just come back
@@ -60,7 +60,7 @@ class FailureDetector:
         if now > self._looked_at + 2 * LOOK_SECONDS:
             self._awake_since = now  # this node stood still or has just begun: messages may still wait
         self._looked_at = now
-        heard = self._heard(core.heard, now)
+        heard = self._last_heard(core.heard, now)
         before = {router.id: router.reachable for router in self._reporter.remote_routers}
         if not core.is_leader:
             after: dict[int, bool] = {}
@@ -73,23 +73,23 @@ class FailureDetector:
             after = {server: server not in silent for server in sorted(heard) if server in silent or server in before}
         if after == before:
             return
-        said = tuple(RemoteRouter(server, reachable) for server, reachable in after.items())
-        self._reporter.remote_routers = said[:MAX_REMOTE_ROUTERS]
+        reports = tuple(RemoteRouter(server, reachable) for server, reachable in after.items())
+        self._reporter.remote_routers = reports[:MAX_REMOTE_ROUTERS]
         gone = [server for server, reachable in after.items() if not reachable and before.get(server, True)]
         back = [server for server, reachable in after.items() if reachable and not before.get(server, True)]
         if gone or back:
             self._log.info("servers", out_of_reach=gone, heard_again=back)
             self._reporter.changed()
 
-    def _heard(self, answered: Mapping[int, float], now: float) -> dict[int, float]:
+    def _last_heard(self, heard_at: Mapping[int, float], now: float) -> dict[int, float]:
         """Return when each server was last heard: a server that posts is alive, even if its answers are late."""
         records = self._view.state.records
-        for server in answered.keys() & records.keys():
+        for server in heard_at.keys() & records.keys():
             date = records[server].date_ms
-            if self._posts.get(server, (None, 0.0))[0] != date:
-                self._posts[server] = (date, now if server in self._posts else float("-inf"))
-        self._posts = {server: found for server, found in self._posts.items() if server in answered}
+            if self._newest_records.get(server, (None, 0.0))[0] != date:
+                self._newest_records[server] = (date, now if server in self._newest_records else float("-inf"))
+        self._newest_records = {server: record for server, record in self._newest_records.items() if server in heard_at}
         return {
-            server: max(at, self._awake_since, self._posts.get(server, (0, float("-inf")))[1])
-            for server, at in answered.items()
+            server: max(at, self._awake_since, self._newest_records.get(server, (0, float("-inf")))[1])
+            for server, at in heard_at.items()
         }

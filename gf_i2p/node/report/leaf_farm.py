@@ -86,9 +86,9 @@ class HostedFarm:
         if _mode(farm) == "failover":
             leaf = Leaf(self._master, objection is None)
         else:
-            found = beneath(farm.records.values())
-            objection = objection or found.objection
-            leaf = as_leaf(self._master, found, up=objection is None)
+            below = beneath(farm.records.values())
+            objection = objection or below.objection
+            leaf = as_leaf(self._master, below, up=objection is None)
         self.trouble = None if objection is None else f"the farm in {self._name}: {objection}"
         return leaf
 
@@ -109,14 +109,14 @@ class ElsewhereFarm:
 
     async def leaf(self) -> Leaf | None:
         """See `LeafFarm`."""
-        found = (await self._bridge.local_leaf_status(self._hash)).up
+        up = (await self._bridge.local_leaf_status(self._hash)).up
         self.trouble = (
             None
-            if found
+            if up
             else f"this server's router does not find {to_b32_address(self._hash)}. i2pd finds no Meta lease set for "
             "any client. With i2pd, run a server of that farm in this process (publish.leaf_farm = its directory)"
         )
-        return Leaf(self._hash, found, type=META_TYPE)
+        return Leaf(self._hash, up, type=META_TYPE)
 
 
 def check_nesting(tenants: Sequence[Tenant]) -> None:
@@ -154,20 +154,20 @@ def target_of(tenant: Tenant, tenants: Sequence[Tenant]) -> Tenant | str | None:
 
     Raises `ConfigError` for a directory that this process does not run.
     """
-    named = tenant.config.publish.leaf_farm
-    if named is None:
+    leaf_farm = tenant.config.publish.leaf_farm
+    if leaf_farm is None:
         return None
-    if is_b32_address(named):
-        address = named.lower()
-        return next((each for each in tenants if each.master is not None and each.master.b32 == address), address)
-    where = (tenant.directory / named).resolve()
-    found = next((each for each in tenants if each.directory.resolve() == where), None)
-    if found is None:
+    if is_b32_address(leaf_farm):
+        address = leaf_farm.lower()
+        return next((other for other in tenants if other.master is not None and other.master.b32 == address), address)
+    directory = (tenant.directory / leaf_farm).resolve()
+    hosted = next((other for other in tenants if other.directory.resolve() == directory), None)
+    if hosted is None:
         raise ConfigError(
-            f"publish.leaf_farm of {tenant.directory}: {where} does not run in this process: name it, too, as in "
-            f"`gf-i2p run {tenant.directory} {where}`, or give the b32 address of that farm's master."
+            f"publish.leaf_farm of {tenant.directory}: {directory} does not run in this process: name it, too, as in "
+            f"`gf-i2p run {tenant.directory} {directory}`, or give the b32 address of that farm's master."
         )
-    return found
+    return hosted
 
 
 def _key(tenant: Tenant) -> object:
@@ -175,20 +175,20 @@ def _key(tenant: Tenant) -> object:
     return tenant.directory.resolve() if tenant.master is None else tenant.master.hash
 
 
-def _publisher(farm: NestedFarm) -> StatusRecord | None:
+def _publisher_record(farm: NestedFarm) -> StatusRecord | None:
     publisher = farm.choice.publisher
     return None if publisher is None else farm.records.get(publisher)
 
 
 def _master(farm: NestedFarm) -> bytes | None:
     """Return the hash of the farm's master, from this server's keys or from the publisher's record."""
-    record = _publisher(farm)
-    told = None if record is None or record.meta is None else record.meta.hash
-    return farm.master or told
+    record = _publisher_record(farm)
+    reported = None if record is None or record.meta is None else record.meta.hash
+    return farm.master or reported
 
 
 def _mode(farm: NestedFarm) -> str | None:
-    record = _publisher(farm)
+    record = _publisher_record(farm)
     return None if record is None or record.config is None else record.config.mode
 
 
@@ -205,7 +205,7 @@ def _objection(farm: NestedFarm, sent_ms: int) -> str | None:
     """Say why the farm's master leads nowhere now; None when it serves. `sent_ms`: version of the last set sent."""
     if not farm.has_leader:
         return "it has no leader, so it is not known whether anything is published"
-    record = _publisher(farm)
+    record = _publisher_record(farm)
     if record is None or record.meta is None:
         return "it has no publisher"
     failover = _mode(farm) == "failover"

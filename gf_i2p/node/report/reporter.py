@@ -110,15 +110,15 @@ class Reporter:
         self._leaf_farm = leaf_farm
         self._clock = clock
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
-            self._ask_router, seconds=ROUTER_SECONDS, heard=self._heard
+            self._ask_router, seconds=ROUTER_SECONDS, on_answer=self._on_answer
         )
         self._leaf: RouterQuestion[Leaf | None] = RouterQuestion(
-            self._ask_leaf, seconds=LEAF_SECONDS, heard=self._heard
+            self._ask_leaf, seconds=LEAF_SECONDS, on_answer=self._on_answer
         )
         self._asked = False
         self._news = asyncio.Event()
         self._posted_at = float("-inf")  # monotonic
-        self._told: object = None
+        self._posted_facts: object = None
         self._log = logger.bind(server=server_id)
 
     @property
@@ -153,7 +153,7 @@ class Reporter:
 
     def renew(self) -> None:
         """Post a record at once, even without a change, because this server's lease is in doubt."""
-        self._told = None
+        self._posted_facts = None
         self.changed()
 
     def able(self, *, keys: bool, service: bool = True) -> None:
@@ -180,13 +180,13 @@ class Reporter:
         return await self._post(self._record(publishing=True))
 
     async def _post(self, record: StatusRecord) -> int:
-        mark, at, began = self._mark(), self._clock(), time.monotonic()
+        facts, at, began = self._deciding_facts(), self._clock(), time.monotonic()
         resigned = self._resigned
         self._posted_at = began
         index = await self._driver.post([record.encode()], seconds=POST_SECONDS)
         self.lease.committed(index, at)
         if began >= self._posted_at:  # otherwise a newer record is under way or posted
-            self._told = mark
+            self._posted_facts = facts
         if resigned:
             self._resignation.set()
         for tell in self.on_committed:
@@ -198,7 +198,7 @@ class Reporter:
         while True:
             self._news.clear()
             least = 0.0 if self._resigned else min(LEAST_SECONDS, self._interval)
-            wait = least if self._mark() != self._told else self._interval
+            wait = least if self._deciding_facts() != self._posted_facts else self._interval
             wait -= time.monotonic() - self._posted_at
             if wait <= 0:
                 return
@@ -217,11 +217,11 @@ class Reporter:
     async def _ask(self, wait: float) -> None:
         await asyncio.gather(self._router.ask(wait), self._leaf.ask(wait))
         self._asked = True
-        self._note()
+        self._note_trouble()
 
-    def _heard(self) -> None:
+    def _on_answer(self) -> None:
         if self._asked:
-            self._note()
+            self._note_trouble()
             self.changed()
 
     async def _ask_router(self) -> dict[str, Any]:
@@ -233,10 +233,10 @@ class Reporter:
         hash_ = await self._bridge.local_leaf_hash(_NO_MASTER if self._master is None else self._master.hash)
         if hash_ is None:
             return None
-        found = await self._bridge.local_leaf_status(hash_)
-        return Leaf(hash_, found.up, current_connections=found.connections)
+        status = await self._bridge.local_leaf_status(hash_)
+        return Leaf(hash_, status.up, current_connections=status.connections)
 
-    def _note(self) -> None:
+    def _note_trouble(self) -> None:
         below = None if self._leaf_farm is None else self._leaf_farm.trouble
         trouble = self._router.trouble or self._leaf.trouble or below
         if trouble == self.trouble:
@@ -261,7 +261,7 @@ class Reporter:
         leaf = self._leaf.answer
         return () if leaf is None else (leaf,)
 
-    def _mark(self) -> object:
+    def _deciding_facts(self) -> object:
         """The facts by which other servers decide: a record is due when they differ from the last record's."""
         progress = self.progress.current
         return (

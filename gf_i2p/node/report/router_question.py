@@ -17,9 +17,9 @@ class RouterQuestion(Generic[T]):
     """One question, asked repeatedly."""
 
     def __init__(
-        self, ask: Callable[[], Awaitable[T]], *, seconds: float, heard: Callable[[], None] = lambda: None
+        self, ask: Callable[[], Awaitable[T]], *, seconds: float, on_answer: Callable[[], None] = lambda: None
     ) -> None:
-        """`seconds`: time limit for an answer. `heard` is called after each answer, and after each failure."""
+        """`seconds`: time limit for an answer. `on_answer` is called after each answer, and after each failure."""
         self.answer: T | None = None
         """The last answer; None after a failure."""
         self.trouble: str | None = "it has not answered yet"
@@ -28,13 +28,13 @@ class RouterQuestion(Generic[T]):
         """Whether a question has ever ended, with an answer or without."""
         self._ask = ask
         self._seconds = seconds
-        self._heard = heard
+        self._on_answer = on_answer
         self._task: asyncio.Task[None] | None = None
 
     async def ask(self, wait: float) -> None:
         """Ask, unless a question is under way, and wait up to `wait` seconds; a later answer still counts."""
         if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._answered())
+            self._task = asyncio.get_running_loop().create_task(self._ask_once())
         await asyncio.wait([self._task], timeout=wait)
 
     async def close(self) -> None:
@@ -43,7 +43,7 @@ class RouterQuestion(Generic[T]):
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _answered(self) -> None:
+    async def _ask_once(self) -> None:
         answer: T | None = None
         trouble: str | None = None
         try:
@@ -57,4 +57,4 @@ class RouterQuestion(Generic[T]):
             logger.exception("a defect in asking the router")
             trouble = f"a defect of this program: {error!r}"
         self.answer, self.trouble, self.settled = answer, trouble, True
-        self._heard()
+        self._on_answer()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gf_i2p.farm.admin_entries import Administration, Made
+from gf_i2p.farm.admin_entries import AdminChange, Administration
 from gf_i2p.farm.parameters import Parameters, ranges
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
@@ -30,48 +30,48 @@ def administration(node: Node) -> dict[str, Any]:
 
 def described(state: FarmState) -> dict[str, Any]:
     """Describe the decisions in the farm's state. Times are in ms since the epoch, by the clocks of the authors."""
-    said, choice = state.administration, state.choice
+    decisions, choice = state.administration, state.choice
     return {
         "publisher": choice.publisher,
         "mode": choice.mode,
-        "moved_to": said.moved_to,
+        "moved_to": decisions.moved_to,
         "servers": [
             {
                 "id": server,
                 "why_not": choice.why_not.get(server),
                 "score": None if server not in choice.scores else choice.scores[server].total,
-                "drained": _made(said.drained.get(server)),
+                "drained": _encoded(decisions.drained.get(server)),
             }
             for server in sorted(state.servers)
         ],
         "leaves": _leaves(state),
         "members": [_member(state, member, record) for member, record in sorted(state.leaf_members.items())],
-        "parameters": _parameters(said),
-        "sensed": [told.described() for told in said.sensing.all()],
-        "log": [made.encode() for made in said.log],
+        "parameters": _parameters(decisions),
+        "sensed": [result.described() for result in decisions.sensing.all()],
+        "log": [decision.encode() for decision in decisions.log],
     }
 
 
 def _leaves(state: FarmState) -> list[dict[str, Any]]:
     """Describe every leaf that a record or an administrator's entry names."""
-    said, choice = state.administration, state.choice
+    decisions, choice = state.administration, state.choice
     listed = {entry.hash: entry for entry in choice.listed}
-    found: dict[bytes, dict[str, Any]] = {}
+    leaves: dict[bytes, dict[str, Any]] = {}
     for owner, record in [*sorted(state.records.items()), *sorted(state.leaf_members.items())]:
         for leaf in record.leaves:
-            each = found.setdefault(leaf.hash, _leaf(leaf.hash))
+            each = leaves.setdefault(leaf.hash, _leaf(leaf.hash))
             each["owners"].append(owner)
             each["up"] = bool(each["up"]) or (leaf.up and record.router_up)
-    for hash_ in [*listed, *said.excluded, *said.costs]:
-        found.setdefault(hash_, _leaf(hash_))
-    for hash_, each in found.items():
+    for hash_ in [*listed, *decisions.excluded, *decisions.costs]:
+        leaves.setdefault(hash_, _leaf(hash_))
+    for hash_, each in leaves.items():
         entry = listed.get(hash_)
         each["listed"] = entry is not None
         each["cost"] = None if entry is None else entry.cost
-        each["set_cost"] = said.costs.get(hash_)
-        each["excluded"] = _made(said.excluded.get(hash_))
+        each["set_cost"] = decisions.costs.get(hash_)
+        each["excluded"] = _encoded(decisions.excluded.get(hash_))
         each["why_not"] = None if entry is not None else choice.left_out.get(hash_, "nobody names it now")
-    return sorted(found.values(), key=lambda each: (not each["listed"], str(each["address"])))
+    return sorted(leaves.values(), key=lambda each: (not each["listed"], str(each["address"])))
 
 
 def _leaf(hash_: bytes) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, An
     }
 
 
-def _parameters(said: Administration) -> dict[str, dict[str, Any]]:
+def _parameters(decisions: Administration) -> dict[str, dict[str, Any]]:
     """Describe each parameter."""
     defaults, allowed = Parameters().all(), ranges()
     return {
@@ -97,11 +97,11 @@ def _parameters(said: Administration) -> dict[str, dict[str, Any]]:
             "value": value,
             "default": defaults[name],
             "range": list(allowed[name]),
-            "changed": _made(said.changed.get(name)),
+            "changed": _encoded(decisions.changed.get(name)),
         }
-        for name, value in said.parameters.all().items()
+        for name, value in decisions.parameters.all().items()
     }
 
 
-def _made(made: Made | None) -> dict[str, Any] | None:
-    return None if made is None else made.encode()
+def _encoded(decision: AdminChange | None) -> dict[str, Any] | None:
+    return None if decision is None else decision.encode()

@@ -46,19 +46,19 @@ def status(node: Node, started: float) -> dict[str, Any]:
     reachable = sum(server["connected"] is True for server in servers)
     needed = majority(len(servers))
     leader = None if core.leader == NOBODY else core.leader
-    belongs = membership_of(node)
+    standing = membership_of(node)
     return {
         "cluster": node.cluster,
         "id": core.id,
         "version": __version__,
         "uptime": round(time.monotonic() - started, 3),
-        "healthy": leader is not None and reachable >= needed and belongs != "removed",
+        "healthy": leader is not None and reachable >= needed and standing != "removed",
         "role": core.role,
         "term": core.term,
         "leader": leader,
         "leader_endpoint": endpoints.get(core.leader),
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
-        "membership": belongs,
+        "membership": standing,
         "configuration_committed": core.configuration.log_index <= core.commit,
         "reload": None if node.last_reload is None else asdict(node.last_reload),
         "change_refused": node.driver.notice,
@@ -86,7 +86,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
 
 def membership_of(node: Node) -> str:
     """See `membership`; "removed", too, when another server's answer says so."""
-    return "removed" if node.removal_check.told is not None else membership(node.driver.core)
+    return "removed" if node.removal_check.removal is not None else membership(node.driver.core)
 
 
 def membership(core: Core) -> str:

@@ -7,14 +7,14 @@ from gf_i2p.node.farm_tasks import FarmTasks
 from gf_i2p.node.publish.keys_watch import KeysWatch
 
 
-def farm_status(member: FarmTasks) -> dict[str, Any]:
+def farm_status(tasks: FarmTasks) -> dict[str, Any]:
     """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
     chosen publisher. For the words in "publishing", see `farm/publishing/progress.py`.
     """
-    state, choice, reporter = member.view.state, member.view.choice, member.reporter
-    publisher = member.publisher
+    state, choice, reporter = tasks.view.state, tasks.view.choice, tasks.reporter
+    publisher = tasks.publisher
     return {
         "mode": "off" if reporter is None else reporter.mode,
         "publish": "off" if reporter is None else reporter.publish_config,
@@ -27,11 +27,11 @@ def farm_status(member: FarmTasks) -> dict[str, Any]:
         "publishing": None if publisher is None else publisher.shown(),
         "trouble": [
             trouble
-            for part in (reporter, publisher, member.sensing, member.exporter)
+            for part in (reporter, publisher, tasks.sensing, tasks.exporter)
             if part is not None and (trouble := part.trouble) is not None
         ]
-        + _trouble_with_keys(member),
-        "keys": None if member.keys is None else _keys(member.keys),
+        + _trouble_with_keys(tasks),
+        "keys": None if tasks.keys is None else _keys(tasks.keys),
     }
 
 
@@ -47,8 +47,8 @@ def _keys(watch: KeysWatch) -> dict[str, Any]:
     }
 
 
-def _trouble_with_keys(member: FarmTasks) -> list[str]:
+def _trouble_with_keys(tasks: FarmTasks) -> list[str]:
     """Return the trouble with the keys, unless the publisher reports the same."""
-    trouble = None if member.keys is None else member.keys.trouble
-    said = None if member.publisher is None else member.publisher.trouble
-    return [] if trouble is None or trouble == said else [trouble]
+    trouble = None if tasks.keys is None else tasks.keys.trouble
+    reported = None if tasks.publisher is None else tasks.publisher.trouble
+    return [] if trouble is None or trouble == reported else [trouble]

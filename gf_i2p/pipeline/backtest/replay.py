@@ -197,7 +197,7 @@ class Replay:
             self._hear(entry)
         for run in self.runs:
             with suppress(Exception):  # as in the node, which stays alive: see node.view.take_in
-                run.state.take(entry, value, row.index)
+                run.state.apply_entry(entry, value, row.index)
         return self._report_changes(by_admin=isinstance(entry, AdminEntry))
 
     def decision(self, run: int, row: Row) -> Decision:

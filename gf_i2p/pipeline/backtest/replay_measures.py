@@ -260,13 +260,13 @@ class ReplayMeter:
             and newest.able
             and server not in run.state.accused
             and record is not None
-            and Setting.of(record) == run.state.most
+            and Setting.of(record) == run.state.common_setting
         )
 
     def _advance(self, *, joined: bool) -> None:
         clock = self._clock
         before = clock.passed_ms
-        clock.look(self._dates.values(), len(self._servers), fresh_ms=SILENT_MS, ahead_ms=AHEAD_MS, joined=joined)
+        clock.update(self._dates.values(), len(self._servers), fresh_ms=SILENT_MS, ahead_ms=AHEAD_MS, joined=joined)
         if clock.now_ms is None:
             return
         if self._settled_ms is None:
@@ -341,7 +341,7 @@ class ReplayMeter:
 
     @staticmethod
     def _sample_balance(tally: _Tally, run: ParameterRun) -> None:
-        state, choice_field = run.state, run.state.field()
+        state, inputs = run.state, run.state.leaf_inputs()
         weights: list[int] = []
         rooms: list[float] = []
         for hash_, listed in state.listing.listed.items():
@@ -349,7 +349,7 @@ class ReplayMeter:
             leaf = None if poster is None else poster.leaves.get(hash_)
             if poster is not None and leaf is not None:
                 weights.append(256 - listed.cost)
-                rooms.append(max(1 - sum(choice_field.load(poster, listed.owner, leaf).points.values()) / WORST, 0.0))
+                rooms.append(max(1 - sum(inputs.load(poster, listed.owner, leaf).points.values()) / WORST, 0.0))
         if len(rooms) > 1 and sum(rooms) > 0:
             tally.samples += 1
             tally.imbalance += imbalance(weights, rooms)

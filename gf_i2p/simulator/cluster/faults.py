@@ -53,7 +53,7 @@ class Faults:
             "power cuts": lambda server: self._crash(server, silently=True),
             "farm-wide power cuts": self._cut_all_power,
             "crashes in a write": self._set_trap,
-            "strikes at a new leader": self._lie_in_wait,
+            "strikes at a new leader": self._strike_next_leader,
             "disks full": self._fill_disk,
             "slow disks": self._slow_disk,
             "clock jumps": self._jump,
@@ -63,7 +63,7 @@ class Faults:
         }
         self._trapped: dict[int, None] = {}
         self._held: dict[int, int] = {}  # leader: number of the fault that holds up answers to the leader
-        self._in_wait = 0
+        self._strikes_at_next_leader = 0
         self._plan_next()
 
     # Times ---------------------------------------------------------------------------------------------------------
@@ -92,7 +92,9 @@ class Faults:
         leaders = [server for server in servers if server.up and server.core.is_leader]
         return rng.choice(leaders) if leaders and rng.random() < 0.5 else rng.choice(servers)
 
-    def _lasts(self, undo: Callable[[], None] | None = None, units: float = 1.0, exactly: float | None = None) -> None:
+    def _plan_end(
+        self, undo: Callable[[], None] | None = None, units: float = 1.0, exactly: float | None = None
+    ) -> None:
         """Count a fault, and plan the end of the fault if there is something to undo.
 
         The duration is `exactly`, or drawn at random with the mean `units`; both in maximum election time-outs.
@@ -113,7 +115,7 @@ class Faults:
         """Undo all faults, and strike no more."""
         self._stopped = True
         self._trapped.clear()
-        self._in_wait = 0
+        self._strikes_at_next_leader = 0
         while self._undo:
             self._end(next(iter(self._undo)))
 
@@ -128,7 +130,7 @@ class Faults:
             for sender, receiver in ways:
                 net.heal(sender, receiver)
 
-        self._lasts(heal, 1.5, exactly)
+        self._plan_end(heal, 1.5, exactly)
 
     def _cut_one_way(self, server: "SimulatedServer") -> None:
         others = [i for i in self._farm.plan.ids if i != server.id]
@@ -144,13 +146,13 @@ class Faults:
             return
         if server.up and server.core.is_leader and rng.random() < 0.5:
             self._number += 1
-            self._after_heartbeats(server, self._desert)
+            self._after_heartbeats(server, self._cut_leader_off)
             return
         size = 1 if rng.random() < 0.5 else rng.randint(1, len(ids) - 1)
         inside = {server.id, *rng.sample([i for i in ids if i != server.id], size - 1)}
         self._cut([(one, other) for one in ids for other in ids if (one in inside) != (other in inside)])
 
-    def _desert(self, server: "SimulatedServer") -> None:
+    def _cut_leader_off(self, server: "SimulatedServer") -> None:
         """Cut a leader off for about the time that the others need to elect, and that the leader needs to notice."""
         if not self._stopped:
             others = [i for i in self._farm.plan.ids if i != server.id]
@@ -190,13 +192,13 @@ class Faults:
         links = list(server.links.values())
         if links:
             self._farm.rng.choice(links).reset(lose=self._farm.rng.random() < 0.5)
-            self._lasts()
+            self._plan_end()
 
     def _stall(self, server: "SimulatedServer") -> None:
         links = list(server.links.values())
         if links and not self._farm.plan.strict:
             self._farm.rng.choice(links).stall(self._farm.rng.expovariate(1 / self._farm.plan.timing.election_max))
-            self._lasts()
+            self._plan_end()
 
     # Processes and machines ----------------------------------------------------------------------------------------
 
@@ -225,7 +227,7 @@ class Faults:
                 self._farm.note(server.id, "resumes", "")
                 server.resume()
 
-        self._lasts(resume, units)
+        self._plan_end(resume, units)
 
     def _crash(self, server: "SimulatedServer", *, silently: bool, units: float = 1.0) -> None:
         if not server.up:
@@ -244,7 +246,7 @@ class Faults:
                 server.boot()
                 self._farm.note(server.id, "starts", f"with {server.core.log.last_index} entries")
 
-        self._lasts(restart, units)
+        self._plan_end(restart, units)
 
     def _cut_all_power(self, server: "SimulatedServer") -> None:
         if server.up:
@@ -254,31 +256,31 @@ class Faults:
     def _set_trap(self, server: "SimulatedServer") -> None:
         if server.id not in self._trapped:
             self._trapped[server.id] = None
-            self._lasts()
+            self._plan_end()
 
     def writing(self, server: "SimulatedServer") -> None:
         """A server has given its disk a write: a server that was marked for a crash in a write crashes soon."""
         if server.id in self._trapped:
             del self._trapped[server.id]
             seconds = 1.3 * self._farm.rng.random() * (server.disk.synced_at - self._farm.events.now)
-            self._farm.events.after(max(seconds, 0.0), server.enter, server.life, self._spring, server)
+            self._farm.events.after(max(seconds, 0.0), server.enter, server.life, self._spring_trap, server)
 
-    def _spring(self, server: "SimulatedServer") -> None:
+    def _spring_trap(self, server: "SimulatedServer") -> None:
         if not self._stopped:
             self._crash(server, silently=self._farm.rng.random() < 0.5, units=0.5)
 
-    def _lie_in_wait(self, _: "SimulatedServer") -> None:
-        self._in_wait += 1
-        self._lasts()
+    def _strike_next_leader(self, _: "SimulatedServer") -> None:
+        self._strikes_at_next_leader += 1
+        self._plan_end()
 
     def elected(self, server: "SimulatedServer") -> None:
         """A server has become leader: strike at the new leader soon, if that was planned."""
-        if self._in_wait and not self._stopped:
-            self._in_wait -= 1
+        if self._strikes_at_next_leader and not self._stopped:
+            self._strikes_at_next_leader -= 1
             seconds = self._farm.rng.random() ** 3 * self._farm.plan.timing.election_min
-            self._farm.events.after(seconds, self._befall, server, server.life)
+            self._farm.events.after(seconds, self._strike_leader, server, server.life)
 
-    def _befall(self, server: "SimulatedServer", life: int) -> None:
+    def _strike_leader(self, server: "SimulatedServer", life: int) -> None:
         if server.life == life and not self._stopped:
             self._do(self._farm.rng.choice(("partitions", "one-way cuts", "crashes", "power cuts", "pauses")), server)
 
@@ -288,7 +290,7 @@ class Faults:
         disk = server.disk
         if server.up and not disk.full:
             disk.full = True
-            self._lasts()
+            self._plan_end()
 
     def halted(self, server: "SimulatedServer") -> None:
         """A server has ended because its disk is full: make room, and start the server later."""
@@ -299,14 +301,16 @@ class Faults:
         facts = self._farm.checker.facts.servers
         if any(each.durable.base and each.durable.snapshot is None for each in facts.values()):
             return
-        servers = [each for each in self._farm.servers.values() if not each.up and self._is_elsewhere(facts[each.id])]
+        servers = [
+            each for each in self._farm.servers.values() if not each.up and self._has_copies_elsewhere(facts[each.id])
+        ]
         if servers:
             server = self._farm.rng.choice(servers)
             server.store.damage_snapshot()
             self._farm.checker.damaged(server.id)
-            self._lasts()
+            self._plan_end()
 
-    def _is_elsewhere(self, server: "ServerFacts") -> bool:
+    def _has_copies_elsewhere(self, server: "ServerFacts") -> bool:
         """Whether the server has a snapshot whose entries another server has, in each Configuration that may count.
 
         Without another copy, damage could end the farm, as the loss of a majority does. False for a farm of fewer than
@@ -332,7 +336,7 @@ class Faults:
         def recover() -> None:
             disk.slow = 1.0
 
-        self._lasts(recover)
+        self._plan_end(recover)
 
     def _jump(self, server: "SimulatedServer") -> None:
         clock, rng = server.clock, self._farm.rng
@@ -342,7 +346,7 @@ class Faults:
         def correct() -> None:
             clock.error_ms = before
 
-        self._lasts(correct, 2.0)
+        self._plan_end(correct, 2.0)
 
     def _router_down(self, server: "SimulatedServer") -> None:
         router = self._farm.routers[server.id]
@@ -351,4 +355,4 @@ class Faults:
         def mend() -> None:
             router.up = True
 
-        self._lasts(mend, 3.0)
+        self._plan_end(mend, 3.0)

@@ -1,4 +1,4 @@
-"""The plan that a seed decides before a run: the number of servers, network, disks and faults."""
+"""The plan of a run, which the seed decides: the number of servers, network, disks and faults."""
 
 from dataclasses import dataclass
 from random import Random

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 from gf_i2p.farm import damping, farm_time
 from gf_i2p.farm.admin_entries import AdminEntry, Administration
 from gf_i2p.farm.choice import candidates, tree
-from gf_i2p.farm.choice.listed_leaves import Field
+from gf_i2p.farm.choice.listed_leaves import LeafInputs
 from gf_i2p.farm.choice.publisher import Election, Standing
 from gf_i2p.farm.choice.score import own_score
 from gf_i2p.farm.damping import Health
@@ -36,7 +36,7 @@ _parse_clock = FarmClock.parse.__func__  # type: ignore[attr-defined]
 _parse_election = Election.parse.__func__  # type: ignore[attr-defined]
 _farm_time = farm_time.farm_time_ms
 _room = tree.room
-_hold = Election.hold
+_elect = Election.elect
 _encode = FarmState.encode
 _decode = FarmState.decode.__func__  # type: ignore[attr-defined]
 
@@ -56,8 +56,8 @@ def _deaf_to(*actions: str) -> Any:
 
 def _forgives(reason: str) -> Any:
     def objection(*args: Any, **kwargs: Any) -> str | None:
-        found = _objection(*args, **kwargs)
-        return None if found is not None and reason in found else found
+        verdict = _objection(*args, **kwargs)
+        return None if verdict is not None and reason in verdict else verdict
 
     return objection
 
@@ -67,39 +67,50 @@ def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
 
 
 def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
-    found = list(dates)
-    return None if _farm_time(found, servers) is None else max(found)
+    times = list(dates)
+    return None if _farm_time(times, servers) is None else max(times)
 
 
 def _believes_the_oldest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
-    found = list(dates)
-    return None if _farm_time(found, servers) is None else min(found)
+    times = list(dates)
+    return None if _farm_time(times, servers) is None else min(times)
 
 
 def _takes_the_best(
-    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+    election: Election,
+    standings: Mapping[int, Standing],
+    now: int,
+    parameters: Parameters,
+    *,
+    by_administrator: bool = False,
 ) -> None:
     election.publisher = None
-    _hold(election, standings, now, parameters, told=told)
+    _elect(election, standings, now, parameters, by_administrator=by_administrator)
 
 
 def _stays_empty(
-    election: Election, standings: Mapping[int, Standing], now: int, parameters: Parameters, *, told: bool = False
+    election: Election,
+    standings: Mapping[int, Standing],
+    now: int,
+    parameters: Parameters,
+    *,
+    by_administrator: bool = False,
 ) -> None:
     if election.publisher is not None or now < 60_000:
-        was, _ = election.publisher, _hold(election, standings, now, parameters, told=told)
-        if was is not None and was not in standings:
+        publisher = election.publisher
+        _elect(election, standings, now, parameters, by_administrator=by_administrator)
+        if publisher is not None and publisher not in standings:
             election.publisher = None
 
 
 # Leaves ---------------------------------------------------------------------------------------------------------------
 
 
-def _has_room_for_one_more(kind: str, most: int) -> int:
-    return _room(kind, most) + 1
+def _has_room_for_one_more(kind: str, limit: int) -> int:
+    return _room(kind, limit) + 1
 
 
-def _has_room_for_one(kind: str, most: int) -> int:
+def _has_room_for_one(kind: str, limit: int) -> int:
     return 1
 
 
@@ -111,8 +122,8 @@ def _goes_out_at_once(health: Health, parameters: Parameters) -> int:
     return health.since_ms
 
 
-def _lists_all(field: Field, leaf: Leaf) -> str | None:
-    return "it is excluded" if leaf.hash in field.administration.excluded else None
+def _lists_all(inputs: LeafInputs, leaf: Leaf) -> str | None:
+    return "it is excluded" if leaf.hash in inputs.administration.excluded else None
 
 
 def _leaves_nothing_out(state: FarmState) -> dict[bytes, str]:
@@ -123,27 +134,28 @@ def _leaves_nothing_out(state: FarmState) -> dict[bytes, str]:
 
 
 def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
-    made: FarmClock = _parse_clock(cls, *args)
-    made._high_ms = None
-    return made
+    clock: FarmClock = _parse_clock(cls, *args)
+    clock._high_ms = None
+    return clock
 
 
 def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
-    made: FarmState = _decode(cls, cluster, data)
+    state: FarmState = _decode(cls, cluster, data)
     nothing = own_score({})
-    made._judged = {server: replace(each, score=nothing, total=nothing.total) for server, each in made._judged.items()}
-    return made
+    judgements = state._judgements.items()
+    state._judgements = {server: replace(each, score=nothing, total=nothing.total) for server, each in judgements}
+    return state
 
 
-def _forgets_the_publisher(cls: type[Election], found: Mapping[str, Any]) -> Election:
-    made: Election = _parse_election(cls, found)
-    made.publisher = None
-    return made
+def _forgets_the_publisher(cls: type[Election], saved: Mapping[str, Any]) -> Election:
+    election: Election = _parse_election(cls, saved)
+    election.publisher = None
+    return election
 
 
 def _says_who_was_quick(state: FarmState) -> bytes:
-    found = json.loads(_encode(state))
-    return json.dumps({**found, "object": id(state)}).encode()
+    snapshot = json.loads(_encode(state))
+    return json.dumps({**snapshot, "object": id(state)}).encode()
 
 
 # The publisher --------------------------------------------------------------------------------------------------------
@@ -160,11 +172,11 @@ def _does_not_wait_for_the_log(machine: MetaMachine, attempt: Announcement, situ
 
 def _gives_again(machine: MetaMachine, situation: Situation) -> Effects:
     effects = _step(machine, situation)
-    if isinstance(effects.begin, Announce) and machine.given is not None:
-        last = _last_taken[machine]
-        machine._attempt = last
+    if isinstance(effects.begin, Announce) and machine.last_set is not None:
+        announcement = _last_taken[machine]
+        machine._attempt = announcement
         machine._giving = True
-        effects.begin = Give(last, new_session=False)
+        effects.begin = Give(announcement, new_session=False)
     return effects
 
 
@@ -223,11 +235,13 @@ def farm_canaries() -> Iterator[Canary]:
     yield life("any-clock", "chooses servers whose clocks are ahead", (candidates, "objection", _forgives("ahead of")))
     yield life("any-mode", "chooses servers of another mode", (candidates, "objection", _forgives("its mode is")))
     yield life("any-off", "chooses servers that turned publishing off", (candidates, "objection", _forgives("is off")))
-    yield life("accusations", "ignores reports of unreachable servers", (FarmState, "_accuse", _hears_nothing))
+    yield life(
+        "accusations", "ignores reports of unreachable servers", (FarmState, "_update_accusations", _hears_nothing)
+    )
     yield life("newest-clock", "believes the newest clock", (farm_time, "farm_time_ms", _believes_the_newest_clock))
     yield life("oldest-clock", "believes the oldest clock", (farm_time, "farm_time_ms", _believes_the_oldest_clock))
-    yield life("no-hysteresis", "always chooses the best server at once", (Election, "hold", _takes_the_best))
-    yield life("stays-empty", "chooses nobody when the publisher fails", (Election, "hold", _stays_empty))
+    yield life("no-hysteresis", "always chooses the best server at once", (Election, "elect", _takes_the_best))
+    yield life("stays-empty", "chooses nobody when the publisher fails", (Election, "elect", _stays_empty))
     yield life("one-too-many", "has room for one leaf too many", (tree, "room", _has_room_for_one_more))
     yield life("room-for-one", "lists one leaf only", (tree, "room", _has_room_for_one))
     yield life(
@@ -236,7 +250,7 @@ def farm_canaries() -> Iterator[Canary]:
         (damping, "wait_ms", _waits_for_nothing),
         (Health, "out_ms", _goes_out_at_once),
     )
-    yield life("own-leaf", "lists its own master, and loops", (Field, "objection", _lists_all))
+    yield life("own-leaf", "lists its own master, and loops", (LeafInputs, "objection", _lists_all))
     yield life("left-out", "does not name leaves that are left out", (FarmState, "_left_out", _leaves_nothing_out))
     yield life(
         "half-a-clock",

@@ -74,7 +74,7 @@ class LifeFaults:
             return life.nodes[publisher]
         return life.rng.choice(life.servers)
 
-    def _lasts(self, undo: Callable[[], None], seconds: float) -> None:
+    def _plan_end(self, undo: Callable[[], None], seconds: float) -> None:
         """Count a fault, and plan its end after `seconds`."""
         self._number += 1
         number = self._number
@@ -110,7 +110,7 @@ class LifeFaults:
                 node.start()
                 self._life.back(node)
 
-            self._lasts(start, self._away_seconds())
+            self._plan_end(start, self._away_seconds())
 
     def _pause(self, node: "SimulatedNode") -> None:
         """Pause a server at once, or when the server has announced its next set and not yet given the set."""
@@ -135,7 +135,7 @@ class LifeFaults:
                 node.resume()
                 self._life.back(node)
 
-            self._lasts(resume, self._away_seconds())
+            self._plan_end(resume, self._away_seconds())
 
     def _cut(self, node: "SimulatedNode") -> None:
         if self._may_fail(node):
@@ -146,7 +146,7 @@ class LifeFaults:
                 node.cut = False
                 self._life.back(node)
 
-            self._lasts(heal, self._away_seconds())
+            self._plan_end(heal, self._away_seconds())
 
     def _away_seconds(self) -> float:
         return self._life.rng.choice((5.0, 40.0, 150.0, 400.0)) * self._life.rng.uniform(0.5, 1.5)
@@ -178,7 +178,7 @@ class LifeFaults:
                 node.poster.router_up = True
                 node.changed()
 
-            self._lasts(mend, self._life.rng.expovariate(1 / 120))
+            self._plan_end(mend, self._life.rng.expovariate(1 / 120))
 
     def _leaf_down(self, _: "SimulatedNode") -> None:
         life = self._life
@@ -192,7 +192,7 @@ class LifeFaults:
                 leaf.set(up=True)
                 poster.changed()
 
-            self._lasts(mend, life.rng.choice((15.0, 100.0, 300.0)) * life.rng.uniform(0.5, 1.5))
+            self._plan_end(mend, life.rng.choice((15.0, 100.0, 300.0)) * life.rng.uniform(0.5, 1.5))
 
     def _flap(self, node: "SimulatedNode") -> None:
         """Let one leaf go up and down for a while."""
@@ -229,7 +229,7 @@ class LifeFaults:
             node.poster.publish = before
             node.changed()
 
-        self._lasts(back, self._life.rng.expovariate(1 / 200))
+        self._plan_end(back, self._life.rng.expovariate(1 / 200))
 
     def _change_mode(self, node: "SimulatedNode") -> None:
         """Change the mode of one server for a while, or the mode of all servers within a minute."""
@@ -242,7 +242,7 @@ class LifeFaults:
                 node.poster.mode = life.servers[0].poster.mode if node.id != 1 else life.servers[-1].poster.mode
                 node.changed()
 
-            self._lasts(back, life.rng.expovariate(1 / 200))
+            self._plan_end(back, life.rng.expovariate(1 / 200))
         else:
             self._number += 1
             mode = life.rng.choice(("meta", "failover", "meta", "dry-run"))
@@ -259,18 +259,18 @@ class LifeFaults:
         posters = [*self._life.nodes.values()]
         leaf = rng.choice(rng.choice(posters).poster.leaves).hash
         action = rng.choice(("exclude", "include", "cost", "move", "release", "drain", "undrain", "set"))
-        more: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         match action:
             case "exclude" | "include":
-                more["hash"] = leaf
+                fields["hash"] = leaf
             case "cost":
-                more |= {"hash": leaf, "cost": rng.choice((None, 0, 1, 100, 255))}
+                fields |= {"hash": leaf, "cost": rng.choice((None, 0, 1, 100, 255))}
             case "move" | "drain" | "undrain":
-                more["server"] = node.id
+                fields["server"] = node.id
             case "set":
                 name, values = rng.choice(_PARAMETERS)
-                more["parameters"] = {name: rng.choice((None, *values))}
-        entry = AdminEntry(CLUSTER, node.wall_ms, f"server-{node.id}", action, **more)
+                fields["parameters"] = {name: rng.choice((None, *values))}
+        entry = AdminEntry(CLUSTER, node.wall_ms, f"server-{node.id}", action, **fields)
         self._life.note(node.id, entry.what)
         if node.works:
             self._number += 1
@@ -287,4 +287,4 @@ class LifeFaults:
             life.commit(tuple(sorted({*life.checker.ledger.servers, node.id})))
 
         life.commit(tuple(server for server in servers if server != node.id))
-        self._lasts(again, life.rng.uniform(20.0, 300.0))
+        self._plan_end(again, life.rng.uniform(20.0, 300.0))

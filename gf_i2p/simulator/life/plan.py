@@ -1,4 +1,4 @@
-"""The plan that a seed decides about a farm's hours: its servers and members, their clocks, and the faults."""
+"""The plan of a farm's hours, which the seed decides: servers and leaf members, clocks, and faults."""
 
 from dataclasses import dataclass
 from random import Random

@@ -13,8 +13,8 @@ from gf_i2p.cli.main import main
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.recovery import survivors
-from gf_i2p.node.recovery.farm_of_one import look
 from gf_i2p.node.recovery.survivors import ask_others
 from tests.node.farm import NodeFarm
 
@@ -47,7 +47,7 @@ async def test_beside_servers_that_live_no_second_farm_begins(
         assert "there would be two farms" in answer["error"]
         assert "--even-if-others-live" in answer["error"]
         assert before == {each: each.read_bytes() for each in farm.path(3).glob("*.toml")}
-        assert [server.id for server in look(farm.path(3)).servers] == [1, 2, 3]
+        assert [server.id for server in read_stopped_log(farm.path(3)).servers] == [1, 2, 3]
         # A server that has forgotten our password, as after a recovery, still counts as alive.
         path = farm.path(3) / SECRETS_FILE
         path.write_text(path.read_text().replace('password = "', 'password = "another', 1))
@@ -60,7 +60,7 @@ async def test_beside_servers_that_live_no_second_farm_begins(
         error = capsys.readouterr().err
         assert "other servers of the farm live" in error
         assert "must never run again with their present data" in error, "--confirm prints what it costs"
-        assert [server.id for server in look(farm.path(3)).servers] == [3]
+        assert [server.id for server in read_stopped_log(farm.path(3)).servers] == [3]
 
 
 async def test_where_nobody_lives_it_goes_on_at_once(

@@ -122,7 +122,7 @@ def test_settings_alone(node: Path, change: tuple[str, str], expected: str) -> N
         (control("https://x.b32.i2p/"), "router.i2pcontrol: .* lies inside I2P"),
         (
             control("https://127.0.0.1/", f'i2pcontrol_fingerprint = "{"ab" * 32}"', "i2pcontrol_accept_any = true"),
-            "not b",
+            "choose one of the two",
         ),
         (control("http://127.0.0.1:7657/", "i2pcontrol_accept_any = true"), "router: .* is plain HTTP"),
     ],

@@ -74,13 +74,13 @@ def test_accused_is_who_has_posted() -> None:
 
 
 def test_what_most_are_configured_to() -> None:
-    assert Setting.of_most({}) == Setting("off", None)
-    assert Setting.of_most({1: Setting("meta", A), 2: Setting("failover", B), 3: Setting("failover", B)}) == Setting(
-        "failover", B
-    )
-    assert Setting.of_most({2: Setting("meta", A), 1: Setting("failover", B)}) == Setting("failover", B)
+    assert Setting.most_frequent({}) == Setting("off", None)
+    assert Setting.most_frequent(
+        {1: Setting("meta", A), 2: Setting("failover", B), 3: Setting("failover", B)}
+    ) == Setting("failover", B)
+    assert Setting.most_frequent({2: Setting("meta", A), 1: Setting("failover", B)}) == Setting("failover", B)
     off = {number: Setting("off", A) for number in range(5)}
-    assert Setting.of_most({**off, 7: Setting("dry-run", B)}) == Setting("dry-run", A)
+    assert Setting.most_frequent({**off, 7: Setting("dry-run", B)}) == Setting("dry-run", A)
 
 
 def test_what_a_record_says() -> None:

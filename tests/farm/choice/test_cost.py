@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.farm.choice.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, Load, load, reckoned
+from gf_i2p.farm.choice.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, Load, entry_cost, load
 from gf_i2p.farm.record.bandwidth import bandwidth_used
 from gf_i2p.farm.record.status_record import Leaf
 
@@ -14,7 +14,7 @@ loads = st.builds(Load, parts, parts, parts, parts)
 
 @given(loads, st.none() | st.integers(0, 255))
 def test_it_is_in_its_range_and_a_multiple_of_the_step(of: Load, current: int | None) -> None:
-    cost = reckoned(of, current)
+    cost = entry_cost(of, current)
     if current is None or cost != current:
         assert BEST <= cost <= WORST
         assert cost == BEST or cost % STEP == 0
@@ -26,13 +26,13 @@ def test_it_is_in_its_range_and_a_multiple_of_the_step(of: Load, current: int | 
 @given(loads, st.floats(0, 1))
 def test_more_load_costs_no_less(of: Load, more: float) -> None:
     busier = Load(max(of.connections or 0, more), of.bandwidth, of.tunnels, of.unreached)
-    assert reckoned(busier, None) >= reckoned(of, None)
+    assert entry_cost(busier, None) >= entry_cost(of, None)
 
 
 def test_the_ends() -> None:
     assert sum(WEIGHTS.values()) == WORST
-    assert reckoned(Load(1, 1, 1, 1), None) == WORST
-    assert reckoned(Load(), None) == reckoned(Load(0, 0, 0, 0), None) == BEST
+    assert entry_cost(Load(1, 1, 1, 1), None) == WORST
+    assert entry_cost(Load(), None) == entry_cost(Load(0, 0, 0, 0), None) == BEST
 
 
 def test_what_is_known_of_a_leaf() -> None:

@@ -34,5 +34,5 @@ def test_the_first_free_places_are_taken() -> None:
 def test_branches() -> None:
     assert [branch_of(place, 16) for place in (0, 15, 16, 255)] == [0, 0, 1, 15]
     assert branches([255, 0, 3, 17], 16) == [0, 1, 15]
-    assert [is_branched(count, 16, before=False) for count in (16, 17)] == [False, True]
-    assert [is_branched(count, 16, before=True) for count in (12, 13)] == [False, True]
+    assert [is_branched(count, 16, was_branched=False) for count in (16, 17)] == [False, True]
+    assert [is_branched(count, 16, was_branched=True) for count in (12, 13)] == [False, True]

@@ -12,7 +12,7 @@ from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
 from gf_i2p.node.membership import leaf_invitation
 from gf_i2p.node.membership.invitation import invite as invite_server
-from gf_i2p.node.membership.leaf_invitation import accept, invite, is_one, members_of, remove
+from gf_i2p.node.membership.leaf_invitation import accept, invite, invites_leaf_member, members_of, remove
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
 
@@ -97,8 +97,8 @@ def test_an_invitation_is_for_one_farm_and_of_one_kind(farm: Path) -> None:
     with pytest.raises(ConfigError, match="is for the farm 'farm'"):
         accept(farm / "b" / "server-1", invited.accept)
     server = invite_server(farm / "server-1", farm / "more", 3, Endpoint("127.0.0.1", 4003))
-    assert is_one(invited.accept)
-    assert not is_one(server.accept)
+    assert invites_leaf_member(invited.accept)
+    assert not invites_leaf_member(server.accept)
 
 
 def test_no_server_is_invited_with_a_members_id(farm: Path) -> None:

@@ -149,7 +149,7 @@ async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out
         await farm.stop(gone)
         back = await farm.start(gone)
         assert membership(back.driver.core) == "leaving"
-        await until("it was told", 20, lambda: _is(back.removal_check.told is not None))
+        await until("it was told", 20, lambda: _is(back.removal_check.removal is not None))
 
 
 async def test_a_new_server_that_the_leader_does_not_reach_asks_ever_more_seldom(

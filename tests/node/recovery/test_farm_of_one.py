@@ -11,8 +11,9 @@ from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.node.files.peer_removal import TERM_LEAP
+from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.recovery import farm_of_one
-from gf_i2p.node.recovery.farm_of_one import look, recover
+from gf_i2p.node.recovery.farm_of_one import recover
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock
 from gf_i2p.wire.endpoint import Endpoint
@@ -46,7 +47,7 @@ async def test_the_log_is_backed_up_as_it_was(tmp_path: Path) -> None:
         await leader.driver.post([b"x"], seconds=10)
         for server in (1, 2, 3):
             await farm.stop(server)
-        before = look(farm.path(1))
+        before = read_stopped_log(farm.path(1))
         content = (farm.path(1) / DATABASE_FILE).read_bytes()
         done = recover(farm.path(1))
         assert (done.backup / DATABASE_FILE).read_bytes() == content
@@ -55,7 +56,7 @@ async def test_the_log_is_backed_up_as_it_was(tmp_path: Path) -> None:
         assert done.term >= before.term + TERM_LEAP
         assert "server-2" in (done.backup / "secrets.toml").read_text()
         assert set(Secrets.load(farm.path(1)).users) == {"server-1", "client-test", "admin-test"}
-        assert [server.id for server in look(farm.path(1)).servers] == [1]
+        assert [server.id for server in read_stopped_log(farm.path(1)).servers] == [1]
 
 
 async def test_a_running_node_is_not_touched(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ async def test_one_that_was_removed_is_no_farm(tmp_path: Path) -> None:
         await sees(new, 1, 2)
         await farm.stop(2)
         recover(farm.path(2))
-        assert [server.id for server in look(farm.path(2)).servers] == [2]
+        assert [server.id for server in read_stopped_log(farm.path(2)).servers] == [2]
         await farm.stop(1)
         path = farm.path(1) / "gf-i2p.toml"
         path.write_text(path.read_text().replace("id = 1 ", "id = 9 ", 1))
@@ -97,4 +98,4 @@ def test_twice_in_one_second_and_under_the_logs_lock(tmp_path: Path, monkeypatch
         f"{DATABASE_FILE}-before-recovery-now",
         f"{DATABASE_FILE}-before-recovery-now-2",
     ]
-    assert look(tmp_path / "server-1").last_index == second.index
+    assert read_stopped_log(tmp_path / "server-1").last_index == second.index

@@ -77,7 +77,7 @@ def test_a_set_keeps_what_administrators_say_of_the_rest() -> None:
     assert state.parameters == Parameters(margin=7, hold_ms=5, republish_min_ms=90_000)
     state.apply(AdminEntry("farm", 2, "admin-ann", "set", parameters={"holdMs": None}).encode(), 2)
     assert state.parameters == Parameters(margin=7, republish_min_ms=90_000)
-    assert state.field().parameters is state.parameters
+    assert state.leaf_inputs().parameters is state.parameters
     assert state.administration.parameters.margin == 100, "what is said is kept as it was said"
 
 
