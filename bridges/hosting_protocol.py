@@ -26,13 +26,13 @@ class ServiceState(StrEnum):
     CLOSED = "closed"
 
 
-async def _nobody(lease_set: LeaseSet2) -> None:
+async def _announce_nowhere(lease_set: LeaseSet2) -> None:
     raise RouterError(
         f"the lease set published at {lease_set.published} was not announced: the offer has no `announce`"
     )
 
 
-def _unheard(lease_set: LeaseSet2) -> None:
+def _ignore(lease_set: LeaseSet2) -> None:
     """Ignore the lease set."""
 
 
@@ -45,13 +45,13 @@ class ServiceOffer:
     """Host and port of the local service."""
     next_published: Callable[[], int]
     """Returns `published` of the next lease set, in seconds since the epoch: later than in any set of any node."""
-    announce: Callable[[LeaseSet2], Awaitable[object]] = _nobody
+    announce: Callable[[LeaseSet2], Awaitable[object]] = _announce_nowhere
     """Awaited with each set before the router gets the set. After an error the router soon gets another set.
 
     i2pd waits 10 s for a set that i2pd has asked for. So after 6 s the router gets its last set once more. An error for
     the first set ends the opening.
     """
-    given: Callable[[LeaseSet2], None] = _unheard
+    given: Callable[[LeaseSet2], None] = _ignore
     """Called with each announced set after the router has got the set."""
     http: bool = False
     """Whether the service is a web server that wants to know its clients: `bridges.streaming.http_headers`."""

@@ -92,8 +92,8 @@ class LocalRouter:
                     "Java router does"
                 )
         began = time.monotonic()
-        found = await self.sam.lookup(to_b32_address(master))
-        return None if found is None else time.monotonic() - began
+        destination = await self.sam.lookup(to_b32_address(master))
+        return None if destination is None else time.monotonic() - began
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
         """See `RouterBridge`."""

@@ -73,7 +73,7 @@ class I2cpConnection:
             async with asyncio.timeout(self.settings.deadlines.answer):
                 while not isinstance(message := await self.receive(), SetDate):
                     if isinstance(message, Disconnect):
-                        raise _unwelcome(self.settings, message)
+                        raise _refusal(self.settings, message)
         except TimeoutError as error:
             raise RouterUnreachableError(
                 f"{self.settings} did not tell its date within {self.settings.deadlines.answer:g} s: {_WHAT_IS_IT}"
@@ -90,7 +90,7 @@ class I2cpConnection:
         except TimeoutError as error:
             raise RouterUnreachableError(f"{self.settings} no longer takes data: restart the router") from error
         except OSError as error:
-            raise self._gone() from error
+            raise self._hung_up_error() from error
 
     def post(self, data: bytes, backlog: int) -> bool:
         """Send whole messages, or drop them when the router has not taken `backlog` bytes yet. Never waits.
@@ -109,9 +109,9 @@ class I2cpConnection:
             try:
                 data = await self._reader.read(_READ_BYTES)
             except OSError as error:
-                raise self._gone() from error
+                raise self._hung_up_error() from error
             if not data:
-                raise self._gone()
+                raise self._hung_up_error()
             self._decoder.feed(data)
         return message
 
@@ -126,7 +126,7 @@ class I2cpConnection:
         """Hang up at once. Unsent data is lost."""
         self._writer.transport.abort()
 
-    def _gone(self) -> RouterUnreachableError:
+    def _hung_up_error(self) -> RouterUnreachableError:
         if self._greeted:
             return RouterUnreachableError(
                 f"{self.settings} hung up: the router stops, or refuses a message; see its log"
@@ -134,7 +134,7 @@ class I2cpConnection:
         return RouterUnreachableError(f"{self.settings} hung up before it told its date: {_WHAT_IS_IT}")
 
 
-def _unwelcome(settings: I2cpSettings, message: Disconnect) -> RouterRefusedError:
+def _refusal(settings: I2cpSettings, message: Disconnect) -> RouterRefusedError:
     advice = "see the router's log"
     if "auth" in message.reason.lower():
         advice = "set the user name and password that Java has for I2CP (its i2cp.auth is true)"
@@ -176,10 +176,10 @@ def _tls() -> ssl.SSLContext:
 
 def _check_certificate(settings: I2cpSettings, fingerprint: str, writer: asyncio.StreamWriter) -> None:
     certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    seen = "none" if certificate is None else f"sha256:{hashlib.sha256(certificate).hexdigest()}"
-    if seen != fingerprint:
+    actual = "none" if certificate is None else f"sha256:{hashlib.sha256(certificate).hexdigest()}"
+    if actual != fingerprint:
         raise RouterRefusedError(
-            f"{settings} shows another certificate than configured: {seen}, not {fingerprint}. Nothing was sent. If "
+            f"{settings} shows another certificate than configured: {actual}, not {fingerprint}. Nothing was sent. If "
             "the router has a new certificate, set its fingerprint here; otherwise another program answers there"
         )
 

@@ -63,8 +63,8 @@ class Master:
         self._session: _Session | None = None
         self._set: MetaLeaseSet | None = None
         self._wanted: Callable[[], bool] = lambda: True
-        self._unkept = asyncio.Event()
-        self._unkept.set()
+        self._inactive = asyncio.Event()
+        self._inactive.set()
 
     # Calls of the node ----------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ class Master:
         """See `RouterBridge.publish_meta_lease_set`."""
         async with self._turn:
             if self._stops:
-                raise _stopped()
+                raise _stopped_error()
             fresh = publication.lease_set
             self._check_version(fresh)
             self._check_time(fresh)
@@ -99,9 +99,9 @@ class Master:
         finally:
             self._stops -= 1
 
-    async def unkept(self) -> PublicationStatus:
+    async def wait_until_inactive(self) -> PublicationStatus:
         """Wait until nothing is kept published; returns at once when that is so already."""
-        await self._unkept.wait()
+        await self._inactive.wait()
         return self.status
 
     # Checks -------------------------------------------------------------------------------------------------------
@@ -129,8 +129,8 @@ class Master:
             async with asyncio.timeout(None) as self._opening:
                 session = await self._begin(configs)
         except TimeoutError:
-            reason = str(_stopped())
-            raise _stopped() from None
+            reason = str(_stopped_error())
+            raise _stopped_error() from None
         except RouterError as error:
             reason = str(error)
             raise
@@ -214,11 +214,11 @@ class Master:
             raise
 
     async def _give(self, session: _Session) -> None:
-        given = self._set
-        assert given is not None
+        lease_set = self._set
+        assert lease_set is not None
         i2pd = session.kind is RouterKind.I2PD
-        await session.connection.send(create_lease_set2(session.number, given.data, key_count=i2pd))
-        self.status = replace(self.status, published=given.published, given=self.status.given + 1)
+        await session.connection.send(create_lease_set2(session.number, lease_set.data, key_count=i2pd))
+        self.status = replace(self.status, published=lease_set.published, sets_given=self.status.sets_given + 1)
         self._become(Phase.SENT)
 
     async def _end(self, session: _Session) -> None:
@@ -241,13 +241,13 @@ class Master:
     def _become(self, phase: Phase, reason: str = "") -> None:
         if (phase, reason) != (self.status.phase, self.status.reason):
             self.status = replace(self.status, phase=phase, reason=reason, since=self._clock())
-        if self.status.kept:
-            self._unkept.clear()
+        if self.status.is_active:
+            self._inactive.clear()
         else:
-            self._unkept.set()
+            self._inactive.set()
 
 
-def _stopped() -> RouterError:
+def _stopped_error() -> RouterError:
     return RouterError("publishing was stopped meanwhile")
 
 

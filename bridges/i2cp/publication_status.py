@@ -32,7 +32,7 @@ class PublicationStatus:
     """When `phase` or `reason` last changed."""
     published: int | None = None
     """`published` of the last set that the router got."""
-    given: int = 0
+    sets_given: int = 0
     """How many times the router got a set, asked or unasked."""
     sessions: int = 0
     """Number of sessions that were opened: above 1 the router has lost sessions."""
@@ -40,6 +40,6 @@ class PublicationStatus:
     """The kind of router; None until it is known."""
 
     @property
-    def kept(self) -> bool:
+    def is_active(self) -> bool:
         """Whether the bridge keeps the publication alive. Otherwise publish again, if anything is to be published."""
         return self.phase in {Phase.OPENING, Phase.SENT}

@@ -42,9 +42,9 @@ class I2cpPublisher:
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:
         """End the master's session. Floodfills keep the last set until the set expires."""
-        found = self._masters.get(master)
-        if found is not None:
-            await found.stop()
+        publication = self._masters.get(master)
+        if publication is not None:
+            await publication.stop()
 
     async def close(self) -> None:
         """End all sessions."""
@@ -53,13 +53,13 @@ class I2cpPublisher:
 
     def published(self, master: bytes) -> PublicationStatus:
         """Return the status of a master's publication."""
-        found = self._masters.get(master)
-        return PublicationStatus() if found is None else found.status
+        publication = self._masters.get(master)
+        return PublicationStatus() if publication is None else publication.status
 
     def publication_trouble(self, master: bytes) -> str | None:
         """See `MetaPublishing`; `published` has more."""
         status = self.published(master)
-        return None if status.kept else status.reason or "nothing is published"
+        return None if status.is_active else status.reason or "nothing is published"
 
     async def lost(self, master: bytes) -> PublicationStatus:
         """Wait until nothing is kept published for the master, and return the status: then publish again.
@@ -67,5 +67,5 @@ class I2cpPublisher:
         Returns at once if nothing is published, or nothing ever was. The phase is idle, stale or lost. If another
         `publish` has begun meanwhile, the phase may be opening or sent.
         """
-        found = self._masters.get(master)
-        return PublicationStatus() if found is None else await found.unkept()
+        publication = self._masters.get(master)
+        return PublicationStatus() if publication is None else await publication.wait_until_inactive()

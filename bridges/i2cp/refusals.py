@@ -13,7 +13,7 @@ _JAVA_SECONDS: Final = 180
 
 
 def session_refused(
-    settings: I2cpSettings, kind: RouterKind, config: SessionConfig, router_ms: int, said: int | str
+    settings: I2cpSettings, kind: RouterKind, config: SessionConfig, router_ms: int, answer: int | str
 ) -> RouterRefusedError:
     """Make the error for a session that was not opened.
 
@@ -22,18 +22,18 @@ def session_refused(
         kind: i2pd or Java.
         config: the refused config.
         router_ms: the router's clock at the refusal, milliseconds since the epoch.
-        said: the number in the router's SessionStatus, or the reason in the router's Disconnect (Java).
+        answer: the number in the router's SessionStatus, or the reason in the router's Disconnect (Java).
     """
-    if isinstance(said, int):
-        answer = f"SessionStatus {said} ({Status(said).name.lower() if said in set(Status) else 'unknown'})"
+    if isinstance(answer, int):
+        text = f"SessionStatus {answer} ({Status(answer).name.lower() if answer in set(Status) else 'unknown'})"
     else:
-        answer = repr(said)
-    cause = _i2pd(config, said) if kind is RouterKind.I2PD else _java(config, router_ms, str(said).lower())
-    return RouterRefusedError(f"{settings} refused the session of {config.destination.b32} with {answer}: {cause}")
+        text = repr(answer)
+    cause = _i2pd(config, answer) if kind is RouterKind.I2PD else _java(config, router_ms, str(answer).lower())
+    return RouterRefusedError(f"{settings} refused the session of {config.destination.b32} with {text}: {cause}")
 
 
-def _i2pd(config: SessionConfig, said: int | str) -> str:
-    if said != Status.INVALID:
+def _i2pd(config: SessionConfig, answer: int | str) -> str:
+    if answer != Status.INVALID:
         return "see the router's log"
     if config.delegated:
         return (

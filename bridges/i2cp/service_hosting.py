@@ -115,7 +115,7 @@ class I2cpService:
         """See `Service.announced`."""
         self.unannounced: str | None = None
         """Why the latest announcement failed, in a sentence; None: the router has the latest set."""
-        self.given = 0
+        self.sets_given = 0
         """Number of lease sets that the router has got."""
         self.dropped = 0
         """Number of packets that the router did not take in time."""
@@ -128,8 +128,8 @@ class I2cpService:
         self._private = os.urandom(X25519_KEY_BYTES)
         self._encryption = (EncryptionKey.of(self._private),)
         self._offered: tuple[Lease, ...] = ()
-        self._asked = asyncio.Event()
-        self._first_given = asyncio.Event()
+        self._requested = asyncio.Event()
+        self._set_given = asyncio.Event()
         self._ended = asyncio.Event()
         self._forwarder = Forwarder(offer.keys, offer.target, self._send, http=offer.http)
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,15 +142,15 @@ class I2cpService:
             task.add_done_callback(partial(self._task_ended))
             self._tasks.append(task)
         ended = asyncio.create_task(self._ended.wait())
-        given = asyncio.create_task(self._first_given.wait())
+        first_set = asyncio.create_task(self._set_given.wait())
         try:
             async with asyncio.timeout(self._connection.settings.deadlines.tunnels):
-                await asyncio.wait([ended, given], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([ended, first_set], return_when=asyncio.FIRST_COMPLETED)
         except TimeoutError as error:
             raise no_request(self._connection.settings) from error
         finally:
             ended.cancel()
-            given.cancel()
+            first_set.cancel()
         if self._failure is not None:
             raise self._failure
         self._log.info("service_opened")
@@ -191,7 +191,7 @@ class I2cpService:
         if self.announced is not None:
             await asyncio.sleep(max(self.announced.expires_at - self._clock(), 0))
         self._forwarder.taking = False
-        await self._forwarder.none()
+        await self._forwarder.wait_until_idle()
 
     def resume(self) -> None:
         """See `Service.resume`."""
@@ -199,7 +199,7 @@ class I2cpService:
             self.state = ServiceState.SERVING
             self._forwarder.taking = True
             if self._offered:
-                self._asked.set()
+                self._requested.set()
 
     async def close(self) -> None:
         """See `Service.close`."""
@@ -226,7 +226,7 @@ class I2cpService:
                     self._forwarder.receive(payload)
                 case RequestVariableLeaseSet(number, leases) if number == self._number:
                     self._offered = read_offered(leases)
-                    self._asked.set()
+                    self._requested.set()
                 case SessionStatus(number, Status.DESTROYED) if number == self._number:
                     raise RouterUnreachableError(
                         f"{self._connection.settings} ended the session: the router stops; see its log"
@@ -236,20 +236,20 @@ class I2cpService:
 
     async def _renew(self) -> None:
         """Give the router a lease set when it asks, and a fresh one before the last set is old."""
-        await self._asked.wait()
+        await self._requested.wait()
         while True:
-            asked = self._asked.is_set()
-            self._asked.clear()
+            requested = self._requested.is_set()
+            self._requested.clear()
             pause = RENEW_SECONDS
             if self.state is ServiceState.SERVING:
-                pause = await self._give_fresh(asked=asked)
-            elif asked:
+                pause = await self._give_fresh(requested=requested)
+            elif requested:
                 await self._give_again()  # a draining service publishes no new set
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._asked.wait()
+                    await self._requested.wait()
 
-    async def _give_fresh(self, *, asked: bool) -> float:
+    async def _give_fresh(self, *, requested: bool) -> float:
         """Announce and give a fresh set; return the seconds until the next one."""
         fresh = self._build()
         if fresh is None:
@@ -262,9 +262,9 @@ class I2cpService:
         try:
             while not announcing.done():
                 await asyncio.wait([announcing], timeout=_PATIENCE)
-                if not announcing.done() and (asked or self._asked.is_set()):
-                    self._asked.clear()
-                    asked = False
+                if not announcing.done() and (requested or self._requested.is_set()):
+                    self._requested.clear()
+                    requested = False
                     await self._give_again()
                 if self.state is not ServiceState.SERVING:
                     return RENEW_SECONDS
@@ -276,14 +276,14 @@ class I2cpService:
             if self.announced is None:
                 raise RouterError(self.unannounced) from error
             self._log.warning("service_unannounced", reason=str(error))
-            if asked:
+            if requested:
                 await self._give_again()
             return _AGAIN
         await self._give(fresh)
         self.unannounced = None
         self.announced = fresh
         self._offer.given(fresh)
-        self._first_given.set()
+        self._set_given.set()
         return RENEW_SECONDS
 
     def _build(self) -> LeaseSet2 | None:
@@ -301,7 +301,7 @@ class I2cpService:
     async def _give(self, lease_set: LeaseSet2) -> None:
         keys = [(X25519, self._private)]
         await self._connection.send(create_service_lease_set(self._number, lease_set.data, keys))
-        self.given += 1
+        self.sets_given += 1
 
     def _send(self, peer: StreamPeer, payload: bytes) -> None:
         expires_ms = int(self._clock() * 1000) + self._connection.ahead_ms + _MESSAGE_MS

@@ -22,18 +22,18 @@ async def begin_session(
     try:
         async with asyncio.timeout(settings.deadlines.answer):
             while True:
-                said: int | str
+                answer: int | str
                 match await connection.receive():
                     case SessionStatus(number, Status.CREATED):
                         return number
                     case SessionStatus(_, status):
-                        said = status
+                        answer = status
                     case Disconnect(reason):
-                        said = reason
+                        answer = reason
                     case _:
                         continue
                 router_ms = int(clock() * 1000) + connection.ahead_ms
-                raise session_refused(settings, kind, config, router_ms, said)
+                raise session_refused(settings, kind, config, router_ms, answer)
     except TimeoutError as error:
         raise RouterUnreachableError(
             f"{settings} did not say within {settings.deadlines.answer:g} s whether it opens a session: see the "

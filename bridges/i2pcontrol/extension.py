@@ -161,18 +161,18 @@ class CallParameters:
     """The parameters of one call. Take them one by one, then call `finish`. Raises `ParameterError`."""
 
     def __init__(self, params: Mapping[str, Json]) -> None:
-        self._left = dict(params)
+        self._params = dict(params)
 
     def hash(self, name: str) -> bytes:
         """Take a destination's hash, in I2P base64 or as a b32 address."""
         text = self._text(name)
         try:
-            found = from_b32_address(text) if text.lower().endswith(".i2p") else from_base64(text, _HASH_BYTES)
+            digest = from_b32_address(text) if text.lower().endswith(".i2p") else from_base64(text, _HASH_BYTES)
         except StructureError as error:
             raise ParameterError(f"{name}: {error}") from error
-        if len(found) != _HASH_BYTES:
-            raise ParameterError(f"{name}: a hash has {_HASH_BYTES} bytes, not {len(found)}")
-        return found
+        if len(digest) != _HASH_BYTES:
+            raise ParameterError(f"{name}: a hash has {_HASH_BYTES} bytes, not {len(digest)}")
+        return digest
 
     def publication(self) -> Publication:
         """Take the parameters of PublishMetaLS, and verify the set's signature."""
@@ -184,12 +184,12 @@ class CallParameters:
         if lease_set.destination.hash != master:
             raise ParameterError(f"LeaseSet: it belongs to {lease_set.destination.b32}, not to MasterHash")
         session = self._session("SessionConfig", lease_set)
-        signed = self._session("SignedSessionConfig", lease_set) if "SignedSessionConfig" in self._left else None
+        signed = self._session("SignedSessionConfig", lease_set) if "SignedSessionConfig" in self._params else None
         return Publication(lease_set, session, signed)
 
     def timeout(self, default: float) -> float:
         """Take the time limit of the call, in seconds; the parameter is optional."""
-        value = self._left.pop("Timeout", default)
+        value = self._params.pop("Timeout", default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_TIMEOUT:
             raise ParameterError(f"Timeout: expected seconds, a number from 0 to {MAX_TIMEOUT:g}")
         assert math.isfinite(value)
@@ -197,8 +197,8 @@ class CallParameters:
 
     def finish(self) -> None:
         """Raise for any parameter that is left: a misspelt name would otherwise go unnoticed."""
-        if self._left:
-            raise ParameterError(f"{clip(next(iter(self._left)), 40)}: this method has no such parameter")
+        if self._params:
+            raise ParameterError(f"{clip(next(iter(self._params)), 40)}: this method has no such parameter")
 
     def _session(self, name: str, lease_set: MetaLeaseSet) -> bytes:
         try:
@@ -210,10 +210,10 @@ class CallParameters:
         return config.data
 
     def _text(self, name: str) -> str:
-        value = self._left.pop(name, None)
+        value = self._params.pop(name, None)
         if not isinstance(value, str):
             raise ParameterError(f"{name}: {'is missing' if value is None else 'expected a text'}")
         return value
 
-    def _bytes(self, name: str, most: int) -> bytes:
-        return from_base64(self._text(name), most)
+    def _bytes(self, name: str, max_bytes: int) -> bytes:
+        return from_base64(self._text(name), max_bytes)

@@ -89,24 +89,24 @@ class ExtensionPublisher:
 
     async def _publish(self, master: bytes, publication: Publication) -> None:
         params = encode_publication(publication, ANSWER_SECONDS)
-        state = decode_publication_state(await self._control.call(Method.PUBLISH, params, most=MAX_REQUEST_BYTES))
+        state = decode_publication_state(await self._control.call(Method.PUBLISH, params, max_bytes=MAX_REQUEST_BYTES))
         try:
             async with asyncio.timeout(OPENING_SECONDS):
                 while state.state is PublicationPhase.OPENING:
                     await asyncio.sleep(POLL_SECONDS)
-                    state = await self._state(master)
+                    state = await self._ask_state(master)
         except TimeoutError as error:
             raise RouterUnreachableError(
                 f"{self._control} has not given the set to the router within {OPENING_SECONDS:g} s: see its log"
             ) from error
         if state.state is not PublicationPhase.SENT:
-            raise RouterError(_why(self._control, state))
+            raise RouterError(_failure_text(self._control, state))
 
-    async def _state(self, master: bytes) -> PublicationState:
-        return decode_publication_state(await self._control.call(Method.PUBLICATION, _about(master)))
+    async def _ask_state(self, master: bytes) -> PublicationState:
+        return decode_publication_state(await self._control.call(Method.PUBLICATION, _master_params(master)))
 
     async def _stop(self, master: bytes, seconds: float) -> None:
-        await self._control.call(Method.STOP, {**_about(master), "Timeout": seconds}, seconds=seconds)
+        await self._control.call(Method.STOP, {**_master_params(master), "Timeout": seconds}, seconds=seconds)
 
     # Checks of published sets -----------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class ExtensionPublisher:
 
     async def _check(self, master: bytes) -> None:
         try:
-            state = await self._state(master)
+            state = await self._ask_state(master)
         except RouterUnreachableError as error:
             self._misses += 1
             if self._misses >= MISSES:
@@ -128,18 +128,18 @@ class ExtensionPublisher:
         else:
             self._misses = 0
             well = state.state in {PublicationPhase.SENT, PublicationPhase.OPENING}
-            self._note(master, None if well else _why(self._control, state))
+            self._note(master, None if well else _failure_text(self._control, state))
 
     def _note(self, master: bytes, trouble: str | None) -> None:
         if master in self._troubles:  # publishing may have been stopped meanwhile
             self._troubles[master] = trouble
 
 
-def _about(master: bytes) -> dict[str, Json]:
+def _master_params(master: bytes) -> dict[str, Json]:
     return {"MasterHash": to_base64(master)}
 
 
-def _why(control: I2pControl, state: PublicationState) -> str:
+def _failure_text(control: I2pControl, state: PublicationState) -> str:
     if state.state is PublicationPhase.IDLE:
         return f"{control} publishes nothing for this master: the endpoint stopped meanwhile, or restarted"
     return f"{control} has lost the publication: {state.reason or 'no reason is given'}"

@@ -91,18 +91,18 @@ class JsonRpc:
         params: Mapping[str, Json] | None = None,
         *,
         seconds: float = CALL_SECONDS,
-        most: int = MAX_REQUEST_BYTES,
+        max_bytes: int = MAX_REQUEST_BYTES,
     ) -> dict[str, Json]:
         """Call a method; return its result, unchecked. The call gets and renews a token when needed.
 
-        `most`: most bytes of the request with its HTTP head; more than the default only for an endpoint that is no
-        i2pd. Raises `RouterUnreachableError` when the router is away: call again later. Raises `CertificateError`,
+        `max_bytes`: limit of the request with its HTTP head; above the default only for an endpoint that is no i2pd.
+        Raises `RouterUnreachableError` when the router is away: call again later. Raises `CertificateError`,
         `PasswordError`, `UnknownMethodError`, `RpcError` or another `RouterError` when the router is there.
         """
         async with self._lock:
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._with_token(method, params or {}, most)
+                    return await self._with_token(method, params or {}, max_bytes)
             except TimeoutError as error:
                 raise RouterUnreachableError(f"{self} did not answer {method} within {seconds:g} s") from error
 
@@ -114,11 +114,11 @@ class JsonRpc:
 
     # Tokens ---------------------------------------------------------------------------------------------------------
 
-    async def _with_token(self, method: str, params: Mapping[str, Json], most: int) -> dict[str, Json]:
+    async def _with_token(self, method: str, params: Mapping[str, Json], max_bytes: int) -> dict[str, Json]:
         if self._token is None:
             self._token = await self._authenticate()
         try:
-            return await self._exchange(method, params, self._token, most)
+            return await self._exchange(method, params, self._token, max_bytes)
         except RpcError as error:
             if error.code not in _TOKEN_ERRORS:
                 raise
@@ -126,7 +126,7 @@ class JsonRpc:
         # refuses every token.
         self._token = None
         self._token = await self._authenticate()
-        return await self._exchange(method, params, self._token, most)
+        return await self._exchange(method, params, self._token, max_bytes)
 
     async def _authenticate(self) -> str:
         try:
@@ -148,13 +148,13 @@ class JsonRpc:
     # One request, one reply -----------------------------------------------------------------------------------------
 
     async def _exchange(
-        self, method: str, params: Mapping[str, Json], token: str | None, most: int = MAX_REQUEST_BYTES
+        self, method: str, params: Mapping[str, Json], token: str | None, max_bytes: int = MAX_REQUEST_BYTES
     ) -> dict[str, Json]:
         ordered = {name: value for name, value in params.items() if name != "Token"}
         if token is not None:
             ordered["Token"] = token
         request = {"id": _ID, "jsonrpc": "2.0", "method": method, "params": ordered}
-        data = await self._post(method, json.dumps(request, separators=(",", ":")).encode(), most)
+        data = await self._post(method, json.dumps(request, separators=(",", ":")).encode(), max_bytes)
         if not data:
             raise RouterError(f"{self} answered {method} with nothing: Java does so to a request that it cannot read")
         try:
@@ -173,16 +173,16 @@ class JsonRpc:
 
     def _refusal(self, method: str, error: Json) -> RpcError:
         code = error.get("code") if isinstance(error, dict) else None
-        said = error.get("message") if isinstance(error, dict) else error
-        text = f"{self} refused {method}: {clip(str(said))} (error {clip(str(code), 20)})"
+        message = error.get("message") if isinstance(error, dict) else error
+        text = f"{self} refused {method}: {clip(str(message))} (error {clip(str(code), 20)})"
         if code == _UNKNOWN_METHOD:
             return UnknownMethodError(f"{text}; the router has no such method", _UNKNOWN_METHOD)
         return RpcError(text, code if isinstance(code, int) else None)
 
-    async def _post(self, method: str, body: bytes, most: int) -> bytes:
-        if len(body) + len(self._access.url) + _HEAD_BYTES > most:
+    async def _post(self, method: str, body: bytes, max_bytes: int) -> bytes:
+        if len(body) + len(self._access.url) + _HEAD_BYTES > max_bytes:
             raise RouterError(
-                f"the request {method} has {len(body)} bytes: with its head more than the {most} that the router "
+                f"the request {method} has {len(body)} bytes: with its head more than the {max_bytes} that the router "
                 "reads; ask for less at once"
             )
         if self._session is None:
@@ -230,14 +230,14 @@ class JsonRpc:
     def _certificate_error(self, digest: bytes) -> CertificateError:
         fingerprint = digest.hex(":").upper()
         if self._access.fingerprint is None:
-            what, then = (
+            certificate, advice = (
                 "a certificate, and no fingerprint is configured",
                 "If both are the same, configure this fingerprint.",
             )
         else:
-            what = "another certificate than the configured one, and another program may have answered"
-            then = "Configure the new fingerprint only if the router has made itself a new certificate."
-        text = f"{self} shows {what}; its SHA-256 fingerprint is {fingerprint}. {_HOW_TO_COMPARE}. {then}"
+            certificate = "another certificate than the configured one, and another program may have answered"
+            advice = "Configure the new fingerprint only if the router has made itself a new certificate."
+        text = f"{self} shows {certificate}; its SHA-256 fingerprint is {fingerprint}. {_HOW_TO_COMPARE}. {advice}"
         return CertificateError(f"{text} Nothing was sent.", fingerprint)
 
 

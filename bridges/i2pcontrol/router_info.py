@@ -156,14 +156,14 @@ def reachability(
     if router is None or version is None:
         note(f"the router's network status is {number}, whose meaning depends on the kind of router: left out")
         return None
-    since = int(version[1]), int(version[2])
-    table = next(table for first, table in _I2PD if since >= first)
+    release = int(version[1]), int(version[2])
+    table = next(table for first, table in _I2PD if release >= first)
     status = _look_up(table, number, router, note)
     if answer.has(NET_STATUS_V6):
         v6 = answer.count(NET_STATUS_V6)
-        other = None if v6 is None else _look_up(table, v6, router, note)
-        if other is _OK or status is _UNKNOWN:
-            status = other  # one working network is enough
+        v6_status = None if v6 is None else _look_up(table, v6, router, note)
+        if v6_status is _OK or status is _UNKNOWN:
+            status = v6_status  # one working network is enough
     if status is _UNKNOWN and answer.has(NET_TESTING) and answer.count(NET_TESTING):
         status = _TESTING
     return None if status is None else _with_error(status, answer, note)

@@ -72,11 +72,11 @@ class I2pControl:
         params: Mapping[str, Json] | None = None,
         *,
         seconds: float = CALL_SECONDS,
-        most: int = MAX_REQUEST_BYTES,
+        max_bytes: int = MAX_REQUEST_BYTES,
     ) -> dict[str, Json]:
         """Call any method; see `JsonRpc.call`. Raises `UnknownMethodError` when this router lacks the method."""
         try:
-            return await self._rpc.call(method, params, seconds=seconds, most=most)
+            return await self._rpc.call(method, params, seconds=seconds, max_bytes=max_bytes)
         except RouterUnreachableError:
             self._forget()  # another version or another router may come back
             self.outages += 1
@@ -127,11 +127,11 @@ class I2pControl:
         """Return the limits in and out, in bytes per second."""
         if self._limits is None:
             try:
-                found = await self.call("NetworkSetting", {names.LIMIT_IN: None, names.LIMIT_OUT: None})
+                limits = await self.call("NetworkSetting", {names.LIMIT_IN: None, names.LIMIT_OUT: None})
             except RpcError as error:
                 self._note(str(error))
-                found = {}
-            answer = CheckedAnswer(found, self._note)
+                limits = {}
+            answer = CheckedAnswer(limits, self._note)
             self._limits = _in_bytes(answer.count(names.LIMIT_IN)), _in_bytes(answer.count(names.LIMIT_OUT))
         return self._limits
 
@@ -152,18 +152,18 @@ class I2pControl:
         tunnels = await self.tunnels()
         tunnel = next((tunnel for tunnel in tunnels if tunnel.name == tunnel_name), None)
         if tunnel is None:
-            known = ", ".join(clip(each.name, 40) for each in tunnels[:5]) or "none at all"
+            listing = ", ".join(clip(each.name, 40) for each in tunnels[:5]) or "none at all"
             raise RouterRefusedError(
-                f"{self} has no server tunnel {clip(tunnel_name)}; it has {known}. Take the name of a section "
+                f"{self} has no server tunnel {clip(tunnel_name)}; it has {listing}. Take the name of a section "
                 "of tunnels.conf. A new section works after a restart or reload of i2pd"
             )
-        found = tunnel.hash()
-        if found is None:
+        leaf_hash = tunnel.hash()
+        if leaf_hash is None:
             raise RouterRefusedError(
                 f"{self} gives no b32 address for the server tunnel {clip(tunnel_name)}, but {clip(tunnel.address)}. "
                 f"{_USE_THE_LEAF}"
             )
-        return found
+        return leaf_hash
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         """See `LeafStatus`; only for leaves that are server tunnels of i2pd. Other leaves are not up.

@@ -42,9 +42,9 @@ def parse_object(data: bytes) -> dict[str, Json]:
     return value
 
 
-def clip(text: str, most: int = 120) -> str:
-    """Quote a foreign text for a message: control characters escaped, and cut to `most` characters."""
-    return repr(text if len(text) <= most else text[:most] + "…")
+def clip(text: str, limit: int = 120) -> str:
+    """Quote a foreign text for a message: control characters escaped, and cut to `limit` characters."""
+    return repr(text if len(text) <= limit else text[:limit] + "…")
 
 
 def _check_depth(text: str) -> None:

@@ -102,7 +102,7 @@ class SamSession:
         self.destination = destination
         self._router = router
         self._id = session_id
-        self._kept = [control]
+        self._connections = [control]
         """Connections whose end ends the session or the forwarding."""
 
     async def forward(self, host: str, port: int) -> None:
@@ -115,7 +115,7 @@ class SamSession:
         # i2pd before 2.57 ignores HOST, and connects to the source address of this connection.
         async with await _Exchange.open(self._router, local=host) as exchange:
             await exchange.ask(request, "STREAM STATUS", ANSWER_SECONDS)
-            self._kept.append(await exchange.keep())
+            self._connections.append(await exchange.keep())
 
     async def connect(self, peer: str) -> Streams:
         """Open a stream to a destination, given in base64 or as a b32 address.
@@ -133,7 +133,7 @@ class SamSession:
 
     async def ended(self) -> None:
         """Return when the router has ended the session or the forwarding, or is gone."""
-        ends = [asyncio.ensure_future(_ended(reader)) for reader, _ in self._kept]
+        ends = [asyncio.ensure_future(_ended(reader)) for reader, _ in self._connections]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -143,7 +143,7 @@ class SamSession:
 
     def close(self) -> None:
         """End the session and all its streams."""
-        for _, writer in reversed(self._kept):
+        for _, writer in reversed(self._connections):
             writer.close()
 
 
@@ -185,10 +185,10 @@ class _Exchange:
             async with asyncio.timeout(ANSWER_SECONDS):
                 await asyncio.get_running_loop().sock_connect(self._sock, (self._router.host, self._router.port))
         except OSError as error:
-            whence = "" if local is None else f" {local}"
-            why = os.strerror(error.errno) if error.errno else str(error) or f"nothing within {ANSWER_SECONDS:g} s"
+            source = "" if local is None else f" {local}"
+            reason = os.strerror(error.errno) if error.errno else str(error) or f"nothing within {ANSWER_SECONDS:g} s"
             raise RouterUnreachableError(
-                f"{self._router} does not answer{whence} ({why}): check that the router runs, and that SAM is on "
+                f"{self._router} does not answer{source} ({reason}): check that the router runs, and that SAM is on "
                 "(i2pd: [sam] enabled = true; Java: the SAM application bridge among the clients). Check SAM's host "
                 "and port, too"
             ) from error
@@ -213,26 +213,28 @@ class _Exchange:
 
     async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
         """Send one line, return the reply. Raises `RouterError`, also for a refusal unless `ok` is false."""
-        what = " ".join(request.decode().split()[:2])  # only two words, for keys may follow
+        command = " ".join(request.decode().split()[:2])  # only two words, for keys may follow
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.get_running_loop().sock_sendall(self._sock, request)
-                line = await self._line()
+                line = await self._read_line()
         except TimeoutError as error:
-            raise RouterUnreachableError(f"{self._router} did not answer {what} within {seconds:g} s") from error
+            raise RouterUnreachableError(f"{self._router} did not answer {command} within {seconds:g} s") from error
         except (OSError, EOFError) as error:
-            raise RouterUnreachableError(f"{self._router} hung up at {what}: it may be starting or stopping") from error
+            raise RouterUnreachableError(
+                f"{self._router} hung up at {command}: it may be starting or stopping"
+            ) from error
         if len(line) > MAX_LINE_BYTES:
-            raise RouterError(f"{self._router} answered {what} with an endless line: is it SAM?")
-        reply = _message(line)
+            raise RouterError(f"{self._router} answered {command} with an endless line: is it SAM?")
+        reply = _parse_reply(line)
         kind = None if reply is None else f"{reply.cmd} {reply.action}"
         if reply is None or (kind != expected and (kind not in _REFUSALS or _result(reply) == "OK")):
-            raise RouterError(f"{self._router} answered {what} with something else: is it SAM?")
+            raise RouterError(f"{self._router} answered {command} with something else: is it SAM?")
         if ok or kind != expected:
-            self.check(reply, what)
+            self.check(reply, command)
         return reply
 
-    async def _line(self) -> bytes:
+    async def _read_line(self) -> bytes:
         """Read one line, up to the limit, and no byte after the line: the next bytes may be a stream's."""
         line = b""
         while not line.endswith(b"\n") and len(line) <= MAX_LINE_BYTES:
@@ -242,19 +244,19 @@ class _Exchange:
             line += byte
         return line
 
-    def check(self, reply: sam.Message, what: str) -> None:
-        """Raise `RouterRefusedError` when a reply to `what` is a refusal."""
+    def check(self, reply: sam.Message, command: str) -> None:
+        """Raise `RouterRefusedError` when a reply to `command` is a refusal."""
         result = _result(reply)
         if result == "OK":
             return
-        said = _MESSAGE.search(repr(reply))
-        message = _clean(said[1] or said[2] or "") if said else ""
-        words = [f"{self._router} said {_clean(result)}", f"({message})" if message else "", f"to {what}"]
+        match = _MESSAGE.search(repr(reply))
+        message = _clean(match[1] or match[2] or "") if match else ""
+        words = [f"{self._router} said {_clean(result)}", f"({message})" if message else "", f"to {command}"]
         advice = _ADVICE.get(result)
         raise RouterRefusedError(" ".join(filter(None, words)) + (f": {advice}" if advice else ""))
 
 
-def _message(line: bytes) -> sam.Message | None:
+def _parse_reply(line: bytes) -> sam.Message | None:
     try:
         return sam.Message(line)
     except ValueError:  # too few words, or not UTF-8

@@ -30,18 +30,18 @@ async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS)
     """
     session = await router.session(DestinationKeys.generate())
     try:
-        began = time.monotonic()
+        began_at = time.monotonic()
         if await router.lookup(address) is None:
             return MeasuredStatus(lease_set_seconds=None, connect_seconds=None, error="its lease set was not found")
-        found = time.monotonic()
-        answered, error = await _answered(session, address, seconds)
+        found_at = time.monotonic()
+        answered_at, error = await _first_byte_at(session, address, seconds)
     finally:
         session.close()
-    connect = None if answered is None else answered - found
-    return MeasuredStatus(lease_set_seconds=found - began, connect_seconds=connect, error=error)
+    connect = None if answered_at is None else answered_at - found_at
+    return MeasuredStatus(lease_set_seconds=found_at - began_at, connect_seconds=connect, error=error)
 
 
-async def _answered(session: SamSession, address: str, seconds: float) -> tuple[float | None, str | None]:
+async def _first_byte_at(session: SamSession, address: str, seconds: float) -> tuple[float | None, str | None]:
     """Return when the first byte came; or None, and the reason."""
     try:
         reader, writer = await session.connect(address)
@@ -50,8 +50,8 @@ async def _answered(session: SamSession, address: str, seconds: float) -> tuple[
     try:
         async with asyncio.timeout(seconds):
             writer.write(_PROBE)
-            heard = await reader.read(1)
-        return (time.monotonic(), None) if heard else (None, "the stream was closed without a word")
+            byte = await reader.read(1)
+        return (time.monotonic(), None) if byte else (None, "the stream was closed without a word")
     except TimeoutError:
         return None, f"nothing was heard within {seconds:g} s"
     except OSError as error:

@@ -125,7 +125,7 @@ class BridgeServer:
         if call.method == _AUTHENTICATE:
             return self._authenticate(call, caller)
         self._access.check(call.token)
-        caller.known = True
+        caller.authenticated = True
         method = self._methods.get(call.method)
         if method is None:
             return await self._pass_on(call.method, call.params)

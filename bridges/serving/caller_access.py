@@ -48,13 +48,13 @@ class Throttle:
     def _debt(self, source: str) -> tuple[str, float]:
         now = self._clock()
         if source not in self._debts and len(self._debts) >= MAX_SOURCES:
-            self._debts = {key: each for key, each in self._debts.items() if _left(each, now) > 0}
+            self._debts = {key: each for key, each in self._debts.items() if _remaining(each, now) > 0}
             if len(self._debts) >= MAX_SOURCES:
                 source = _OTHERS
-        return source, _left(self._debts.get(source, (0.0, now)), now)
+        return source, _remaining(self._debts.get(source, (0.0, now)), now)
 
 
-def _left(debt: tuple[float, float], now: float) -> float:
+def _remaining(debt: tuple[float, float], now: float) -> float:
     count, since = debt
     return max(0.0, count - (now - since) / TRY_SECONDS)
 
@@ -70,9 +70,9 @@ class CallerAccess:
 
     def authenticate(self, password: Json, source: str) -> str:
         """Return a token for the right password. Raises `CallError`."""
-        given = password if isinstance(password, str) else ""
+        guess = password if isinstance(password, str) else ""
         allowed = self._throttle.allows(source)
-        if not hmac.compare_digest(_digest(given), self._password) or not allowed:
+        if not hmac.compare_digest(_digest(guess), self._password) or not allowed:
             if allowed:
                 self._throttle.wrong(source)
             raise CallError(Code.PASSWORD, _WRONG)

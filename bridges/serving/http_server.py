@@ -56,7 +56,7 @@ class HttpCaller:
 
     source: str
     """The source by which wrong passwords are counted: an IPv4 address, or an IPv6 network."""
-    known: bool = False
+    authenticated: bool = False
     """Whether the caller has shown a good token. The handler sets this; then no new caller displaces the connection."""
 
 
@@ -128,7 +128,7 @@ class HttpServer:
     def _make_room(self) -> bool:
         if len(self._connections) < self._limits.connections:
             return True
-        stranger = next((task for task, caller in self._connections.items() if not caller.known), None)
+        stranger = next((task for task, caller in self._connections.items() if not caller.authenticated), None)
         if stranger is None:
             return False
         del self._connections[stranger]

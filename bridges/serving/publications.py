@@ -22,7 +22,7 @@ RENEW_SECONDS: Final = 900.0
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Slot:
     """The publication of one master."""
 
     state: PublicationState
@@ -40,19 +40,19 @@ class Publications:
     def __init__(self, bridge: MetaPublishing, renew_seconds: float = RENEW_SECONDS) -> None:
         self._bridge = bridge
         self._renew_seconds = renew_seconds
-        self._kept: dict[bytes, _Kept] = {}
+        self._slots: dict[bytes, _Slot] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def state(self, master: bytes) -> PublicationState:
         """Return the state of a master's publication."""
-        kept = self._kept.get(master)
-        if kept is None:
+        slot = self._slots.get(master)
+        if slot is None:
             return PublicationState()
-        if kept.task is None and kept.state.state is PublicationPhase.SENT:
+        if slot.task is None and slot.state.state is PublicationPhase.SENT:
             trouble = self._bridge.publication_trouble(master)
             if trouble is not None:
-                return replace(kept.state, state=PublicationPhase.LOST, reason=trouble)
-        return kept.state
+                return replace(slot.state, state=PublicationPhase.LOST, reason=trouble)
+        return slot.state
 
     async def publish(self, publication: Publication, seconds: float) -> PublicationState:
         """Give the router a set. After `seconds` return; the state says opening while the work goes on.
@@ -61,83 +61,83 @@ class Publications:
         or when there are `MAX_MASTERS` other masters.
         """
         master = publication.lease_set.destination.hash
-        kept = self._room(master)
-        kept.error = None
+        slot = self._free_slot(master)
+        slot.error = None
         if self.state(master).state is not PublicationPhase.SENT:
-            kept.state = replace(kept.state, state=PublicationPhase.OPENING, reason=None)
-        task = kept.task = self._start(self._give(kept, publication))
-        self._renewed(master, kept)
+            slot.state = replace(slot.state, state=PublicationPhase.OPENING, reason=None)
+        task = slot.task = self._start(self._give(slot, publication))
+        self._restart_timer(master, slot)
         await asyncio.wait([task], timeout=seconds)
-        if kept.error is not None and task.done():
-            raise kept.error
-        return kept.state if self._kept.get(master) is kept else self.state(master)
+        if slot.error is not None and task.done():
+            raise slot.error
+        return slot.state if self._slots.get(master) is slot else self.state(master)
 
     async def stop(self, master: bytes) -> None:
         """Publish nothing for this master any more; a set on its way is given up. Raises `RouterError`."""
-        kept = self._kept.pop(master, None)
-        if kept is not None and kept.end is not None:
-            kept.end.cancel()
+        slot = self._slots.pop(master, None)
+        if slot is not None and slot.end is not None:
+            slot.end.cancel()
         # Shielded from the end of the call: a caller that hangs up must not leave the stop half done.
         await asyncio.shield(self._start(self._bridge.stop_publishing_meta_lease_set(master)))
 
     async def close(self) -> None:
         """Give up all sets on their way. The caller closes the bridge."""
-        for kept in self._kept.values():
-            if kept.end is not None:
-                kept.end.cancel()
-        self._kept.clear()
+        for slot in self._slots.values():
+            if slot.end is not None:
+                slot.end.cancel()
+        self._slots.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _room(self, master: bytes) -> _Kept:
-        kept = self._kept.get(master)
-        if kept is not None and kept.task is not None:
+    def _free_slot(self, master: bytes) -> _Slot:
+        slot = self._slots.get(master)
+        if slot is not None and slot.task is not None:
             raise CallError(
                 Code.BUSY, "the router is getting a set of this master: wait until GetMetaLSStatus tells the outcome"
             )
-        if kept is not None:
-            return kept
-        if len(self._kept) >= MAX_MASTERS:
-            lost = [each for each in self._kept if self.state(each).state is PublicationPhase.LOST]
+        if slot is not None:
+            return slot
+        if len(self._slots) >= MAX_MASTERS:
+            lost = [each for each in self._slots if self.state(each).state is PublicationPhase.LOST]
             if not lost:
                 raise CallError(Code.BUSY, f"{MAX_MASTERS} masters have publications here: stop one of them first")
             self._forget(lost[0])
-        kept = self._kept[master] = _Kept(PublicationState())
-        return kept
+        slot = self._slots[master] = _Slot(PublicationState())
+        return slot
 
-    async def _give(self, kept: _Kept, publication: Publication) -> None:
+    async def _give(self, slot: _Slot, publication: Publication) -> None:
         lease_set = publication.lease_set
         try:
             await self._bridge.publish_meta_lease_set(publication)
         except RouterError as error:
-            kept.error = error
-            kept.state = replace(kept.state, state=PublicationPhase.LOST, reason=str(error))
+            slot.error = error
+            slot.state = replace(slot.state, state=PublicationPhase.LOST, reason=str(error))
         except Exception as error:
-            kept.error = error
-            kept.state = replace(
-                kept.state, state=PublicationPhase.LOST, reason="a defect of the endpoint; see its log"
+            slot.error = error
+            slot.state = replace(
+                slot.state, state=PublicationPhase.LOST, reason="a defect of the endpoint; see its log"
             )
             logger.exception("a publication failed", master=lease_set.destination.b32)
         else:
-            kept.state = PublicationState(PublicationPhase.SENT, None, lease_set.published, lease_set.expires_at)
+            slot.state = PublicationState(PublicationPhase.SENT, None, lease_set.published, lease_set.expires_at)
         finally:
-            kept.task = None
+            slot.task = None
 
-    def _renewed(self, master: bytes, kept: _Kept) -> None:
-        if kept.end is not None:
-            kept.end.cancel()
-        kept.end = asyncio.get_running_loop().call_later(self._renew_seconds, self._abandon, master, kept)
+    def _restart_timer(self, master: bytes, slot: _Slot) -> None:
+        if slot.end is not None:
+            slot.end.cancel()
+        slot.end = asyncio.get_running_loop().call_later(self._renew_seconds, self._abandon, master, slot)
 
-    def _abandon(self, master: bytes, kept: _Kept) -> None:
+    def _abandon(self, master: bytes, slot: _Slot) -> None:
         logger.warning("a publication was not renewed, and has ended", master=to_b32_address(master))
-        if kept.state.state is not PublicationPhase.LOST:
+        if slot.state.state is not PublicationPhase.LOST:
             reason = f"the publication was not renewed for {self._renew_seconds:.0f} s, and has ended"
-            kept.state = replace(kept.state, state=PublicationPhase.LOST, reason=reason)
+            slot.state = replace(slot.state, state=PublicationPhase.LOST, reason=reason)
         self._start(self._bridge.stop_publishing_meta_lease_set(master))
 
     def _forget(self, master: bytes) -> None:
-        end = self._kept.pop(master).end
+        end = self._slots.pop(master).end
         if end is not None:
             end.cancel()
 

@@ -81,18 +81,18 @@ class Acceptor:
         if envelope.protocol != STREAMING:
             raise PacketError(f"protocol {envelope.protocol} is not served, only streaming")
         packet = Packet.parse(envelope.payload)
-        self._forget(now)
+        self._expire(now)
         if packet.flags & Flag.ECHO:
             raise PacketError("pings are not answered")
         if packet.flags & Flag.SYNCHRONIZE and packet.to == 0:
-            return self._first(packet, envelope, now)
+            return self._open_stream(packet, envelope, now)
         stream = self._streams.get(packet.to) if packet.to else self._by_remote.get(packet.number)
         if stream is None:
             if packet.to == 0 and packet.sequence:
-                self._wait(packet, now)
+                self._keep_early(packet, now)
                 return None
             raise PacketError("a packet belongs to no stream")
-        if packet.payload and self._full():
+        if packet.payload and self._is_full():
             raise PacketError("all streams together have no room for more data")
         stream.receive(packet, now)
         return stream, False
@@ -104,7 +104,7 @@ class Acceptor:
 
     # Opening ----------------------------------------------------------------------------------------------------------
 
-    def _first(self, packet: Packet, envelope: Envelope, now: float) -> tuple[Stream, bool]:
+    def _open_stream(self, packet: Packet, envelope: Envelope, now: float) -> tuple[Stream, bool]:
         if packet.sequence or packet.number == 0 or packet.flags & Flag.RESET:
             raise PacketError("a first packet has another sequence number than 0, no number for its stream, or RESET")
         key = signing_key(packet, int(self._wall()))
@@ -112,14 +112,14 @@ class Acceptor:
             raise PacketError("a first packet was meant for another destination")
         assert packet.source is not None
         source = packet.source.hash
-        known = self._by_first.get((source, packet.number))
-        if known is not None:
-            known.receive(packet, now)
-            return known, False
+        stream = self._by_first.get((source, packet.number))
+        if stream is not None:
+            stream.receive(packet, now)
+            return stream, False
         self._check_room(source)
         self._check_new(source, packet, now)
         peer = StreamPeer(packet.source, key, envelope.source_port, envelope.destination_port)
-        stream = Stream(self._keys, peer, packet, self._number(), now, idle=self._idle)
+        stream = Stream(self._keys, peer, packet, self._new_number(), now, idle=self._idle)
         self._streams[stream.number] = stream
         self._by_first[source, packet.number] = stream
         self._by_remote.setdefault(packet.number, stream)
@@ -131,36 +131,36 @@ class Acceptor:
         return stream, True
 
     def _check_room(self, source: bytes) -> None:
-        why = None
+        reason = None
         if not self.taking:
-            why = "no new streams are taken"
+            reason = "no new streams are taken"
         elif len(self._streams) >= limits.MAX_STREAMS:
-            why = f"there are {limits.MAX_STREAMS} streams already"
+            reason = f"there are {limits.MAX_STREAMS} streams already"
         elif self._per_peer[source] >= limits.MAX_STREAMS_PER_PEER:
-            why = f"the client has {limits.MAX_STREAMS_PER_PEER} streams already"
-        elif self._full():
-            why = "the other streams hold too much data"
-        if why is not None:
+            reason = f"the client has {limits.MAX_STREAMS_PER_PEER} streams already"
+        elif self._is_full():
+            reason = "the other streams hold too much data"
+        if reason is not None:
             self.refused += 1
-            raise RefusedError(f"a stream was not opened: {why}")
+            raise RefusedError(f"a stream was not opened: {reason}")
 
     def _check_new(self, source: bytes, packet: Packet, now: float) -> None:
         """Raise for a first packet that has opened a stream before: somebody may repeat a recorded packet."""
-        seen = hashlib.sha256(source + packet.raw).digest()
-        if seen in self._recent:
+        digest = hashlib.sha256(source + packet.raw).digest()
+        if digest in self._recent:
             self.refused += 1
             raise RefusedError("a stream was not opened: the same first packet has opened a stream before")
-        self._recent[seen] = now + limits.RECENT
+        self._recent[digest] = now + limits.RECENT
         if len(self._recent) > limits.MAX_RECENT:
             self._recent.popitem(last=False)
 
-    def _number(self) -> int:
+    def _new_number(self) -> int:
         while True:
             number = int.from_bytes(self._entropy(4), "big")
             if number and number not in self._streams:
                 return number
 
-    def _wait(self, packet: Packet, now: float) -> None:
+    def _keep_early(self, packet: Packet, now: float) -> None:
         if len(self._early) >= limits.MAX_EARLY:
             raise PacketError("too many packets wait for the first packets of their streams")
         if packet.flags & (Flag.CLOSE | Flag.RESET):
@@ -169,13 +169,13 @@ class Acceptor:
 
     # Room -----------------------------------------------------------------------------------------------------------
 
-    def _full(self) -> bool:
+    def _is_full(self) -> bool:
         self._count += 1
         if self._count % 64 == 1:  # the sum takes a while, and changes little in between
             self._buffered = sum(stream.buffered for stream in self._streams.values())
         return self._buffered >= limits.MAX_BUFFERED
 
-    def _forget(self, now: float) -> None:
+    def _expire(self, now: float) -> None:
         while self._ended and next(iter(self._ended.values())) <= now:
             number, _ = self._ended.popitem(last=False)
             stream = self._streams.pop(number)

@@ -92,7 +92,7 @@ class Sender:
         if arrived:
             self.round_trip.heard()
             self.attempts = 0
-        return self._fast(missing, now), bool(arrived)
+        return self._fast_resends(missing, now), bool(arrived)
 
     def overdue(self, now: float) -> list[bytes]:
         """Return the packets to send again because no acknowledgement came in time; none before that time."""
@@ -100,22 +100,22 @@ class Sender:
         if due is None or now < due:
             return []
         timeout = self.round_trip.timeout
-        again = [sent for sent in self._under_way.values() if sent.at + timeout <= now]
+        resends = [sent for sent in self._under_way.values() if sent.at + timeout <= now]
         self._threshold = max(self.window / 2, MIN_WINDOW)
         self.window = float(MIN_WINDOW) if self.attempts else self._threshold
         self._recovered = self.next
         self.round_trip.missed()
         # The window limits these packets, too. The rest is overdue again after the next acknowledgement or silence.
-        again = again[: max(int(self.window), MIN_WINDOW)]
-        for sent in again:
+        resends = resends[: max(int(self.window), MIN_WINDOW)]
+        for sent in resends:
             sent.attempts += 1
             sent.at = now
             sent.nacks = 0
-        self.attempts = max(sent.attempts for sent in again)
-        return [sent.data for sent in again]
+        self.attempts = max(sent.attempts for sent in resends)
+        return [sent.data for sent in resends]
 
-    def _fast(self, missing: set[int], now: float) -> list[bytes]:
-        again = []
+    def _fast_resends(self, missing: set[int], now: float) -> list[bytes]:
+        resends = []
         for number in sorted(missing & self._under_way.keys()):
             sent = self._under_way[number]
             sent.nacks += 1
@@ -128,8 +128,8 @@ class Sender:
                 sent.nacks = 0
                 sent.attempts += 1
                 sent.at = now
-                again.append(sent.data)
-        return again
+                resends.append(sent.data)
+        return resends
 
     def _grow(self) -> None:
         if self.window < self._threshold:

@@ -82,9 +82,9 @@ class Stream:
             self._payload = min(max(first.max_payload, MIN_PAYLOAD), MAX_PAYLOAD)
         self._unsent = bytearray()
         self._closing = False
-        self._said_all = False
+        self._close_sent = False
         self._choked_by_peer = False
-        self._told_choked = False
+        self._choke_sent = False
         self._out: list[bytes] = []
         self._unacknowledged = 0
         """Received packets that are not acknowledged yet."""
@@ -111,7 +111,7 @@ class Stream:
     def read(self) -> bytes:
         """Take the bytes that have come, in order; b"" when there are no bytes now."""
         data = self._receiver.read()
-        if self._told_choked and self.state is StreamState.OPEN:
+        if self._choke_sent and self.state is StreamState.OPEN:
             self._acknowledge()  # this tells the peer that there is room again
         return data
 
@@ -174,8 +174,8 @@ class Stream:
 
     def _take_acknowledgement(self, packet: Packet, now: float) -> None:
         self._choked_by_peer = packet.delay_ms is not None and packet.delay_ms >= CHOKE_MS - 1
-        again, _ = self._sender.acknowledge(packet.acknowledged, packet.nacks, now)
-        self._out += again
+        resends, _ = self._sender.acknowledge(packet.acknowledged, packet.nacks, now)
+        self._out += resends
 
     def _take(self, packet: Packet, now: float) -> None:
         if not self._receiver.take(packet):
@@ -194,7 +194,7 @@ class Stream:
         """When to call `tick`; None when the stream has ended."""
         if self.state is not StreamState.OPEN:
             return None
-        times = [self._last + (LINGER if self._said_all and self._sender.all_acknowledged else self._idle)]
+        times = [self._last + (LINGER if self._close_sent and self._sender.all_acknowledged else self._idle)]
         if self._ack_at is not None:
             times.append(self._ack_at)
         overdue = self._sender.due()
@@ -206,7 +206,7 @@ class Stream:
         """Do the work that is due. An early call does nothing."""
         if self.state is not StreamState.OPEN:
             return
-        if self._said_all and self._sender.all_acknowledged and now >= self._last + LINGER:
+        if self._close_sent and self._sender.all_acknowledged and now >= self._last + LINGER:
             self._end(StreamState.CLOSED)  # i2pd forgets a stream that we have closed, and sends nothing more
             return
         if now >= self._last + self._idle:
@@ -214,12 +214,12 @@ class Stream:
             return
         overdue = self._sender.due()
         if overdue is not None and now >= overdue:
-            most = MAX_LAST_ATTEMPTS if self._receiver.ended or self._said_all else MAX_ATTEMPTS
-            if self._sender.attempts >= most and self._said_all and self._sender.only_last:
+            max_attempts = MAX_LAST_ATTEMPTS if self._receiver.ended or self._close_sent else MAX_ATTEMPTS
+            if self._sender.attempts >= max_attempts and self._close_sent and self._sender.only_last:
                 self._end(StreamState.CLOSED)  # the peer has acknowledged all data, and only our CLOSE is missing
                 return
-            if self._sender.attempts >= most:
-                self.reset(f"the client has not acknowledged a packet that was sent {most} times")
+            if self._sender.attempts >= max_attempts:
+                self.reset(f"the client has not acknowledged a packet that was sent {max_attempts} times")
                 return
             self._out += self._sender.overdue(now)
         if self._ack_at is not None and now >= self._ack_at:
@@ -255,8 +255,8 @@ class Stream:
             piece = bytes(self._unsent[: self._payload])
             del self._unsent[: self._payload]
             self._put_under_way(self._packet(self._sender.next, NO_FLAGS, piece).encode(), now)
-        if self._closing and not self._unsent and not self._said_all:
-            self._said_all = True
+        if self._closing and not self._unsent and not self._close_sent:
+            self._close_sent = True
             packet = self._packet(self._sender.next, Flag.CLOSE | Flag.SIGNATURE)
             self._put_under_way(packet.encode(self._keys.key.sign), now)
         self._settle(now)
@@ -268,8 +268,8 @@ class Stream:
 
     def _acknowledge(self) -> None:
         flags, delay_ms = NO_FLAGS, None
-        self._told_choked = self._receiver.choked
-        if self._told_choked:
+        self._choke_sent = self._receiver.choked
+        if self._choke_sent:
             flags, delay_ms = Flag.DELAY, CHOKE_MS
         through, nacks = self._receiver.acknowledgement
         self._out.append(Packet(self.remote_number, self.number, 0, through, nacks, flags, delay_ms=delay_ms).encode())
@@ -288,7 +288,7 @@ class Stream:
             return
         if self._unsent and self._may_send:
             self._send(now)
-        elif self._said_all and self._sender.all_acknowledged and self._receiver.close_seen:
+        elif self._close_sent and self._sender.all_acknowledged and self._receiver.close_seen:
             self._end(StreamState.CLOSED)
 
     @property

@@ -67,8 +67,8 @@ class Forwarder:
         self._http = http
         self._send = send
         self._carried: dict[Stream, _Carried] = {}
-        self._none = asyncio.Event()
-        self._none.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -84,16 +84,16 @@ class Forwarder:
     def receive(self, payload: bytes) -> None:
         """Take an I2CP payload. A bad payload is dropped."""
         try:
-            found = self._acceptor.receive(payload, self._loop.time())
+            outcome = self._acceptor.receive(payload, self._loop.time())
         except StreamingError as error:
             logger.debug("streaming_dropped", reason=str(error))
             return
-        if found is None:
+        if outcome is None:
             return
-        stream, new = found
+        stream, new = outcome
         if new:
             carried = self._carried[stream] = _Carried(stream)
-            self._none.clear()
+            self._idle.clear()
             self.served += 1
             carried.task = asyncio.create_task(self._carry(carried))
         self._flush(stream)
@@ -107,9 +107,9 @@ class Forwarder:
     def taking(self, value: bool) -> None:
         self._acceptor.taking = value
 
-    async def none(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until no stream is open."""
-        await self._none.wait()
+        await self._idle.wait()
 
     async def close(self) -> None:
         """Break all streams off."""
@@ -171,7 +171,7 @@ class Forwarder:
         self._carried.pop(carried.stream, None)
         self._acceptor.ended(carried.stream, self._loop.time())
         if not self._carried:
-            self._none.set()
+            self._idle.set()
         if carried.stream.state is StreamState.RESET:
             logger.debug("streaming_reset", reason=carried.stream.reason)
 
@@ -182,7 +182,7 @@ class Forwarder:
         if request is not None:
             try:
                 async with asyncio.timeout(HEAD_SECONDS):
-                    first = await self._head(carried, request)
+                    first = await self._read_head(carried, request)
             except RequestError as error:
                 logger.debug("streaming_bad_request", reason=str(error))
                 await self._answer(carried, BAD_REQUEST)
@@ -192,28 +192,30 @@ class Forwarder:
                 reader, writer = await asyncio.open_connection(*self._target)
         except (OSError, TimeoutError) as error:
             host, port = self._target
-            why = str(error) or "too late"
-            self.trouble = f"the local service at {host}:{port} does not answer ({why}): start it, or mend the address"
+            reason = str(error) or "too late"
+            self.trouble = (
+                f"the local service at {host}:{port} does not answer ({reason}): start it, or mend the address"
+            )
             logger.warning("service_unreachable", reason=self.trouble)
             stream.reset(self.trouble)
             return
         self.trouble = None
         try:
             writer.write(first)
-            inward = asyncio.create_task(self._inward(carried, writer, request))
+            to_service = asyncio.create_task(self._carry_to_service(carried, writer, request))
             try:
-                await self._outward(carried, reader)
+                await self._carry_to_client(carried, reader)
             finally:
-                inward.cancel()
-                await asyncio.gather(inward, return_exceptions=True)
+                to_service.cancel()
+                await asyncio.gather(to_service, return_exceptions=True)
             await self._until_ended(carried)
         finally:
             writer.transport.abort()
 
-    async def _head(self, carried: _Carried, request: HttpRequest) -> bytes:
+    async def _read_head(self, carried: _Carried, request: HttpRequest) -> bytes:
         """Wait for the whole head of a request; return the bytes for the service."""
         while True:
-            data = await self._next(carried)
+            data = await self._next_bytes(carried)
             if not data:
                 raise RequestError("a request ends inside its head")
             if first := request.feed(data):
@@ -227,18 +229,20 @@ class Forwarder:
             self._flush(stream)
             await self._until_ended(carried)
 
-    async def _inward(self, carried: _Carried, writer: asyncio.StreamWriter, request: HttpRequest | None) -> None:
+    async def _carry_to_service(
+        self, carried: _Carried, writer: asyncio.StreamWriter, request: HttpRequest | None
+    ) -> None:
         """Carry data from the client to the service. The stream's end is passed on; a reset breaks the connection."""
         try:
             while request is None or not request.finished:
-                data = await self._next(carried)
+                data = await self._next_bytes(carried)
                 if not data:
                     break
                 writer.write(data if request is None else request.feed(data))
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await writer.drain()
             while not carried.stream.ended:
-                await self._next(carried)  # bytes after the request are not passed on
+                await self._next_bytes(carried)  # bytes after the request are not passed on
             if request is None and writer.can_write_eof() and carried.stream.state is StreamState.OPEN:
                 writer.write_eof()
             while carried.stream.state is StreamState.OPEN:
@@ -256,7 +260,7 @@ class Forwarder:
             self._flush(carried.stream)
             writer.transport.abort()
 
-    async def _outward(self, carried: _Carried, reader: asyncio.StreamReader) -> None:
+    async def _carry_to_client(self, carried: _Carried, reader: asyncio.StreamReader) -> None:
         """Carry data from the service to the client, until the service has ended."""
         stream = carried.stream
         while True:
@@ -275,7 +279,7 @@ class Forwarder:
         stream.close(self._loop.time())
         self._flush(stream)
 
-    async def _next(self, carried: _Carried) -> bytes:
+    async def _next_bytes(self, carried: _Carried) -> bytes:
         """Wait for bytes to read; b"" when no more will come."""
         stream = carried.stream
         while not stream.readable:

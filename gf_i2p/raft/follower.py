@@ -131,8 +131,8 @@ class Follower:
             # (jraft-facts 11).
             state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1, 2))
             return
-        known = log.known_entries(request)
-        problem = self._take_entries(request, previous + 1 + known, request.entries[known:])
+        overlap = log.request_overlap(request)
+        problem = self._take_entries(request, previous + 1 + overlap, request.entries[overlap:])
         if problem is not None:
             state.violated(token, problem)
             return
@@ -169,23 +169,23 @@ class Follower:
                 next_index = block.offset if self.needs_snapshot else end
                 state.promise(token, request, accepted=not self.needs_snapshot, next_index=next_index)
                 return
-            taken = self._receiver.take(request.source, block)
+            snapshot = self._receiver.take(request.source, block)
         except RemoteProtocolError as error:
             state.violated(token, f"server {request.source} sent a snapshot that cannot be used: {error}")
             return
-        if isinstance(taken, int):
-            state.promise(token, request, accepted=taken == end, next_index=taken)
+        if isinstance(snapshot, int):  # the offset of the next block
+            state.promise(token, request, accepted=snapshot == end, next_index=snapshot)
             return
         self.needs_snapshot = False
-        if log.base <= taken.index <= log.last_index and log.term(taken.index) == taken.term:
-            state.take_snapshot(taken, taken.index)  # entries after the snapshot stay (Raft 7)
-            state.configurations.begin(taken.index, taken.configuration)
+        if log.base <= snapshot.index <= log.last_index and log.term(snapshot.index) == snapshot.term:
+            state.take_snapshot(snapshot, snapshot.index)  # entries after the snapshot stay (Raft 7)
+            state.configurations.begin(snapshot.index, snapshot.configuration)
         else:
-            state.install_snapshot(taken)
-        state.commit = max(state.commit, taken.index)
+            state.install_snapshot(snapshot)
+        state.commit = max(state.commit, snapshot.index)
         if self._newcomer is not None:
-            self._newcomer.agreed = taken.index
-        state.effects.restore = taken
+            self._newcomer.agreed = snapshot.index
+        state.effects.restore = snapshot
         state.promise(token, request, accepted=True, next_index=end)
 
     def join_cluster(self, token: Token, request: Request) -> None:
@@ -203,17 +203,17 @@ class Follower:
             # A restart made this server forget the invitation. A JRaft leader invites once, then sends packs for ever.
             newcomer = self._newcomer = JoiningServer(state, request.source, request.term)
         try:
-            taken = newcomer.take(request)
+            pack = newcomer.take(request)
         except RemoteProtocolError as error:
             state.violated(token, f"server {request.source} sent a LogPack that cannot be used: {error}")
             return
-        if isinstance(taken, int):
-            state.promise(token, request, accepted=taken == request.last_log_index + 1, next_index=taken)
+        if isinstance(pack, int):  # the index of the next entry
+            state.promise(token, request, accepted=pack == request.last_log_index + 1, next_index=pack)
             return
-        first, entries = taken
+        first, entries = pack
         last = first + len(entries) - 1
-        known = self._state.log.known(first, entries)
-        problem = self._take_entries(request, first + known, entries[known:])
+        overlap = self._state.log.overlap(first, entries)
+        problem = self._take_entries(request, first + overlap, entries[overlap:])
         if problem is not None:
             state.violated(token, problem)
             return

@@ -58,7 +58,7 @@ class Leader:
         the caller should try again here. A proposal without entries only asks for the leader, and is accepted at once.
         """
         state = self._state
-        taken: list[Entry] = []
+        entries: list[Entry] = []
         last_index = state.log.last_index
         for proposal in proposals:
             if not proposal.entries:
@@ -75,12 +75,12 @@ class Leader:
             ):
                 state.answer_client(proposal.token, accepted=False)
                 continue
-            taken += [Entry(state.term, entry.value_type, entry.value) for entry in proposal.entries]
+            entries += [Entry(state.term, entry.value_type, entry.value) for entry in proposal.entries]
             last_index += len(proposal.entries)
             self._queued_bytes += size
             self._waiting.append(Waiting(last_index, size, proposal.token))
-        if taken:
-            state.replace_from(state.log.last_index + 1, taken)
+        if entries:
+            state.replace_from(state.log.last_index + 1, entries)
             for peer, progress in self.progress.items():
                 if not progress.probing:
                     self._replicate(peer, now)
@@ -188,8 +188,8 @@ class Leader:
                 self._probe(peer, now)
         else:
             # The follower names an index where the logs may agree. Go back at least one entry, so that probing ends.
-            asked = flight.previous + 1
-            proposed = min(response.next_index, flight.previous)
+            first_sent = flight.previous + 1
+            next_index = min(response.next_index, flight.previous)
             # That index proves no loss: a restarted follower may name one below acknowledged entries. A refusal of an
             # acknowledged entry does prove a loss.
             if 0 < flight.previous <= progress.match and not progress.forgetful:
@@ -198,8 +198,8 @@ class Leader:
                     f"server {peer} has lost acknowledged entries up to {progress.match}: its log was removed, or "
                     "replaced by an older log. Stop that server; it can come back only under a new id"
                 )
-            progress.back_to_probing(proposed)
-            if progress.next < asked:  # otherwise the next probe would get the same refusal
+            progress.back_to_probing(next_index)
+            if progress.next < first_sent:  # otherwise the next probe would get the same refusal
                 self._probe(peer, now)
         self._advance_reads(now)
 
@@ -304,10 +304,13 @@ class Leader:
         self._advance_commit(now)
         self._advance_reads(now)
 
-    def _agreed(self, ours: float, theirs: dict[int, float]) -> float:
-        """Return the highest value that a majority has reached. `ours`: this server's. `theirs`: by other member."""
+    def _agreed(self, own_value: float, peer_values: dict[int, float]) -> float:
+        """Return the highest value that a majority has reached. `peer_values`: by the id of the other member."""
         return agreed(
-            [ours if member == self._state.id else theirs[member] for member in self._state.configurations.voters]
+            [
+                own_value if member == self._state.id else peer_values[member]
+                for member in self._state.configurations.voters
+            ]
         )
 
     def _advance_commit(self, now: float) -> None:

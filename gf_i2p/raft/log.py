@@ -184,21 +184,21 @@ class Log:
         """
         return index < self.base or index == 0 or (index <= self.last_index and self.term(index) == term)
 
-    def known_entries(self, request: Request) -> int:
+    def request_overlap(self, request: Request) -> int:
         """Return how many entries of an AppendEntries, from the first on, this log already has.
 
         The entry before the request's entries must match.
         """
-        return self.known(request.last_log_index + 1, request.entries)
+        return self.overlap(request.last_log_index + 1, request.entries)
 
-    def known(self, first: int, entries: Sequence[Entry]) -> int:
+    def overlap(self, first: int, entries: Sequence[Entry]) -> int:
         """Return how many of `entries`, the first at index `first`, this log has; dropped entries count, too."""
-        known = 0
+        count = 0
         for index, entry in enumerate(entries, first):
             if index > self.last_index or (index > self.base and self.term(index) != entry.term):
                 break
-            known += 1
-        return known
+            count += 1
+        return count
 
     def back_off(self, index: int, term: int) -> int:
         """Return the next index to ask for after a mismatch at `index`, where the leader has `term` (Raft 5.3, end).

@@ -113,14 +113,14 @@ class MembershipChange:
         except RemoteProtocolError as error:
             state.violated(token, f"an AddServerRequest that cannot be read: {error}")
             return
-        known = {each.id: each for each in state.configurations.current.servers}
-        accepted = known.get(server.id) == server or (
-            server.id not in known
+        members = {each.id: each for each in state.configurations.current.servers}
+        accepted = members.get(server.id) == server or (
+            server.id not in members
             and self.obstacle is None
-            and server.endpoint not in {each.endpoint for each in known.values()}
+            and server.endpoint not in {each.endpoint for each in members.values()}
         )
         self._answer(token, MessageType.ADD_SERVER_RESPONSE, accepted=accepted)
-        if accepted and server.id not in known:
+        if accepted and server.id not in members:
             self.joining = Joining(server, now)
             self._send_next(now)
 

@@ -11,11 +11,11 @@ from gf_i2p.simulator.life.canaries import farm_canaries
 
 def by_name(canaries: Iterable[Canary]) -> Mapping[str, Canary]:
     """Return the canaries by name. Raises `ValueError` when two canaries have the same name: one would be hidden."""
-    found: dict[str, Canary] = {}
+    registry: dict[str, Canary] = {}
     for canary in canaries:
-        if found.setdefault(canary.name, canary) is not canary:
+        if registry.setdefault(canary.name, canary) is not canary:
             raise ValueError(f"two canaries are called {canary.name!r}: rename one")
-    return found
+    return registry
 
 
 CANARIES: Final = by_name(chain(core_canaries(), farm_canaries()))

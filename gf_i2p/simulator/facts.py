@@ -15,13 +15,13 @@ Members = tuple[int, ...]
 class Violation(Exception):  # noqa: N818 -- a violation is a run's result, and no error of this code
     """An invariant does not hold; `str()` describes the observation."""
 
-    def __init__(self, invariant: str, seen: str) -> None:
-        super().__init__(f"{invariant}: {seen}")
+    def __init__(self, invariant: str, observation: str) -> None:
+        super().__init__(f"{invariant}: {observation}")
         self.invariant = invariant
-        self.seen = seen
+        self.observation = observation
 
     def __reduce__(self) -> tuple[type["Violation"], tuple[str, str]]:
-        return Violation, (self.invariant, self.seen)  # so that another process can send a violation
+        return Violation, (self.invariant, self.observation)  # so that another process can send a violation
 
 
 class ShadowLog:

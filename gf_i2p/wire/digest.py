@@ -226,23 +226,23 @@ class _Answer:
         try:
             header.encode("latin-1")
             (scheme,) = parse_schemes(header)
-            given = scheme.parameters
-            if scheme.name != "digest" or given.get("userhash", "false").lower() != "false":
+            parameters = scheme.parameters
+            if scheme.name != "digest" or parameters.get("userhash", "false").lower() != "false":
                 return None
             answer = cls(
-                user=given["username"],
-                realm=given["realm"],
-                nonce=given["nonce"],
-                uri=given["uri"],
-                algorithm=Algorithm(given.get("algorithm", "MD5").upper()),
-                response=given["response"].lower(),
-                count=given["nc"],
-                cnonce=given["cnonce"],
+                user=parameters["username"],
+                realm=parameters["realm"],
+                nonce=parameters["nonce"],
+                uri=parameters["uri"],
+                algorithm=Algorithm(parameters.get("algorithm", "MD5").upper()),
+                response=parameters["response"].lower(),
+                count=parameters["nc"],
+                cnonce=parameters["cnonce"],
             )
         except (RemoteProtocolError, KeyError, ValueError):
             return None
         well_formed = (
-            given.get("qop", "").lower() == "auth"
+            parameters.get("qop", "").lower() == "auth"
             and _COUNT.fullmatch(answer.count)
             and int(answer.count, 16) > 0
             and _HEX[answer.algorithm].fullmatch(answer.response)
@@ -261,16 +261,16 @@ class _Challenge:
     stale: bool
 
     @classmethod
-    def read(cls, given: Mapping[str, str]) -> Self | None:
-        offered = {word.strip().lower() for word in given.get("qop", "").split(",")}
+    def read(cls, parameters: Mapping[str, str]) -> Self | None:
+        offered = {word.strip().lower() for word in parameters.get("qop", "").split(",")}
         try:
-            given["realm"].encode("latin-1").decode("utf-8")
+            parameters["realm"].encode("latin-1").decode("utf-8")
             challenge = cls(
-                realm=given["realm"],
-                nonce=given["nonce"],
-                algorithm=Algorithm(given.get("algorithm", "MD5").upper()),
-                opaque=given.get("opaque"),
-                stale=given.get("stale", "").lower() == "true",
+                realm=parameters["realm"],
+                nonce=parameters["nonce"],
+                algorithm=Algorithm(parameters.get("algorithm", "MD5").upper()),
+                opaque=parameters.get("opaque"),
+                stale=parameters.get("stale", "").lower() == "true",
             )
         except (KeyError, ValueError):
             return None

@@ -40,20 +40,20 @@ def parse_schemes(value: str) -> list[Scheme]:
     position = 0
     parts = 0
     while True:
-        found = _SEPARATORS.match(value, position)
-        position = found.end() if found else position
+        match = _SEPARATORS.match(value, position)
+        position = match.end() if match else position
         if position == len(value):
             return schemes
         parts += 1
         if parts > MAX_AUTH_PARAMETERS:
             raise RemoteProtocolError(f"an authentication header with more than {MAX_AUTH_PARAMETERS} parts")
-        if schemes and (found := _PARAMETER.match(value, position)):
-            _add(schemes[-1].parameters, *found.groups())
-        elif found := _SCHEME.match(value, position):
-            schemes.append(Scheme(found[1].lower()))
-        elif not schemes or not (found := _TOKEN68.match(value, position)):
+        if schemes and (match := _PARAMETER.match(value, position)):
+            _add(schemes[-1].parameters, *match.groups())
+        elif match := _SCHEME.match(value, position):
+            schemes.append(Scheme(match[1].lower()))
+        elif not schemes or not (match := _TOKEN68.match(value, position)):
             raise RemoteProtocolError("an authentication header that does not follow RFC 7235")
-        position = found.end()
+        position = match.end()
 
 
 def _add(parameters: dict[str, str], name: str, quoted: str | None, plain: str | None) -> None:

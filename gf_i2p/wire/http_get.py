@@ -174,16 +174,16 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._over = True  # also after an error; False again below while data is missing
         if not self._welcome:
             try:
-                found = self._final(data)
+                final = self._final_response(data)
             except (h11.RemoteProtocolError, RemoteProtocolError) as error:
                 raise HandshakeRefused(
                     f"the peer's answer is not the HTTP/1.1 of a farm node ({str(error)[:100]}): check that the "
                     "endpoint's port is a farm node's"
                 ) from error
-            if found is None:
+            if final is None:
                 self._over = False
                 return None
-            response, data = found
+            response, data = final
             if response.status_code == 401:
                 return self._challenged(response, now)
             if response.status_code != self.success:
@@ -194,7 +194,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._over = outcome is not None
         return outcome
 
-    def _final(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
+    def _final_response(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
         """Return the final response (101, or 200 and above), and the data after its head; None: the head is cut."""
         while (head := self._reader.feed(data)) is not None:
             self._connection.receive_data(head.text)
@@ -229,32 +229,32 @@ class ClientGet(ABC, Generic[OutcomeT]):
     def _refusal(self, response: AnyResponse) -> HandshakeRefused:
         status = response.status_code
         reason = "".join(c for c in response.reason.decode("latin-1") if c.isprintable())[:60]
-        said = f"the answer is {status} {reason}".rstrip()
+        answer = f"the answer is {status} {reason}".rstrip()
         if status == 404:
             return NotFound(
-                f"{said}: the peer has no farm named {self._cluster} that speaks version {VERSION}: check the "
+                f"{answer}: the peer has no farm named {self._cluster} that speaks version {VERSION}: check the "
                 "cluster name here and there, and that the endpoint is a farm node's"
             )
         if status == 426:
             return HandshakeRefused(
-                f"{said}: the peer let this node in, but the header 'Connection: Upgrade' did not arrive: a server "
+                f"{answer}: the peer let this node in, but the header 'Connection: Upgrade' did not arrive: a server "
                 "tunnel must be of the plain type (i2pd: server, Java: standard), not http"
             )
         if status == 407:
             return HandshakeRefused(
-                f"{said}: the HTTP proxy asks for a user and a password, which this node does not send: let the proxy "
-                "serve this node without a password"
+                f"{answer}: the HTTP proxy asks for a user and a password, which this node does not send: let the "
+                "proxy serve this node without a password"
             )
         if not self._proxied:
             return HandshakeRefused(
-                f"{said}, which no farm node sends: check that the endpoint is a farm node's, and that no proxy "
+                f"{answer}, which no farm node sends: check that the endpoint is a farm node's, and that no proxy "
                 "or other web server answers in the node's place"
             )
         # Java I2P's proxy answers 503 while the proxy itself has no tunnels. Any other status is about the peer.
         kind = HandshakeRefused if status == 503 else PeerNotReached
         return kind(
-            f"{said}: the HTTP proxy could not reach {self._host}: check the address, and that the peer's router is up "
-            "and has tunnels; then wait or try again"
+            f"{answer}: the HTTP proxy could not reach {self._host}: check the address, and that the peer's router is "
+            "up and has tunnels; then wait or try again"
         )
 
 

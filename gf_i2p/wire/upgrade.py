@@ -143,25 +143,29 @@ class ServerHandshake:
         if isinstance(outcome, HandshakeAnswer):
             return outcome
         session = AuthenticatedUser(cluster, outcome.user)
-        return self._tell(session) if resource is Resource.CONFIG else _upgrade(request, session, head.rest)
+        return (
+            self._configuration_answer(session)
+            if resource is Resource.CONFIG
+            else _upgrade(request, session, head.rest)
+        )
 
     def _authenticate(
         self, request: h11.Request, authenticator: Authenticator, now: float
     ) -> Verified | HandshakeAnswer:
-        given = values_of(request, b"authorization")
-        checked = (
-            authenticator.verify(given[0], request.method.decode(), request.target.decode(), now)
-            if len(given) == 1
+        authorizations = values_of(request, b"authorization")
+        verdict = (
+            authenticator.verify(authorizations[0], request.method.decode(), request.target.decode(), now)
+            if len(authorizations) == 1
             else Refused(stale=False)
         )
-        if isinstance(checked, Verified):
-            return checked
-        challenges = authenticator.challenge(now, self._entropy, stale=checked.stale)
+        if isinstance(verdict, Verified):
+            return verdict
+        challenges = authenticator.challenge(now, self._entropy, stale=verdict.stale)
         lines = "".join(f"WWW-Authenticate: {challenge}\r\n" for challenge in challenges)
-        outcome = HandshakeOutcome.REFUSED if given and not checked.stale else HandshakeOutcome.CHALLENGED
+        outcome = HandshakeOutcome.REFUSED if authorizations and not verdict.stale else HandshakeOutcome.CHALLENGED
         return HandshakeAnswer(outcome, b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
 
-    def _tell(self, session: AuthenticatedUser) -> HandshakeAnswer:
+    def _configuration_answer(self, session: AuthenticatedUser) -> HandshakeAnswer:
         value = self._configurations[session.cluster](session.user)
         if value is None:
             return HandshakeAnswer(HandshakeOutcome.TOLD, _NOT_FOUND, session)
@@ -249,8 +253,8 @@ def _asks_for_websocket(message: h11.Request | AnyResponse) -> bool:
     return _has_word(message, b"connection", "upgrade") and _has_word(message, b"upgrade", "websocket")
 
 
-def _has_word(message: h11.Request | AnyResponse, name: bytes, wanted: str) -> bool:
-    return any(word.strip().lower() == wanted for value in values_of(message, name) for word in value.split(","))
+def _has_word(message: h11.Request | AnyResponse, name: bytes, token: str) -> bool:
+    return any(word.strip().lower() == token for value in values_of(message, name) for word in value.split(","))
 
 
 def _accept(key: str) -> str:

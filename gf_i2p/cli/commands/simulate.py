@@ -289,7 +289,7 @@ def _failure(result: SeedResult, options: Namespace) -> str:
     assert violation is not None
     return (
         f"VIOLATION of {violation.invariant}: {_statement(violation.invariant)}\n"
-        f"  seen    {violation.seen}\n"
+        f"  seen    {violation.observation}\n"
         f"  seed    {result.seed} ({result.nodes} servers, {result.profile})\n"
         f"  replay  {_replay(result, options)}"
     )
@@ -303,7 +303,7 @@ def _failure_object(result: SeedResult, options: Namespace) -> dict[str, Any]:
         "nodes": result.nodes,
         "invariant": violation.invariant,
         "statement": _statement(violation.invariant),
-        "seen": violation.seen,
+        "seen": violation.observation,
         "replay": _replay(result, options),
     }
 

@@ -120,9 +120,9 @@ def _counts_itself_early(leader: Leader, now: float) -> None:
 _advance_commit = Leader._advance_commit
 
 
-def _counts_half(leader: Leader, ours: float, theirs: dict[int, float]) -> float:
+def _counts_half(leader: Leader, own_value: float, peer_values: dict[int, float]) -> float:
     members = leader._state.configurations.voters
-    values = sorted((ours if m == leader._state.id else theirs[m] for m in members), reverse=True)
+    values = sorted((own_value if m == leader._state.id else peer_values[m] for m in members), reverse=True)
     return values[max(len(members) // 2, 1) - 1]
 
 
@@ -252,8 +252,8 @@ def _changes_before_its_term(changes: MembershipChange) -> str | None:
     return None
 
 
-def _counts_the_removed(leader: Leader, ours: float, theirs: dict[int, float]) -> float:
-    return agreed([ours, *theirs.values()])
+def _counts_the_removed(leader: Leader, own_value: float, peer_values: dict[int, float]) -> float:
+    return agreed([own_value, *peer_values.values()])
 
 
 def _never_retires(leader: Leader) -> bool:

@@ -28,10 +28,12 @@ class Checker:
         self.elections = 0
         self.acknowledged_index = 0
         """Highest index that some client knows as committed: every later read must see the entries up to here."""
-        found = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
+        invariants = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
 
         def overridden(name: str) -> list[Callable[..., None]]:
-            return [getattr(each, name) for each in found if getattr(type(each), name) is not getattr(Invariant, name)]
+            return [
+                getattr(each, name) for each in invariants if getattr(type(each), name) is not getattr(Invariant, name)
+            ]
 
         self._boots = overridden("boots")
         self._steps = overridden("steps")
@@ -54,7 +56,7 @@ class Checker:
         server = self.facts.servers[server_id]
         first, last = store.loaded.base[0] + 1, store.loaded.last_index
         entries = store.read(first, last, 1 << 40) if first <= last else []
-        _ask(self._boots, server, store.loaded, entries)
+        _call(self._boots, server, store.loaded, entries)
         server.restart()
 
     def ended(self, server_id: int) -> None:
@@ -65,14 +67,14 @@ class Checker:
         """A core has taken a step; no effect of the step has left the server yet."""
         server = self.facts.servers[server_id]
         term, commit, leads = core.term, core.commit, core.is_leader
-        _ask(self._steps, server, term, commit, effects)
+        _call(self._steps, server, term, commit, effects)
         write = effects.write
         if write is not None:
             if write.entries:
                 for ask in self._writes:
                     ask(server, write, term, leads=leads)
             if write.snapshot is not None:
-                _ask(self._keeps, server, write)
+                _call(self._keeps, server, write)
             server.take(write, self.facts.committed)
         if core.log.last_index != server.memory.last_index:
             raise Violation("StepsSucceed", f"server {server_id} has changed its log without a write")
@@ -80,25 +82,25 @@ class Checker:
         server.term, server.leads = term, leads
         if elected:
             self.elections += 1
-            _ask(self._leads, server)
+            _call(self._leads, server)
         if commit > server.commit:
             self._advance(server, commit)
 
     def _advance(self, server: ServerFacts, commit: int) -> None:
         before, server.commit = server.commit, commit
-        _ask(self._commits, server, before)
+        _call(self._commits, server, before)
         committed = self.facts.committed
         if commit > len(committed):
             first = len(committed) + 1
             committed += server.memory.slice(first, commit)
             self.facts.marks.append((commit, server.term))
-            _ask(self._committed, server, first)
+            _call(self._committed, server, first)
 
     def stored(self, server_id: int, writes: Sequence[Write]) -> None:
         """Writes are durable, one after another."""
         server = self.facts.servers[server_id]
         server.make_durable(writes, self.facts.committed)
-        _ask(self._is_durable, server)
+        _call(self._is_durable, server)
 
     def damaged(self, server_id: int) -> None:
         """The snapshot of a stopped server is damaged: the server must get a snapshot from another server."""
@@ -112,19 +114,19 @@ class Checker:
 
     def restored(self, server_id: int, index: int, data: bytes) -> None:
         """The state machine of a server has begun again from a snapshot, and its state is now `data`."""
-        _ask(self._restores, self.facts.servers[server_id], index, data)
+        _call(self._restores, self.facts.servers[server_id], index, data)
 
     def applied(self, server_id: int, index: int, entry: Entry) -> None:
         """A server has applied an entry."""
-        _ask(self._applies, self.facts.servers[server_id], index, entry)
+        _call(self._applies, self.facts.servers[server_id], index, entry)
 
     def chose(self, server_id: int, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
         """By the log up to `index`, a server has chosen a publisher and the leaves of the publisher's set."""
-        _ask(self._chooses, self.facts.servers[server_id], index, publisher, leaves)
+        _call(self._chooses, self.facts.servers[server_id], index, publisher, leaves)
 
     def acknowledged(self, values: Sequence[bytes], last_index: int) -> None:
         """A client is told that its entries are committed."""
-        _ask(self._acknowledges, values, last_index)
+        _call(self._acknowledges, values, last_index)
 
     def heard(self, last_index: int) -> None:
         """A client has heard that entries up to this index are committed."""
@@ -132,13 +134,13 @@ class Checker:
 
     def read(self, server_id: int, applied: int, owed: int) -> None:
         """A read is served from entries up to `applied`; `owed` was `acknowledged_index` when the read was sent."""
-        _ask(self._reads, self.facts.servers[server_id], applied, owed)
+        _call(self._reads, self.facts.servers[server_id], applied, owed)
 
     def refused(self, values: Sequence[bytes]) -> None:
         """A client is told that its entries are surely not in the log."""
-        _ask(self._refuses, values)
+        _call(self._refuses, values)
 
 
-def _ask(those: Sequence[Callable[..., None]], *what: Any) -> None:
-    for ask in those:
-        ask(*what)
+def _call(hooks: Sequence[Callable[..., None]], *args: Any) -> None:
+    for hook in hooks:
+        hook(*args)

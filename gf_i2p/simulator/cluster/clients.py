@@ -85,27 +85,29 @@ class OperationHistory:
     def check(self) -> None:
         """Raise `Violation` when no order of the operations explains the answers."""
         for key, entries in enumerate(self._keys):
-            told = [
+            evidence = [
                 e for e in entries if not e.left_out and (e.kind is not OperationKind.READ or e.returned is not None)
             ]
-            self.unknown += sum(entry.returned is None for entry in told)
-            operations = [Operation(e.kind, e.called, e.returned, e.value, e.expected, e.swapped) for e in told]
+            self.unknown += sum(entry.returned is None for entry in evidence)
+            operations = [Operation(e.kind, e.called, e.returned, e.value, e.expected, e.swapped) for e in evidence]
             try:
                 if not linearizable(operations):
-                    seen = "; ".join(map(_describe, operations))
-                    raise Violation("Linearizable", f"no order of the operations on register {key} is possible: {seen}")
+                    listing = "; ".join(map(_describe, operations))
+                    raise Violation(
+                        "Linearizable", f"no order of the operations on register {key} is possible: {listing}"
+                    )
             except Undecided:
                 self.undecided += 1
 
 
 def _describe(operation: Operation) -> str:
     until = "?" if operation.returned is None else operation.returned
-    what = {
+    action = {
         OperationKind.READ: f"read {operation.value}",
         OperationKind.WRITE: f"write {operation.value}",
         OperationKind.SWAP: f"set {operation.value} if {operation.expected}: {operation.swapped}",
     }[operation.kind]
-    return f"{operation.called}-{until} {what}"
+    return f"{operation.called}-{until} {action}"
 
 
 class Client:

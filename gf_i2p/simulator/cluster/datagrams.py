@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import SimulatedServer
 
 
-class _Asked:
+class _PendingRequest:
     """A request that waits for its answer."""
 
     __slots__ = ("_link", "_tag")
@@ -99,7 +99,7 @@ class DatagramLink:
             self._peer.enter(self._peer.life, self._take, tag, data)
 
     def _take(self, tag: int, data: bytes) -> None:
-        self._peer.step(inputs.Incoming(_Asked(self, tag), decode_request(data)))
+        self._peer.step(inputs.Incoming(_PendingRequest(self, tag), decode_request(data)))
 
     def carry_back(self, tag: int, data: bytes) -> None:
         """Send an answer back."""

@@ -22,9 +22,9 @@ class Invariant:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
-    def violated(self, seen: str) -> Violation:
+    def violated(self, observation: str) -> Violation:
         """Return the error to raise."""
-        return Violation(type(self).__name__, seen)
+        return Violation(type(self).__name__, observation)
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         """A server starts with the content that its storage has loaded. Called before `ServerFacts.restart`."""
@@ -148,8 +148,8 @@ class StateMachineSafety(Invariant):
             raise self.violated(
                 f"server {server.id} commits up to {server.commit}, but its log ends at {server.memory.last_index}"
             )
-        known = self.facts.committed[before : server.commit]
-        if server.memory.slice(before + 1, before + len(known)) != known:
+        committed = self.facts.committed[before : server.commit]
+        if server.memory.slice(before + 1, before + len(committed)) != committed:
             raise self.violated(
                 f"server {server.id} commits other entries between {before + 1} and {server.commit} than another server"
             )
@@ -165,12 +165,12 @@ class CommittedOnMajority(Invariant):
     """Committed entries are on the disks of a majority (Raft 5.3 and figure 2; README's promise)."""
 
     def committed(self, server: ServerFacts, first: int) -> None:
-        wanted = self.facts.committed[first - 1 :]
+        entries = self.facts.committed[first - 1 :]
         last = len(self.facts.committed)
         holders = [
             member
             for member in server.members
-            if member in self.facts.servers and self.facts.servers[member].durable.slice(first, last) == wanted
+            if member in self.facts.servers and self.facts.servers[member].durable.slice(first, last) == entries
         ]
         if len(holders) < majority(len(server.members)):
             raise self.violated(
@@ -377,8 +377,8 @@ class Acknowledged(Invariant):
         self._committed: dict[bytes, None] = {}
 
     def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
-        found = self.facts.committed[last_index - len(values) : last_index]
-        if [entry.value for entry in found] != list(values):
+        committed = self.facts.committed[last_index - len(values) : last_index]
+        if [entry.value for entry in committed] != list(values):
             raise self.violated(f"entries up to {last_index} are acknowledged, and are not committed there")
 
     def refuses(self, values: Sequence[bytes]) -> None:
@@ -416,11 +416,11 @@ class SameChoice(Invariant):
         self._chosen: dict[int, tuple[int | None, tuple[bytes, ...]]] = {}
 
     def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        this = (publisher, leaves)
-        other = self._chosen.setdefault(index, this)
+        choice = (publisher, leaves)
+        other = self._chosen.setdefault(index, choice)
         if other[0] != publisher:
             raise self.violated(f"at {index} server {server.id} chooses {publisher}, but another chose {other[0]}")
-        if other != this:
+        if other != choice:
             raise self.violated(f"at {index} server {server.id} lists other leaves than another server")
 
 

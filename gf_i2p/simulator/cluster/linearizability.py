@@ -47,16 +47,16 @@ class Operation:
     """Whether the swap found the required value; None: unknown."""
 
 
-def outcome(operation: Operation, held: int) -> int | None:
-    """Return the register's value after an operation on the value `held`; None: the operation's answer does not fit."""
+def outcome(operation: Operation, value: int) -> int | None:
+    """Return the register's value after an operation on `value`; None: the operation's answer does not fit."""
     if operation.kind is OperationKind.WRITE:
         return operation.value
     if operation.kind is OperationKind.READ:
-        return held if operation.value == held else None
-    fits = operation.expected == held
+        return value if operation.value == value else None
+    fits = operation.expected == value
     if operation.swapped is not None and operation.swapped != fits:
         return None
-    return operation.value if fits else held
+    return operation.value if fits else value
 
 
 def linearizable(history: Sequence[Operation], initial: int = 0) -> bool:
@@ -83,14 +83,14 @@ def _search(history: Sequence[Operation], initial: int) -> bool:
     seen: set[tuple[int, int]] = set()
     stack = [(0, initial)]
     while stack:
-        done, held = stack.pop()
+        done, value = stack.pop()
         if done & due == due:
             return True
-        if (done, held) in seen:
+        if (done, value) in seen:
             continue
         if len(seen) >= MOST_STATES:
             raise Undecided
-        seen.add((done, held))
+        seen.add((done, value))
         # An operation that began after the first return among the rest cannot come next.
         first_return = never
         possible: list[int] = []
@@ -103,7 +103,7 @@ def _search(history: Sequence[Operation], initial: int) -> bool:
             first_return = min(first_return, returns[i])
         for i in reversed(possible):
             if operations[i].called < first_return:
-                after = outcome(operations[i], held)
-                if after is not None:
-                    stack.append((done | 1 << i, after))
+                new_value = outcome(operations[i], value)
+                if new_value is not None:
+                    stack.append((done | 1 << i, new_value))
     return False

@@ -74,7 +74,7 @@ class Link(Protocol):
 class _Channel:
     """One direction of a connection."""
 
-    __slots__ = ("_deliver", "_held", "_last", "_net", "_receiver", "_sender", "free_at", "lost", "stalled_until")
+    __slots__ = ("_backlog", "_deliver", "_last", "_net", "_receiver", "_sender", "free_at", "lost", "stalled_until")
 
     def __init__(self, net: Network, sender: int, receiver: int, deliver: Callable[[bytes], None]) -> None:
         self._net = net
@@ -82,7 +82,7 @@ class _Channel:
         self._receiver = receiver
         self._deliver = deliver
         self._last = 0.0
-        self._held: deque[bytes] = deque()
+        self._backlog: deque[bytes] = deque()
         self.lost = False
         """Whether messages on the way never arrive."""
         self.stalled_until = 0.0
@@ -99,28 +99,28 @@ class _Channel:
     def _arrive(self, data: bytes) -> None:
         if self.lost:
             self._net.counts["messages dropped"] += data != _END
-        elif self._held:
-            self._held.append(data)
+        elif self._backlog:
+            self._backlog.append(data)
         elif self._blocked:
-            self._held.append(data)
-            self._net.events.after(self._net.retry, self._again)
+            self._backlog.append(data)
+            self._net.events.after(self._net.retry, self._retry)
         else:
             self._deliver(data)
 
-    def _again(self) -> None:
+    def _retry(self) -> None:
         if self.lost:
-            self._net.counts["messages dropped"] += len(self._held)
-            self._held.clear()
+            self._net.counts["messages dropped"] += len(self._backlog)
+            self._backlog.clear()
         elif self._blocked:
-            self._net.events.after(self._net.retry, self._again)
+            self._net.events.after(self._net.retry, self._retry)
         else:
-            self._net.counts["messages delayed"] += len(self._held)
-            held, self._held = self._held, deque()
-            for data in held:
+            self._net.counts["messages delayed"] += len(self._backlog)
+            backlog, self._backlog = self._backlog, deque()
+            for data in backlog:
                 self._deliver(data)
 
 
-class _Asked:
+class _PendingRequest:
     """A request that waits for its answer at the server that accepted the connection."""
 
     __slots__ = ("_connection", "data")
@@ -151,7 +151,7 @@ class Connection:
         self.answers = _Channel(net, acceptor.id, dialler, self._answer_arrives)
         self._dialled = True
         self._accepted = True
-        self._waiting: deque[_Asked] = deque()
+        self._waiting: deque[_PendingRequest] = deque()
         acceptor.accepted[self.number] = self
 
     def close_dialled(self, *, silently: bool) -> None:
@@ -191,9 +191,9 @@ class Connection:
         if newest.get(dialler, 0) > self.number:
             self._net.counts["messages reordered"] += 1
         newest[dialler] = max(newest.get(dialler, 0), self.number)
-        asked = _Asked(self)
-        self._waiting.append(asked)
-        self._acceptor.step(inputs.Incoming(asked, decode_request(data)))
+        request = _PendingRequest(self)
+        self._waiting.append(request)
+        self._acceptor.step(inputs.Incoming(request, decode_request(data)))
 
     def send_answers(self) -> None:
         """Send the answers that are ready, up to the first missing one."""
@@ -234,29 +234,31 @@ class ConnectedLink:
 
     def start(self) -> None:
         """Dial the peer."""
-        net, here, there = self._net, self.server.id, self._peer.id
-        trip = net.seconds(here, there) + net.seconds(there, here)
+        net, own_id, peer_id = self._net, self.server.id, self._peer.id
+        trip = net.seconds(own_id, peer_id) + net.seconds(peer_id, own_id)
         if self._silent():
-            net.events.after(net.patience, self.server.enter, self.life, self._given_up)
+            net.events.after(net.patience, self.server.enter, self.life, self._dial_failed)
         elif not self._peer.up:
-            net.events.after(trip, self.server.enter, self.life, self._given_up)
+            net.events.after(trip, self.server.enter, self.life, self._dial_failed)
         else:
             net.events.after(HANDSHAKE_TRIPS * trip, self.server.enter, self.life, self._up)
 
     def _silent(self) -> bool:
-        net, here, there = self._net, self.server.id, self._peer.id
-        return net.is_cut(here, there) or net.is_cut(there, here) or self._peer.paused or not self._peer.has_power
+        net, own_id, peer_id = self._net, self.server.id, self._peer.id
+        return (
+            net.is_cut(own_id, peer_id) or net.is_cut(peer_id, own_id) or self._peer.paused or not self._peer.has_power
+        )
 
     def _up(self) -> None:
         if self._silent() or not self._peer.up:
-            self._given_up()
+            self._dial_failed()
             return
         self._pause = self._redial[0]
         self._broken = False
         self._connection = Connection(self._net, self, self._peer)
         self.server.step(inputs.Reachable(self._peer.id))
 
-    def _given_up(self) -> None:
+    def _dial_failed(self) -> None:
         self._dial_later()
         if self._broken and any(link.connected for link in self.server.links.values()):
             self.server.step(inputs.Unreachable(self._peer.id))

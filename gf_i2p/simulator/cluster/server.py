@@ -109,11 +109,11 @@ class SimulatedServer:
         self.applied = 0
         self._swapped: dict[int, bool] = {}  # index of a command: whether its condition held
         self._skipped = 0  # entries up to this index came in a snapshot
-        self._keeping = self._wanted = False
+        self._keeping = self._snapshot_wanted = False
         self._awaited: list[tuple[int, Callable[[], None]]] = []  # index, and the action when the entry is applied
         self._proposals: list[inputs.Proposal] = []
         self._timer_at = _NEVER
-        self._seen = (self.core.term, self.core.role)
+        self._standing = (self.core.term, self.core.role)
         self.links = {}
         self._update_links()
         if loaded.snapshot is not None:
@@ -198,15 +198,15 @@ class SimulatedServer:
         if effects.restore is not None and effects.restore.index > self.applied:
             farm.counts["snapshots installed"] += 1
             self._restore(effects.restore)
-        self._wanted = self._wanted or effects.snapshot_wanted
-        if core.applicable > self.applied or self._wanted:
+        self._snapshot_wanted = self._snapshot_wanted or effects.snapshot_wanted
+        if core.applicable > self.applied or self._snapshot_wanted:
             self._apply()
         if core.contacts_mark != self._contacts_mark:
             self._update_links()
         self._arm()
-        seen = (core.term, core.role)
-        if seen != self._seen:
-            self._seen = seen
+        standing = (core.term, core.role)
+        if standing != self._standing:
+            self._standing = standing
             if core.is_leader:
                 farm.elected(self)
 
@@ -291,21 +291,25 @@ class SimulatedServer:
             awaited, self._awaited = self._awaited, []
             for index, action in awaited:
                 self.when_applied(index, action)
-        last = 0 if core.snapshot is None else core.snapshot.index
-        new = self.applied - last
-        if new > 0 and not self._keeping and (self._wanted or new >= farm.plan.snapshot_entries):
+        snapshot_index = 0 if core.snapshot is None else core.snapshot.index
+        new_entries = self.applied - snapshot_index
+        if (
+            new_entries > 0
+            and not self._keeping
+            and (self._snapshot_wanted or new_entries >= farm.plan.snapshot_entries)
+        ):
             self._keeping = True
             drop = max(self.applied - farm.plan.kept_entries, core.log.base)
-            kept = inputs.Snapshotted(self.applied, self._snapshot(), drop)
-            farm.events.after(0.0, self.enter, self.life, self._keep, kept)
+            event = inputs.Snapshotted(self.applied, self._snapshot(), drop)
+            farm.events.after(0.0, self.enter, self.life, self._keep_snapshot, event)
 
     def _snapshot(self) -> bytes:
         return self.state.encode() + _SPLIT + self.registers.encode()
 
-    def _keep(self, kept: inputs.Snapshotted) -> None:
-        self._keeping = self._wanted = False
+    def _keep_snapshot(self, event: inputs.Snapshotted) -> None:
+        self._keeping = self._snapshot_wanted = False
         self._farm.counts["snapshots kept"] += 1
-        self.step(kept)
+        self.step(event)
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Begin again from a snapshot."""

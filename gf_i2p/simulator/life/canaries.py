@@ -56,8 +56,8 @@ def _deaf_to(*actions: str) -> Any:
 
 def _forgives(reason: str) -> Any:
     def objection(*args: Any, **kwargs: Any) -> str | None:
-        found = _objection(*args, **kwargs)
-        return None if found is not None and reason in found else found
+        verdict = _objection(*args, **kwargs)
+        return None if verdict is not None and reason in verdict else verdict
 
     return objection
 
@@ -67,13 +67,13 @@ def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
 
 
 def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
-    found = list(dates)
-    return None if _farm_time(found, servers) is None else max(found)
+    times = list(dates)
+    return None if _farm_time(times, servers) is None else max(times)
 
 
 def _believes_the_oldest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
-    found = list(dates)
-    return None if _farm_time(found, servers) is None else min(found)
+    times = list(dates)
+    return None if _farm_time(times, servers) is None else min(times)
 
 
 def _takes_the_best(
@@ -97,19 +97,20 @@ def _stays_empty(
     by_administrator: bool = False,
 ) -> None:
     if election.publisher is not None or now < 60_000:
-        was, _ = election.publisher, _elect(election, standings, now, parameters, by_administrator=by_administrator)
-        if was is not None and was not in standings:
+        publisher = election.publisher
+        _elect(election, standings, now, parameters, by_administrator=by_administrator)
+        if publisher is not None and publisher not in standings:
             election.publisher = None
 
 
 # Leaves ---------------------------------------------------------------------------------------------------------------
 
 
-def _has_room_for_one_more(kind: str, most: int) -> int:
-    return _room(kind, most) + 1
+def _has_room_for_one_more(kind: str, limit: int) -> int:
+    return _room(kind, limit) + 1
 
 
-def _has_room_for_one(kind: str, most: int) -> int:
+def _has_room_for_one(kind: str, limit: int) -> int:
     return 1
 
 
@@ -133,29 +134,28 @@ def _leaves_nothing_out(state: FarmState) -> dict[bytes, str]:
 
 
 def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
-    made: FarmClock = _parse_clock(cls, *args)
-    made._high_ms = None
-    return made
+    clock: FarmClock = _parse_clock(cls, *args)
+    clock._high_ms = None
+    return clock
 
 
 def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
-    made: FarmState = _decode(cls, cluster, data)
+    state: FarmState = _decode(cls, cluster, data)
     nothing = own_score({})
-    made._judgements = {
-        server: replace(each, score=nothing, total=nothing.total) for server, each in made._judgements.items()
-    }
-    return made
+    judgements = state._judgements.items()
+    state._judgements = {server: replace(each, score=nothing, total=nothing.total) for server, each in judgements}
+    return state
 
 
-def _forgets_the_publisher(cls: type[Election], found: Mapping[str, Any]) -> Election:
-    made: Election = _parse_election(cls, found)
-    made.publisher = None
-    return made
+def _forgets_the_publisher(cls: type[Election], saved: Mapping[str, Any]) -> Election:
+    election: Election = _parse_election(cls, saved)
+    election.publisher = None
+    return election
 
 
 def _says_who_was_quick(state: FarmState) -> bytes:
-    found = json.loads(_encode(state))
-    return json.dumps({**found, "object": id(state)}).encode()
+    snapshot = json.loads(_encode(state))
+    return json.dumps({**snapshot, "object": id(state)}).encode()
 
 
 # The publisher --------------------------------------------------------------------------------------------------------
@@ -172,11 +172,11 @@ def _does_not_wait_for_the_log(machine: MetaMachine, attempt: Announcement, situ
 
 def _gives_again(machine: MetaMachine, situation: Situation) -> Effects:
     effects = _step(machine, situation)
-    if isinstance(effects.begin, Announce) and machine.given is not None:
-        last = _last_taken[machine]
-        machine._attempt = last
+    if isinstance(effects.begin, Announce) and machine.last_set is not None:
+        announcement = _last_taken[machine]
+        machine._attempt = announcement
         machine._giving = True
-        effects.begin = Give(last, new_session=False)
+        effects.begin = Give(announcement, new_session=False)
     return effects
 
 

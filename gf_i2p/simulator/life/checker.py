@@ -26,7 +26,7 @@ class LifeChecker:
         self.state = FarmState(CLUSTER)
         """The state that follows from the whole log; never restored from a snapshot."""
         self.choice: Choice = self.state.choice
-        self.before: Choice = self.choice
+        self.previous: Choice = self.choice
         """The choice one entry earlier."""
         self._publishers: list[int | None] = []
         self.changed_at = 0.0
@@ -35,7 +35,7 @@ class LifeChecker:
         """Server: time since which the server could truly publish, whatever the log says."""
         self.flows_since = 0.0
         """Time since which the farm can commit entries."""
-        self.wrong = frozenset(life.plan.wrong)
+        self.wrong_clocks = frozenset(life.plan.wrong)
         self.resumed: dict[int, float] = {}
         """Server: time when the server went on after a pause of more than `PAUSE` seconds."""
         self.ever_away: set[int] = set()
@@ -56,11 +56,11 @@ class LifeChecker:
             self.ever_away |= set(self.ledger.servers) - set(value)
             self.ledger.configure(value)
             self.state.configure(value)
-        self.before, self.choice = self.choice, self.state.choice
+        self.previous, self.choice = self.choice, self.state.choice
         self._publishers.append(self.choice.publisher)
-        if self.choice.publisher != self.before.publisher:
+        if self.choice.publisher != self.previous.publisher:
             self.changed_at = self.now
-            self.life.note(0, f"publisher {self.before.publisher} -> {self.choice.publisher}, at {self.ledger.index}")
+            self.life.note(0, f"publisher {self.previous.publisher} -> {self.choice.publisher}, at {self.ledger.index}")
         for rule in self._rules:
             rule.committed()
 
@@ -78,12 +78,12 @@ class LifeChecker:
         for rule in self._rules:
             rule.kept(server, index, data)
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
         """A server gives a set to its router."""
-        self.life.note(server, f"gives {given.version_ms}, posted at {given.posted:.3f}")
+        self.life.note(server, f"gives {lease_set.version_ms}, posted at {lease_set.posted:.3f}")
         self.life.counts["sets given"] += 1
         for rule in self._rules:
-            rule.gives(server, applied, given)
+            rule.gives(server, applied, lease_set)
 
     def passes(self) -> None:
         """Some time has passed."""

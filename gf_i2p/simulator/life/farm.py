@@ -29,7 +29,7 @@ _LOOKS: Final = 4
 """Entries between two comparisons of a server's whole choice; in between only the publisher is compared."""
 _PATIENCE: Final = 30.0
 """Seconds for which a poster waits for an answer."""
-_MISSED: Final = 0.8
+_NOTICED: Final = 0.8
 """Chance that a leader notices a server's absence: otherwise a dead connection hides the absence."""
 _CHANGE: Final = 2.0
 """Least seconds between two records of one poster."""
@@ -49,7 +49,7 @@ class SimulatedNode:
         """Whether nothing passes between this node and the others."""
         self.away_since: float | None = None
         """Time since which the server is down, paused or cut off; None: the server works."""
-        self.missed = True
+        self.absence_noticed = True
         """Whether the leader notices the absence."""
         self.life = 1
         self.applied = 0
@@ -129,8 +129,8 @@ class SimulatedNode:
             take_in(self.state, self.applied, value)
         if self.applied % _LOOKS == self.id % _LOOKS or self.state.publisher != life.checker.publisher_at(self.applied):
             life.checker.chose(self.id, self.applied, self.state.choice)
-        kept = 0 if self._snapshot is None else self._snapshot[0]
-        if self.applied - kept >= life.plan.snapshot_entries:
+        snapshot_index = 0 if self._snapshot is None else self._snapshot[0]
+        if self.applied - snapshot_index >= life.plan.snapshot_entries:
             self._snapshot = (self.applied, self.state.encode())
             life.checker.kept(self.id, *self._snapshot)
         self.publisher.look()
@@ -181,9 +181,9 @@ class SimulatedNode:
 
         self._life.post(self, value, committed)
 
-    def give(self, given: GivenSet) -> None:
+    def give(self, lease_set: GivenSet) -> None:
         """See `Host`."""
-        self._life.checker.gives(self.id, self.applied, given)
+        self._life.checker.gives(self.id, self.applied, lease_set)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
         """See `Host`."""
@@ -234,10 +234,10 @@ class FarmLife:
         if not self.events.run(until, MOST_EVENTS):
             raise Violation("Bounded", f"{MOST_EVENTS} events in {self.events.now:.0f} s of a farm's life")
 
-    def note(self, who: int, what: str) -> None:
+    def note(self, server: int, text: str) -> None:
         """Write a line of the trace."""
         if self._write is not None:
-            self._write(f"{self.events.now:12.3f}  s{who:<11}  {what}")
+            self._write(f"{self.events.now:12.3f}  s{server:<11}  {text}")
 
     def later(self, seconds: float, node: SimulatedNode, action: Callable[[], None]) -> None:
         """Run an action in this process, if the process still runs then."""
@@ -256,8 +256,8 @@ class FarmLife:
 
         def back(index: int | None) -> None:
             if node.life == life:
-                heard = None if node.cut else index
-                node.enter(lambda: done(heard))
+                answer = None if node.cut else index
+                node.enter(lambda: done(answer))
 
         def arrives(until: float) -> None:
             if self.events.now < self._leaderless_until:
@@ -269,8 +269,8 @@ class FarmLife:
                 self.events.after(max(until - self.events.now, 0.0), back, None)
             elif not node.poster.is_server or node.id in self.checker.ledger.servers:
                 index = self.commit(value)
-                heard = None if rng.random() < self.plan.lost else index
-                self.events.after(rng.random() * self.plan.latency, back, heard)
+                answer = None if rng.random() < self.plan.lost else index
+                self.events.after(rng.random() * self.plan.latency, back, answer)
 
         self.events.after(rng.random() * self.plan.latency, arrives, self.events.now + _PATIENCE)
 
@@ -300,7 +300,7 @@ class FarmLife:
         """
         if node.away_since is None:
             node.away_since = self.events.now
-            node.missed = self.rng.random() < _MISSED
+            node.absence_noticed = self.rng.random() < _NOTICED
         if self._leader in {None, node.id}:
             self.without_leader(self.rng.uniform(1.0, 8.0))
             working = [
@@ -323,10 +323,12 @@ class FarmLife:
         if node.id != self._leader:
             return {}
         now = self.events.now
-        away = {each.id: each.away_since for each in self.servers if each is not node and each.missed}
-        found = {server: False for server, since in away.items() if since is not None and now - since > 2.0}
-        known = {server: True for server in node.poster.accused if server not in found and away.get(server) is None}
-        return known | found
+        away = {each.id: each.away_since for each in self.servers if each is not node and each.absence_noticed}
+        unreachable = {server: False for server, since in away.items() if since is not None and now - since > 2.0}
+        reachable = {
+            server: True for server in node.poster.accused if server not in unreachable and away.get(server) is None
+        }
+        return reachable | unreachable
 
 
 def take_in(state: FarmState, index: int, value: bytes | Members) -> None:

@@ -259,18 +259,18 @@ class LifeFaults:
         posters = [*self._life.nodes.values()]
         leaf = rng.choice(rng.choice(posters).poster.leaves).hash
         action = rng.choice(("exclude", "include", "cost", "move", "release", "drain", "undrain", "set"))
-        more: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         match action:
             case "exclude" | "include":
-                more["hash"] = leaf
+                fields["hash"] = leaf
             case "cost":
-                more |= {"hash": leaf, "cost": rng.choice((None, 0, 1, 100, 255))}
+                fields |= {"hash": leaf, "cost": rng.choice((None, 0, 1, 100, 255))}
             case "move" | "drain" | "undrain":
-                more["server"] = node.id
+                fields["server"] = node.id
             case "set":
                 name, values = rng.choice(_PARAMETERS)
-                more["parameters"] = {name: rng.choice((None, *values))}
-        entry = AdminEntry(CLUSTER, node.wall_ms, f"server-{node.id}", action, **more)
+                fields["parameters"] = {name: rng.choice((None, *values))}
+        entry = AdminEntry(CLUSTER, node.wall_ms, f"server-{node.id}", action, **fields)
         self._life.note(node.id, entry.what)
         if node.works:
             self._number += 1

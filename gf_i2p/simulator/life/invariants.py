@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.simulator.facts import Members, Violation
-from gf_i2p.simulator.life.ledger import AHEAD_MS, FRESH_MS, LEASE, Said
+from gf_i2p.simulator.life.ledger import AHEAD_MS, FRESH_MS, LEASE, PostedRecord
 from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH
 
@@ -31,9 +31,11 @@ class FarmRule:
     def __init__(self, checker: "LifeChecker") -> None:
         self.checker = checker
 
-    def violated(self, seen: str) -> Violation:
+    def violated(self, observation: str) -> Violation:
         """Return the error to raise."""
-        return Violation(type(self).__name__, f"after {self.checker.now:.0f} s, at {self.checker.ledger.index}: {seen}")
+        return Violation(
+            type(self).__name__, f"after {self.checker.now:.0f} s, at {self.checker.ledger.index}: {observation}"
+        )
 
     def committed(self) -> None:
         """An entry is committed; the checker has taken in the entry."""
@@ -44,7 +46,7 @@ class FarmRule:
     def kept(self, server: int, index: int, data: bytes) -> None:
         """A server's snapshot of its state at this index has these bytes."""
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
         """A server that has applied the log up to `applied` gives a set to its router."""
 
     def passes(self) -> None:
@@ -65,9 +67,9 @@ class SameFarmChoice(FarmRule):
         self._choices.append(self.checker.choice)
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
-        ours = self._choices[index - 1]
-        if choice != ours:
-            raise self.violated(f"at {index} server {server} chooses {choice}, but the whole log gives {ours}")
+        log_choice = self._choices[index - 1]
+        if choice != log_choice:
+            raise self.violated(f"at {index} server {server} chooses {choice}, but the whole log gives {log_choice}")
 
 
 class SameFarmBytes(FarmRule):
@@ -84,9 +86,9 @@ class SameFarmBytes(FarmRule):
             raise self.violated(f"server {server} has a state at {index} that differs from another server's")
 
     def ends(self) -> None:
-        ours = self.checker.state.encode()
+        log_state = self.checker.state.encode()
         for node in self.checker.life.servers:
-            if node.applied == self.checker.ledger.index and node.state.encode() != ours:
+            if node.applied == self.checker.ledger.index and node.state.encode() != log_state:
                 raise self.violated(f"server {node.id} ends with a state that differs from the log's")
 
 
@@ -97,11 +99,11 @@ class SetSize(FarmRule):
     """
 
     def committed(self) -> None:
-        most = self.checker.ledger.parameter("maxEntries", MOST_ENTRIES)
+        limit = self.checker.ledger.parameter("maxEntries", MOST_ENTRIES)
         choice = self.checker.choice
         for entries in (choice.entries, *(branch.entries for branch in choice.branches)):
-            if len(entries) > most:
-                raise self.violated(f"a set has {len(entries)} entries, but the limit is {most}")
+            if len(entries) > limit:
+                raise self.violated(f"a set has {len(entries)} entries, but the limit is {limit}")
 
 
 class Excluded(FarmRule):
@@ -110,14 +112,14 @@ class Excluded(FarmRule):
     def committed(self) -> None:
         self._check(_hashes(self.checker.choice))
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
         if applied == self.checker.ledger.index:
-            self._check({entry.hash for entry in given.entries})
+            self._check({entry.hash for entry in lease_set.entries})
 
     def _check(self, hashes: set[bytes]) -> None:
-        found = hashes & self.checker.ledger.excluded
-        if found:
-            raise self.violated(f"leaf {min(found).hex()} is listed, but administrators have excluded the leaf")
+        excluded = hashes & self.checker.ledger.excluded
+        if excluded:
+            raise self.violated(f"leaf {min(excluded).hex()} is listed, but administrators have excluded the leaf")
 
 
 class PublishedRises(FarmRule):
@@ -128,17 +130,18 @@ class PublishedRises(FarmRule):
 
     def __init__(self, checker: "LifeChecker") -> None:
         super().__init__(checker)
-        self._given: list[tuple[int, int]] = []  # index of the announcement, version
+        self._versions: list[tuple[int, int]] = []  # index of the announcement, version
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        this = (self.checker.ledger.announced.get((server, given.version_ms), 0), given.version_ms)
-        for index, version in self._given[-20:]:
-            if (index < this[0]) != (version < this[1]):
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
+        new_index = self.checker.ledger.announced.get((server, lease_set.version_ms), 0)
+        new_version = lease_set.version_ms
+        for index, version in self._versions[-20:]:
+            if (index < new_index) != (version < new_version):
                 raise self.violated(
-                    f"server {server} gives version {this[1]}, announced at entry {this[0]}, but version {version} was "
-                    f"announced at entry {index}"
+                    f"server {server} gives version {new_version}, announced at entry {new_index}, but version "
+                    f"{version} was announced at entry {index}"
                 )
-        self._given.append(this)
+        self._versions.append((new_index, new_version))
 
 
 class AnnouncedFirst(FarmRule):
@@ -147,12 +150,12 @@ class AnnouncedFirst(FarmRule):
     ARCHITECTURE, the walk of a lease set.
     """
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        index = self.checker.ledger.announced.get((server, given.version_ms))
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
+        index = self.checker.ledger.announced.get((server, lease_set.version_ms))
         if index is None or index > applied:
             raise self.violated(
-                f"server {server} has applied the log up to {applied}, but gives version {given.version_ms}, announced "
-                f"at entry {index}"
+                f"server {server} has applied the log up to {applied}, but gives version {lease_set.version_ms}, "
+                f"announced at entry {index}"
             )
 
 
@@ -162,17 +165,17 @@ class ChosenGives(FarmRule):
     ARCHITECTURE, the walk of a lease set.
     """
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        chosen = self.checker.publisher_at(applied)
-        if chosen != server:
-            raise self.violated(f"server {server} gives a set at entry {applied}, but there {chosen} is chosen")
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
+        publisher = self.checker.publisher_at(applied)
+        if publisher != server:
+            raise self.violated(f"server {server} gives a set at entry {applied}, but there {publisher} is chosen")
 
 
 class WithinLease(FarmRule):
     """No server gives a set whose announcement was posted longer ago than the lease (docs/design/publishing.md)."""
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
-        age = self.checker.now - given.posted
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
+        age = self.checker.now - lease_set.posted
         if age > LEASE:
             raise self.violated(f"server {server} gives a set {age:.0f} s after posting the announcement")
 
@@ -183,12 +186,12 @@ class WakesUp(FarmRule):
     docs/design/publishing.md, a process that stood still.
     """
 
-    def gives(self, server: int, applied: int, given: GivenSet) -> None:
+    def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
         resumed = self.checker.resumed.get(server)
-        if resumed is not None and given.posted <= resumed:
+        if resumed is not None and lease_set.posted <= resumed:
             raise self.violated(
-                f"server {server} gives a set whose announcement was posted {resumed - given.posted:.0f} s before the "
-                "end of the server's pause"
+                f"server {server} gives a set whose announcement was posted {resumed - lease_set.posted:.0f} s before "
+                "the end of the server's pause"
             )
 
 
@@ -214,10 +217,12 @@ class PublisherIsCandidate(FarmRule):
     """
 
     def committed(self) -> None:
-        publisher, before = self.checker.choice.publisher, self.checker.before.publisher
-        why = None if publisher is None else self.checker.ledger.objection(publisher, is_publisher=publisher == before)
-        if why is not None:
-            raise self.violated(f"server {publisher} is chosen, but {why}")
+        publisher, previous = self.checker.choice.publisher, self.checker.previous.publisher
+        if publisher is None:
+            return
+        objection = self.checker.ledger.objection(publisher, is_publisher=publisher == previous)
+        if objection is not None:
+            raise self.violated(f"server {publisher} is chosen, but {objection}")
 
 
 class OthersMode(FarmRule):
@@ -228,7 +233,7 @@ class OthersMode(FarmRule):
 
     def committed(self) -> None:
         publisher, mode = self.checker.choice.publisher, self.checker.ledger.mode
-        if publisher is not None and mode is not None and self.checker.ledger.said[publisher].mode != mode:
+        if publisher is not None and mode is not None and self.checker.ledger.records[publisher].mode != mode:
             raise self.violated(f"server {publisher} is chosen, but most servers are in mode {mode}")
 
 
@@ -243,19 +248,19 @@ class MovedAndDrained(FarmRule):
         super().__init__(checker)
         self._since: dict[int, int] = {}
         """Server that can publish: the `Ledger.lasted_ms` since which the server can."""
-        self._said: tuple[object, ...] = ()
+        self._last_orders: tuple[object, ...] = ()
 
     def committed(self) -> None:
         ledger, publisher = self.checker.ledger, self.checker.choice.publisher
-        said = (ledger.moved_to, set(ledger.drained))
-        told = self._said[1:] == (ledger.servers,) and self._said[0] != said
-        self._said = (said, ledger.servers)
+        orders = (ledger.moved_to, set(ledger.drained))
+        orders_changed = self._last_orders[1:] == (ledger.servers,) and self._last_orders[0] != orders
+        self._last_orders = (orders, ledger.servers)
         able = [server for server in ledger.servers if ledger.is_sure(server)]
         self._since = {server: self._since.get(server, ledger.lasted_ms) for server in able}
-        wait = 0 if told else ledger.parameter("freshMs", FRESH_MS)
+        wait = 0 if orders_changed else ledger.parameter("freshMs", FRESH_MS)
         settled = [each for each in able if ledger.lasted_ms - self._since[each] >= wait]
         first = min(settled, key=ledger.rank, default=None)
-        if first is not None and publisher in ledger.said and ledger.rank(first) < ledger.rank(publisher):
+        if first is not None and publisher in ledger.records and ledger.rank(first) < ledger.rank(publisher):
             raise self.violated(
                 f"server {publisher} is chosen, but server {first} has a better rank; moved to {ledger.moved_to}, "
                 f"drained {sorted(ledger.drained)}"
@@ -280,10 +285,11 @@ class GoodStays(FarmRule):
 
     def committed(self) -> None:
         checker, ledger = self.checker, self.checker.ledger
-        old, new = checker.before.publisher, checker.choice.publisher
-        if old is not None and old != new and self._is_good(old) and not self._is_wanted(old, new):
+        old, new = checker.previous.publisher, checker.choice.publisher
+        if old is not None and old != new and self._is_good(old) and not self._may_replace(old, new):
             raise self.violated(
-                f"server {new} replaces {old} as publisher though {old} is good; wrong clocks: {sorted(checker.wrong)}"
+                f"server {new} replaces {old} as publisher though {old} is good; wrong clocks: "
+                f"{sorted(checker.wrong_clocks)}"
             )
         if old != new:
             self._began_ms, self._beaten_ms = ledger.risen_ms, None
@@ -296,28 +302,28 @@ class GoodStays(FarmRule):
 
     def _is_good(self, old: int) -> bool:
         checker, ledger = self.checker, self.checker.ledger
-        said = ledger.said.get(old)
-        if old not in ledger.servers or said is None:
+        record = ledger.records.get(old)
+        if old not in ledger.servers or record is None:
             return False
         if ledger.is_sure(old):
             return True
-        if not said.router_up or not said.publishes or old in ledger.accused or old in checker.wrong:
+        if not record.router_up or not record.publishes or old in ledger.accused or old in checker.wrong_clocks:
             return False
-        if ledger.mode is None or said.mode != ledger.mode:
+        if ledger.mode is None or record.mode != ledger.mode:
             return False
-        lately = min(2 * INTERVAL + SLACK, ledger.parameter("freshMs", FRESH_MS) / 1000 - SLACK)
-        seen = min(2 * INTERVAL + SLACK, ledger.parameter("aheadMs", AHEAD_MS) / 1000 - SLACK)
-        right = [
+        max_age = min(2 * INTERVAL + SLACK, ledger.parameter("freshMs", FRESH_MS) / 1000 - SLACK)
+        max_clock_age = min(2 * INTERVAL + SLACK, ledger.parameter("aheadMs", AHEAD_MS) / 1000 - SLACK)
+        right_clocks = [
             server
-            for server, each in ledger.said.items()
-            if server not in checker.wrong and checker.now - each.at <= seen
+            for server, other in ledger.records.items()
+            if server not in checker.wrong_clocks and checker.now - other.at <= max_clock_age
         ]
         # Right clocks decide farm time only while a majority with right clocks posts. A silent server counts as wrong.
-        return 2 * len(right) > len(ledger.servers) and checker.now - said.at <= lately
+        return 2 * len(right_clocks) > len(ledger.servers) and checker.now - record.at <= max_age
 
-    def _is_wanted(self, old: int, new: int | None) -> bool:
+    def _may_replace(self, old: int, new: int | None) -> bool:
         ledger, scores = self.checker.ledger, self.checker.choice.scores
-        if new is None or new not in ledger.said:
+        if new is None or new not in ledger.records:
             return False
         if ledger.rank(new) != ledger.rank(old):
             return ledger.rank(new) < ledger.rank(old)
@@ -347,11 +353,11 @@ class DeadReplaced(FarmRule):
             return
         if publisher is None:
             raise self.violated(f"nobody is chosen, but servers {able} could publish for {bound:.0f} s")
-        away = checker.life.nodes[publisher].away_since
-        if away is not None and checker.now - away > bound:
+        away_since = checker.life.nodes[publisher].away_since
+        if away_since is not None and checker.now - away_since > bound:
             raise self.violated(
-                f"server {publisher} is away for {checker.now - away:.0f} s and still chosen, but servers {able} could "
-                "publish"
+                f"server {publisher} is away for {checker.now - away_since:.0f} s and still chosen, but servers {able} "
+                "could publish"
             )
 
 
@@ -362,15 +368,16 @@ class AccusedReplaced(FarmRule):
     """
 
     def committed(self) -> None:
-        ledger, before, now = self.checker.ledger, self.checker.before.publisher, self.checker.choice.publisher
-        if before is None or before not in ledger.accused:
+        checker, ledger = self.checker, self.checker.ledger
+        previous, publisher = checker.previous.publisher, checker.choice.publisher
+        if previous is None or previous not in ledger.accused:
             return
-        if now == before:
-            raise self.violated(f"server {before} is reported as unreachable, but still chosen")
+        if publisher == previous:
+            raise self.violated(f"server {previous} is reported as unreachable, but still chosen")
         others = [server for server in ledger.servers if ledger.is_sure(server)]
-        if now is None and others:
+        if publisher is None and others:
             raise self.violated(
-                f"server {before} is reported as unreachable and nobody is chosen, but servers {others} could publish"
+                f"server {previous} is reported as unreachable and nobody is chosen, but servers {others} could publish"
             )
 
 
@@ -402,28 +409,28 @@ class FlapsBounded(FarmRule):
     def committed(self) -> None:
         ledger = self.checker.ledger
         if ledger.servers != self._servers:
-            named = ledger.leaves()
+            leaves = ledger.leaves()
             self._servers = ledger.servers
-            self._past = {leaf: past for leaf, past in self._past.items() if leaf in named}
+            self._past = {leaf: past for leaf, past in self._past.items() if leaf in leaves}
         steady: set[bytes] = set()
-        for where in (ledger.said, ledger.members):
-            for poster, said in where.items():
-                if said.index == ledger.index:
-                    self._take_in(said)
-                heard = ledger.risen_ms - said.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
-                if heard and said.router_up and poster not in ledger.accused:
-                    steady |= {leaf for leaf, (up, _, _) in said.leaves.items() if up}
+        for records in (ledger.records, ledger.member_records):
+            for poster, record in records.items():
+                if record.index == ledger.index:
+                    self._take_in(record)
+                is_heard = ledger.risen_ms - record.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
+                if is_heard and record.router_up and poster not in ledger.accused:
+                    steady |= {leaf for leaf, (up, _, _) in record.leaves.items() if up}
         listed = _hashes(self.checker.choice)
         if steady & self._listed & listed:
             for leaf in sorted(listed - self._listed):
                 self._check(leaf)
         self._listed = listed
 
-    def _take_in(self, said: Said) -> None:
+    def _take_in(self, record: PostedRecord) -> None:
         """Take in what a record says of leaves."""
         now = self.checker.ledger.risen_ms
-        for leaf, (says_up, _, _) in said.leaves.items():
-            up = says_up and said.router_up
+        for leaf, (says_up, _, _) in record.leaves.items():
+            up = says_up and record.router_up
             past = self._past.setdefault(leaf, _Past(up, now, 0, up))
             if past.up and not up:
                 quiet = now - past.since_ms
@@ -480,13 +487,13 @@ class SteadyIsListed(FarmRule):
             return
         listed = _hashes(checker.choice)
         for node in checker.life.nodes.values():
-            if node.id in checker.ever_away or (node.id not in ledger.said and node.id not in ledger.members):
+            if node.id in checker.ever_away or (node.id not in ledger.records and node.id not in ledger.member_records):
                 continue
             for leaf in node.poster.leaves:
                 odd = leaf.hash == MASTER_HASH or MASTER_HASH in leaf.below
                 if not leaf.ever_down and not odd and leaf.hash not in ledger.excluded | listed:
-                    why = checker.choice.left_out.get(leaf.hash)
-                    raise self.violated(f"leaf {leaf.hash.hex()} was always up, but is not listed: {why}")
+                    reason = checker.choice.left_out.get(leaf.hash)
+                    raise self.violated(f"leaf {leaf.hash.hex()} was always up, but is not listed: {reason}")
 
 
 class AllAreKnown(FarmRule):
@@ -497,10 +504,10 @@ class AllAreKnown(FarmRule):
         if choice.publisher is None:
             return
         listed, left_out = _hashes(choice), set(choice.left_out)
-        known = set(self.checker.ledger.leaves())
+        leaves = set(self.checker.ledger.leaves())
         if listed & left_out:
             raise self.violated(f"leaf {min(listed & left_out).hex()} is listed and left out")
-        missing = known - listed - left_out
+        missing = leaves - listed - left_out
         if missing:
             raise self.violated(f"leaf {min(missing).hex()} is neither listed nor left out")
         if not all(choice.left_out.values()):

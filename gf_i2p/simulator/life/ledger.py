@@ -24,7 +24,7 @@ PUBLISHES: Final = frozenset({"on", "auto"})
 
 
 @dataclass(slots=True)
-class Said:
+class PostedRecord:
     """The newest record of one server or leaf member."""
 
     index: int
@@ -52,9 +52,9 @@ class Ledger:
 
     index: int = 0
     servers: Members = ()
-    said: dict[int, Said] = field(default_factory=dict)
+    records: dict[int, PostedRecord] = field(default_factory=dict)
     """Newest records of servers."""
-    members: dict[int, Said] = field(default_factory=dict)
+    member_records: dict[int, PostedRecord] = field(default_factory=dict)
     accused: dict[int, int] = field(default_factory=dict)
     """Unreachable server that has posted nothing since: the first server that reported it."""
     excluded: set[bytes] = field(default_factory=set)
@@ -75,7 +75,7 @@ class Ledger:
         """Take in a Configuration."""
         self.index += 1
         self.servers = servers
-        self.said = {server: said for server, said in self.said.items() if server in servers}
+        self.records = {server: record for server, record in self.records.items() if server in servers}
         self.accused = {server: by for server, by in self.accused.items() if server in servers and by in servers}
         self.drained &= set(servers)
         if self.moved_to not in servers:
@@ -85,23 +85,23 @@ class Ledger:
     def apply(self, value: bytes, now: float) -> None:
         """Take in a committed Application entry. `now`: time of the commit, in true seconds."""
         self.index += 1
-        found = json.loads(value)
-        if found["cluster"] != CLUSTER:
+        entry = json.loads(value)
+        if entry["cluster"] != CLUSTER:
             return
-        if "action" in found:
-            self._administer(found)
-        elif found["id"] in self.servers:
-            joined = found["id"] not in self.said
-            self._report(found, now, self.said)
-            self.accused.pop(found["id"], None)
-            for each in found.get("remoteRouters", ()):
-                if each["id"] in self.said and each["id"] != found["id"]:
-                    self._accuse(found["id"], each["id"], reachable=each["reachable"])
+        if "action" in entry:
+            self._administer(entry)
+        elif entry["id"] in self.servers:
+            joined = entry["id"] not in self.records
+            self._report(entry, now, self.records)
+            self.accused.pop(entry["id"], None)
+            for each in entry.get("remoteRouters", ()):
+                if each["id"] in self.records and each["id"] != entry["id"]:
+                    self._accuse(entry["id"], each["id"], reachable=each["reachable"])
             self._rise(joined=joined)
-            self.said[found["id"]].risen_ms = self.risen_ms
-        elif found["id"] >= FIRST_LEAF_MEMBER_ID:
-            self._report(found, now, self.members)
-            self.members[found["id"]].risen_ms = self.risen_ms
+            self.records[entry["id"]].risen_ms = self.risen_ms
+        elif entry["id"] >= FIRST_LEAF_MEMBER_ID:
+            self._report(entry, now, self.member_records)
+            self.member_records[entry["id"]].risen_ms = self.risen_ms
 
     def _rise(self, *, joined: bool = False) -> None:
         now = self.now_ms
@@ -109,20 +109,20 @@ class Ledger:
             return
         if self._was_ms is not None:
             self.risen_ms += max(now - self._was_ms, 0)
-            most = int(self.parameter("freshMs", FRESH_MS)) // 2
-            self.lasted_ms += 0 if joined else min(max(now - self._highest_ms, 0), most)
+            limit = int(self.parameter("freshMs", FRESH_MS)) // 2
+            self.lasted_ms += 0 if joined else min(max(now - self._highest_ms, 0), limit)
         self._was_ms, self._highest_ms = now, max(now, self._highest_ms)
 
-    def _report(self, found: dict[str, Any], now: float, where: dict[int, Said]) -> None:
-        meta = found.get("meta", {})
+    def _report(self, entry: dict[str, Any], now: float, records: dict[int, PostedRecord]) -> None:
+        meta = entry.get("meta", {})
         version = meta.get("lastPublishedTime", 0)
-        where[found["id"]] = Said(
+        records[entry["id"]] = PostedRecord(
             self.index,
             now,
-            found["date"],
-            found["router"]["up"],
+            entry["date"],
+            entry["router"]["up"],
             meta.get("publishConfig", "off"),
-            found.get("config", {}).get("mode", ""),
+            entry.get("config", {}).get("mode", ""),
             version,
             {
                 from_base64(each["hash"], 32): (
@@ -130,10 +130,10 @@ class Ledger:
                     each.get("type", 3),
                     tuple(from_base64(below, 32) for below in each.get("below", ())),
                 )
-                for each in found["destinations"]
+                for each in entry["destinations"]
             },
         )
-        self.announced.setdefault((found["id"], version), self.index)
+        self.announced.setdefault((entry["id"], version), self.index)
 
     def _accuse(self, accuser: int, accused: int, *, reachable: bool) -> None:
         if not reachable:
@@ -141,13 +141,13 @@ class Ledger:
         elif self.accused.get(accused) == accuser:
             del self.accused[accused]
 
-    def _administer(self, found: dict[str, Any]) -> None:
-        server: Any = found.get("server")
-        match found["action"]:
+    def _administer(self, entry: dict[str, Any]) -> None:
+        server: Any = entry.get("server")
+        match entry["action"]:
             case "exclude":
-                self.excluded.add(from_base64(found["hash"], 32))
+                self.excluded.add(from_base64(entry["hash"], 32))
             case "include":
-                self.excluded.discard(from_base64(found["hash"], 32))
+                self.excluded.discard(from_base64(entry["hash"], 32))
             case "move":
                 self.moved_to = server
             case "release":
@@ -157,12 +157,12 @@ class Ledger:
             case "undrain":
                 self.drained.discard(server)
             case "set":
-                self.parameters |= found["parameters"]
+                self.parameters |= entry["parameters"]
 
     @property
     def now_ms(self) -> int | None:
         """Farm time: the upper median of the servers' newest dates; a server without a record counts as the oldest."""
-        dates = sorted(self.said[server].date_ms if server in self.said else 0 for server in self.servers)
+        dates = sorted(self.records[server].date_ms if server in self.records else 0 for server in self.servers)
         return (dates[len(dates) // 2] or None) if dates else None
 
     def parameter(self, name: str, default: Any) -> Any:
@@ -173,7 +173,7 @@ class Ledger:
     @property
     def mode(self) -> str | None:
         """The mode in which more than half of all servers would publish; None: no mode has a majority."""
-        modes = Counter(said.mode for said in self.said.values() if said.publishes)
+        modes = Counter(record.mode for record in self.records.values() if record.publishes)
         return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
 
     def objection(self, server: int, *, is_publisher: bool = False) -> str | None:
@@ -182,18 +182,18 @@ class Ledger:
         `is_publisher`: whether the server was the publisher one entry before. Then a clock that is ahead is excused
         until most servers have posted after the publisher.
         """
-        said, now = self.said.get(server), self.now_ms
-        if server not in self.servers or said is None or now is None:
+        record, now = self.records.get(server), self.now_ms
+        if server not in self.servers or record is None or now is None:
             return "it is no server of the farm, or has no record in the log"
-        if now - said.date_ms > self.parameter("freshMs", FRESH_MS):
-            return f"its newest record is {(now - said.date_ms) / 1000:.0f} s old"
-        newer = sum(other.index >= said.index for other in self.said.values())
+        if now - record.date_ms > self.parameter("freshMs", FRESH_MS):
+            return f"its newest record is {(now - record.date_ms) / 1000:.0f} s old"
+        newer = sum(other.index >= record.index for other in self.records.values())
         excused = is_publisher and 2 * newer <= len(self.servers)
-        if said.date_ms - now > self.parameter("aheadMs", AHEAD_MS) and not excused:
-            return f"its clock is {(said.date_ms - now) / 1000:.0f} s ahead"
-        if not said.router_up:
+        if record.date_ms - now > self.parameter("aheadMs", AHEAD_MS) and not excused:
+            return f"its clock is {(record.date_ms - now) / 1000:.0f} s ahead"
+        if not record.router_up:
             return "its router is down"
-        if not said.publishes:
+        if not record.publishes:
             return "publishing is off there"
         if server in self.accused:
             return f"server {self.accused[server]} hears nothing of it"
@@ -202,23 +202,25 @@ class Ledger:
     def candidates(self) -> list[int]:
         """Servers without an objection whose mode is `mode`; empty if no mode has a majority."""
         mode = self.mode
-        return [server for server in self.servers if self.objection(server) is None and self.said[server].mode == mode]
+        return [
+            server for server in self.servers if self.objection(server) is None and self.records[server].mode == mode
+        ]
 
     def is_sure(self, server: int) -> bool:
         """Whether the server is a candidate whatever the farm's stopwatch shows: fresh, and not too far ahead."""
         now, mode = self.now_ms, self.mode
-        if now is None or mode is None or self.objection(server) is not None or self.said[server].mode != mode:
+        if now is None or mode is None or self.objection(server) is not None or self.records[server].mode != mode:
             return False
-        said = self.said[server]
-        since = self.risen_ms - said.risen_ms
-        ahead = said.date_ms + since - now
-        return bool(since <= self.parameter("freshMs", FRESH_MS) and ahead <= self.parameter("aheadMs", AHEAD_MS))
+        record = self.records[server]
+        age_ms = self.risen_ms - record.risen_ms
+        ahead_ms = record.date_ms + age_ms - now
+        return bool(age_ms <= self.parameter("freshMs", FRESH_MS) and ahead_ms <= self.parameter("aheadMs", AHEAD_MS))
 
     def rank(self, server: int) -> tuple[bool, bool, bool]:
         """Return the rank of a server that has posted. Rank decides before any score, and the lowest rank is best."""
-        return server in self.drained, server != self.moved_to, self.said[server].publish != "on"
+        return server in self.drained, server != self.moved_to, self.records[server].publish != "on"
 
     def leaves(self) -> dict[bytes, tuple[bool, int, tuple[bytes, ...]]]:
         """All leaves in the newest records of all posters."""
-        posters = [*self.said.values(), *self.members.values()]
-        return {leaf: what for said in posters for leaf, what in said.leaves.items()}
+        records = [*self.records.values(), *self.member_records.values()]
+        return {leaf: facts for record in records for leaf, facts in record.leaves.items()}

@@ -68,7 +68,7 @@ class Host(Protocol):
     def changed(self) -> None:
         """Post a record soon."""
 
-    def give(self, given: GivenSet) -> None:
+    def give(self, lease_set: GivenSet) -> None:
         """Give a set to the router."""
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
@@ -113,7 +113,7 @@ class SimulatedPublisher:
         """Whether the router publishes for this process, and would go on publishing."""
         if isinstance(self._machine, FailoverMachine):
             return self._machine.state is FailoverState.SERVING
-        return self._machine.given is not None and self._mode != "dry-run"
+        return self._machine.last_set is not None and self._mode != "dry-run"
 
     def look(self) -> None:
         """Step the machine, and carry out the effects."""
@@ -144,7 +144,7 @@ class SimulatedPublisher:
         host = self._host
         return Situation(host.monotonic, host.wall_ms, host.state.choice, host.state, host.applied, keys=_KEYS)
 
-    def _later(self, most: float, action: Callable[[], None]) -> None:
+    def _later(self, seconds: float, action: Callable[[], None]) -> None:
         """Finish the present action after a time, unless it was cancelled, and step the machine."""
         number, machine = self._under_way, self._machine
 
@@ -153,7 +153,7 @@ class SimulatedPublisher:
                 action()
                 self.look()
 
-        self._host.after(self._rng.random() * most, ends)
+        self._host.after(self._rng.random() * seconds, ends)
 
     def _begin(self, effect: Effect) -> None:
         machine, now = self._machine, self._host.monotonic
@@ -202,7 +202,7 @@ class SimulatedPublisher:
         machine.taken(announcement, self._situation())
 
     def _give_to_host(self, announcement: Announcement) -> None:
-        leaves = announcement.wanted.leaves
+        leaves = announcement.leaf_set.leaves
         self._host.give(GivenSet(self._host.id, announcement.published * 1000, leaves, announcement.posted_at))
 
     # A service ------------------------------------------------------------------------------------------------------

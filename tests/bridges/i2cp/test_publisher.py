@@ -77,7 +77,7 @@ async def test_the_first_call_opens_a_session_and_answers_its_first_request(
     assert status(publisher) == PublicationStatus()
     await soon(publisher.publish_meta_lease_set(publication()))
     assert status(publisher) == PublicationStatus(
-        Phase.SENT, since=NOW, published=NOW, given=1, sessions=1, kind=router.kind
+        Phase.SENT, since=NOW, published=NOW, sets_given=1, sessions=1, kind=router.kind
     )
     await until(lambda: router.stored)
     assert router.stored == [publication().lease_set]
@@ -107,7 +107,7 @@ async def test_later_sets_go_out_unasked_in_the_same_session(
     await until(lambda: len(router.stored) == 3)
     assert published(router) == [NOW, NOW + 20, NOW + 450]
     assert router.log.count("create") == 1
-    assert status(publisher).given == 3
+    assert status(publisher).sets_given == 3
 
 
 @BOTH
@@ -118,11 +118,11 @@ async def test_the_router_gets_the_last_set_whenever_it_asks(
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
     for _ in range(3):
         clock.now += 100
-        given = status(publisher).given
+        given = status(publisher).sets_given
         router.ask()
-        await until(lambda: status(publisher).given > given)  # noqa: B023 - it is called in this turn only
+        await until(lambda: status(publisher).sets_given > given)  # noqa: B023 - it is called in this turn only
     await until(lambda: published(router) == [NOW] + [NOW + 1] * 4)
-    assert (status(publisher).given, phase(publisher)) == (5, Phase.SENT)
+    assert (status(publisher).sets_given, phase(publisher)) == (5, Phase.SENT)
 
 
 @BOTH

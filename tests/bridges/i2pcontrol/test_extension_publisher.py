@@ -68,7 +68,7 @@ async def choice(control: I2pControl) -> AsyncIterator[PublisherChoice]:
 async def restart(served: Served, *, as_new: bool = True) -> None:
     """Restart the endpoint; `as_new`: like a new process, without publications and tokens."""
     if as_new:
-        served.server.publications._kept.clear()
+        served.server.publications._slots.clear()
         served.server._access._tokens.clear()
     assert await served.server.start("127.0.0.1", served.port) == served.port
 

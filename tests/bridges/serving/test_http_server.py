@@ -184,7 +184,7 @@ async def test_strangers_make_room_for_each_other_and_never_push_out_a_caller() 
         await served.call(Method.ROUTER_STATUS)
         served.bridge.go_on.clear()
         caller = asyncio.create_task(served.call(Method.ROUTER_STATUS))
-        await until(lambda: any(each.known for each in served.server.http._connections.values()))
+        await until(lambda: any(each.authenticated for each in served.server.http._connections.values()))
         idle = []
         for _ in range(20):
             idle.append(await served.connect())
@@ -202,7 +202,7 @@ async def test_callers_who_fill_all_places_leave_none() -> None:
         await served.call(Method.ROUTER_STATUS)
         served.bridge.go_on.clear()
         calls = [asyncio.create_task(served.call(Method.ROUTER_STATUS)) for _ in range(2)]
-        await until(lambda: [each.known for each in served.server.http._connections.values()] == [True, True])
+        await until(lambda: [each.authenticated for each in served.server.http._connections.values()] == [True, True])
         assert await served.raw(b"") == b""
         served.bridge.go_on.set()
         assert all("result" in answer for answer in await asyncio.gather(*calls))

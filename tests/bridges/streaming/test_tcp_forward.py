@@ -271,9 +271,9 @@ async def test_closing_resets_the_clients_and_waiting_for_none_waits_for_all() -
         await asyncio.get_running_loop().create_future()
 
     async with serving(silent) as line:
-        await line.forwarder.none()
+        await line.forwarder.wait_until_idle()
         client = line.client(b"GET")
-        none = asyncio.create_task(line.forwarder.none())
+        none = asyncio.create_task(line.forwarder.wait_until_idle())
         await line.until(began.is_set)
         assert not none.done()
         line.forwarder.taking = False
