@@ -6,17 +6,17 @@ from gf_i2p.netdb.errors import StructureError
 class Reader:
     """A position in bytes. Every method raises `StructureError` when the bytes end too early."""
 
-    def __init__(self, data: bytes, what: str) -> None:
-        """`what` names the structure in errors, with its article: "a Destination"."""
+    def __init__(self, data: bytes, structure: str) -> None:
+        """`structure` names the structure in errors, with its article: "a Destination"."""
         self.data = data
         self.position = 0
-        self._what = what
+        self._structure = structure
 
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes."""
         end = self.position + count
         if end > len(self.data):
-            raise StructureError(f"{self._what} ends after {len(self.data)} bytes, inside a field")
+            raise StructureError(f"{self._structure} ends after {len(self.data)} bytes, inside a field")
         start, self.position = self.position, end
         return self.data[start:end]
 
@@ -27,4 +27,4 @@ class Reader:
     def finish(self) -> None:
         """Raise `StructureError` when more bytes follow."""
         if self.position != len(self.data):
-            raise StructureError(f"{len(self.data) - self.position} bytes follow {self._what}")
+            raise StructureError(f"{len(self.data) - self.position} bytes follow {self._structure}")

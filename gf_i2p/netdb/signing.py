@@ -27,8 +27,8 @@ def signature_type(number: int) -> SignatureType:
     try:
         return SignatureType(number)
     except ValueError:
-        known = ", ".join(f"{each.value} ({each.name})" for each in SignatureType)
-        raise StructureError(f"signature type {number} is not supported; supported are {known}") from None
+        supported = ", ".join(f"{each.value} ({each.name})" for each in SignatureType)
+        raise StructureError(f"signature type {number} is not supported; supported are {supported}") from None
 
 
 def verify(public_key: bytes, signature: bytes, data: bytes) -> None:

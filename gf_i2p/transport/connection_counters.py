@@ -65,7 +65,8 @@ class RefusalLog:
         """`now`: monotonic seconds."""
         self._counters = counters
         self._now = now
-        self._shown: dict[Refusal, tuple[float, int]] = {}  # by reason: time of the last line, refusals at that time
+        # By reason: time of the last line, and refusals at that time.
+        self._last_lines: dict[Refusal, tuple[float, int]] = {}
         self._log = structlog.get_logger(__name__)
 
     def record(self, reason: Refusal, remote: str, detail: str) -> None:
@@ -73,9 +74,9 @@ class RefusalLog:
         refused = self._counters.refused
         refused[reason] += 1
         now = self._now()
-        last, seen = self._shown.get(reason, (None, 0))
-        if last is not None and now - last < _LOG_SECONDS:
+        logged_at, logged_count = self._last_lines.get(reason, (None, 0))
+        if logged_at is not None and now - logged_at < _LOG_SECONDS:
             return
-        unseen = refused[reason] - seen - 1
-        self._shown[reason] = (now, refused[reason])
-        self._log.info("connection refused", reason=str(reason), remote=remote, detail=detail, not_shown=unseen)
+        not_shown = refused[reason] - logged_count - 1
+        self._last_lines[reason] = (now, refused[reason])
+        self._log.info("connection refused", reason=str(reason), remote=remote, detail=detail, not_shown=not_shown)

@@ -51,12 +51,12 @@ class Gate:
         """
         counters = self.counters
         counters.accepted += 1
-        share = self._unauthenticated.get(source, {})
-        if len(share) >= self._max_per_source:
-            next(iter(share)).show_out(Refusal.SOURCE, "made room for a newer connection from its source")
+        admissions = self._unauthenticated.get(source, {})
+        if len(admissions) >= self._max_per_source:
+            next(iter(admissions)).refuse_and_close(Refusal.SOURCE, "made room for a newer connection from its source")
         elif counters.unauthenticated >= self._max:
             crowded = max(self._unauthenticated.values(), key=len)
-            next(iter(crowded)).show_out(Refusal.CROWDED, "made room for a newer connection")
+            next(iter(crowded)).refuse_and_close(Refusal.CROWDED, "made room for a newer connection")
         admission = Admission(self, source, remote)
         self._unauthenticated.setdefault(source, {})[admission] = None
         counters.unauthenticated += 1
@@ -66,9 +66,9 @@ class Gate:
         """Count an unauthenticated connection for another source, as the newest connection of that source."""
         self._remove(admission)
         admission.source = source
-        share = self._unauthenticated.setdefault(source, {})
-        if len(share) >= self._max_per_source:
-            next(iter(share)).show_out(Refusal.SOURCE, "made room for a newer connection from its source")
+        admissions = self._unauthenticated.setdefault(source, {})
+        if len(admissions) >= self._max_per_source:
+            next(iter(admissions)).refuse_and_close(Refusal.SOURCE, "made room for a newer connection from its source")
         self._unauthenticated.setdefault(source, {})[admission] = None
 
     def record(self, reason: Refusal, remote: str, detail: str) -> None:
@@ -83,15 +83,15 @@ class Gate:
         self.counters.unauthenticated -= 1
 
     def _remove(self, admission: "Admission") -> None:
-        share = self._unauthenticated[admission.source]
-        del share[admission]
-        if not share:
+        admissions = self._unauthenticated[admission.source]
+        del admissions[admission]
+        if not admissions:
             del self._unauthenticated[admission.source]
 
     def close(self) -> None:
         """Close every unauthenticated connection, without counting these as refused."""
-        for share in list(self._unauthenticated.values()):
-            for admission in list(share):
+        for admissions in list(self._unauthenticated.values()):
+            for admission in list(admissions):
                 admission.dismiss()
 
 
@@ -111,14 +111,14 @@ class Admission:
         self._settled = False  # whether the outcome is known, so that no refusal counts any more
         seconds = gate.handshake_seconds
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(
-            seconds, self.show_out, Refusal.DEADLINE, f"not authenticated after {seconds:g} s"
+            seconds, self.refuse_and_close, Refusal.DEADLINE, f"not authenticated after {seconds:g} s"
         )
 
     def bind(self, abort: Callable[[], object]) -> None:
         """Set the function that closes the connection at once. Call this before the event loop goes on."""
         self._abort = abort
 
-    def named(self, source: str, remote: str) -> None:
+    def identify(self, source: str, remote: str) -> None:
         """Set the peer's source and address, when these are known only after accept(); the deadline runs on."""
         self.remote = remote
         if self._holds_slot:
@@ -146,7 +146,7 @@ class Admission:
             self._settled = True
             self._gate.record(reason, self.remote, detail)
 
-    def show_out(self, reason: Refusal, detail: str) -> None:
+    def refuse_and_close(self, reason: Refusal, detail: str) -> None:
         """Count the connection as refused, and close the connection at once."""
         self.refuse(reason, detail)
         self.dismiss()

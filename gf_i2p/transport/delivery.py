@@ -64,28 +64,28 @@ async def deliver(
         NotDeliveredError: surely no server will act on the request.
         UnansweredError: a server may act on the request, unless the request is harmless.
     """
-    refused = NotTaken("")
-    asked: WayT | None = None
-    followed = False
+    refusal = NotTaken("")
+    pending_way: WayT | None = None
+    followed_at_once = False
     try:
         async with asyncio.timeout(seconds):
             while True:
                 way = await reach()
                 if isinstance(way, NotTaken):
-                    refused = way
+                    refusal = way
                 else:
-                    asked = way
+                    pending_way = way
                     response = await ask(way)
                     if response is None and not harmless:
                         raise UnansweredError(way, late=False)
-                    asked = None
+                    pending_way = None
                     if response is not None and final(response):
                         return way, response
-                    refused = await learn(way, response)
-                followed = refused.at_once and not followed
-                if not followed:
+                    refusal = await learn(way, response)
+                followed_at_once = refusal.at_once and not followed_at_once
+                if not followed_at_once:
                     await asyncio.sleep(pause.next())
     except TimeoutError:
-        if asked is not None and not harmless:
-            raise UnansweredError(asked, late=True) from None
-        raise NotDeliveredError(refused.why) from None
+        if pending_way is not None and not harmless:
+            raise UnansweredError(pending_way, late=True) from None
+        raise NotDeliveredError(refusal.why) from None

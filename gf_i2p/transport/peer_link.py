@@ -96,8 +96,8 @@ class Link:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
-        self._failed = 0  # failed attempts since the last success; the transport chooses the way by this number
-        self._logged: set[str] = set()  # reasons logged since the last connection: two ways may fail in turn
+        self._failed_attempts = 0  # since the last success; the transport chooses the way by this number
+        self._logged_reasons: set[str] = set()  # since the last connection: two ways may fail in turn
         self._log = structlog.get_logger(__name__).bind(peer=str(endpoint), cluster=cluster)
 
     @property
@@ -166,26 +166,26 @@ class Link:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        broken = False  # whether there was a connection before
+        was_connected = False  # whether there was a connection before
         while True:
             self._nudged.clear()
             try:
                 connection = await self._connect()
-                began = loop.time()
+                connected_at = loop.time()
                 self.last_error = None
-                self._logged.clear()
+                self._logged_reasons.clear()
                 self._log.info("connected")
                 reason = await connection.ended
-                broken = True
-                if loop.time() - began >= _STABLE_SECONDS:
+                was_connected = True
+                if loop.time() - connected_at >= _STABLE_SECONDS:
                     self.backoff.reset()
             except (TransportError, ProtocolError) as error:
                 reason = str(error)
-                self.unreachable = broken and isinstance(error, UnreachableError)
+                self.unreachable = was_connected and isinstance(error, UnreachableError)
             except Exception as error:  # noqa: BLE001 - any defect of this program
                 # Without this handler the link would be dead, and no log would say so before the node stops.
                 reason = f"a defect in this program: {error!r}; its traceback is in this node's log"
-                if reason not in self._logged:
+                if reason not in self._logged_reasons:
                     self._log.exception("a defect ended an attempt or a connection")
             finally:
                 # A connection is left here only by cancellation, which is stop(), or by a defect.
@@ -204,7 +204,7 @@ class Link:
                 if await self._attempt(connection):
                     return connection
             except (TransportError, ProtocolError):
-                self._failed += 1
+                self._failed_attempts += 1
                 raise
             finally:
                 if self._connection is not connection:
@@ -215,7 +215,7 @@ class Link:
         """Return whether the connection is up; False: the peer sent a challenge."""
         seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
-        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed)
+        await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed_attempts)
         try:
             async with asyncio.timeout_at(end):
                 outcome = await connection.outcome
@@ -240,25 +240,25 @@ class Link:
             credentials=self._credentials,
             now=asyncio.get_running_loop().time(),
             entropy=self._entropy,
-            proxied=self._transport.proxied(self.endpoint, self._failed),
+            proxied=self._transport.proxied(self.endpoint, self._failed_attempts),
         )
 
     def _down(self, reason: str) -> None:
         self.last_error = reason
-        if reason not in self._logged:  # once per reason, not once per attempt
-            if len(self._logged) >= _MAX_REASONS:
-                self._logged.clear()
-            self._logged.add(reason)
+        if reason not in self._logged_reasons:  # once per reason, not once per attempt
+            if len(self._logged_reasons) >= _MAX_REASONS:
+                self._logged_reasons.clear()
+            self._logged_reasons.add(reason)
             self._log.warning("no connection", reason=reason)
         if self._on_down is not None:
             self.call(self._on_down)
 
     # --- Called by the connection -------------------------------------------------------------------------
 
-    def call(self, callback: Callable[..., None], *given: Response | None) -> None:
+    def call(self, callback: Callable[..., None], *arguments: Response | None) -> None:
         """Call a callback. An exception of the callback is logged, and the link goes on."""
         try:
-            callback(*given)
+            callback(*arguments)
         except Exception:  # noqa: BLE001 - the callback may raise anything
             self._log.exception("a callback failed")
 
@@ -280,8 +280,7 @@ class _Connection(asyncio.Protocol):
     """One connection, from TLS to its end."""
 
     __slots__ = (
-        "_answered",
-        "_asked",
+        "_answered_at",
         "_batch",
         "_decoder",
         "_full",
@@ -291,11 +290,12 @@ class _Connection(asyncio.Protocol):
         "_loop",
         "_overdue",
         "_overdue_at",
+        "_requested_at",
         "_silent",
         "_transport",
         "_up",
         "_up_at",
-        "_written",
+        "_wrote_this_turn",
         "ended",
         "outcome",
     )
@@ -308,15 +308,15 @@ class _Connection(asyncio.Protocol):
         self._decoder = ResponseDecoder()
         # Per request: the response's type, the callback, time of sending, seconds for the answer.
         self._in_flight: deque[tuple[MessageType, Done, float, float]] = deque()
-        self._answered = 0.0  # when the last answer came
+        self._answered_at = 0.0  # when the last answer came
         self._up_at = 0.0  # when the handshake was complete
         self._overdue: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when the timer fires
-        self._asked = 0.0  # when the HTTP request was written
+        self._requested_at = 0.0  # when the HTTP request was written
         self._silent = True  # nothing has come yet
         self._up = False
         self._full = False
-        self._written = False  # whether something was written in this turn of the loop
+        self._wrote_this_turn = False  # whether something was written in this turn of the loop
         self._batch: list[bytes] = []  # data to write at the end of the turn
         # True: the connection is up; False: dial again, with credentials. An error is a result and no exception of the
         # future, since no task awaits the future when dialling itself has failed.
@@ -329,7 +329,7 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._link.max_buffered, self._link.max_buffered)
-        self._asked = self._loop.time()
+        self._requested_at = self._loop.time()
         self._transport.write(self._handshake.request())
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -344,9 +344,9 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._silent = False
         if not self._up:
-            self._introduce(data)
+            self._receive_handshake(data)
         elif self._transport is not None:
-            self._take(data)
+            self._receive_responses(data)
 
     def pause_writing(self) -> None:
         self._full = True
@@ -356,7 +356,7 @@ class _Connection(asyncio.Protocol):
 
     # --- Handshake ----------------------------------------------------------------------------------------
 
-    def _introduce(self, data: bytes) -> None:
+    def _receive_handshake(self, data: bytes) -> None:
         if self.outcome.done():
             return  # after a challenge or the deadline: the link is about to close the connection
         try:
@@ -371,19 +371,19 @@ class _Connection(asyncio.Protocol):
             return
         self._up = True
         self._up_at = self._loop.time()
-        self._link.round_trip = self._loop.time() - self._asked
+        self._link.round_trip = self._loop.time() - self._requested_at
         self.outcome.set_result(True)
         self._link.up(self)
         if outcome.rest:
-            self._take(outcome.rest)
+            self._receive_responses(outcome.rest)
 
     # --- Requests -----------------------------------------------------------------------------------------
 
     @property
     def idle_seconds(self) -> float | None:
         """Seconds without an answer; None before the connection is up, and while an answer is due."""
-        heard = max(self._answered, self._up_at)
-        return self._loop.time() - heard if self._up and not self._in_flight else None
+        heard_at = max(self._answered_at, self._up_at)
+        return self._loop.time() - heard_at if self._up and not self._in_flight else None
 
     def send(self, request: Request, done: Done, seconds: float) -> None:
         """See `Link.send`."""
@@ -398,23 +398,23 @@ class _Connection(asyncio.Protocol):
         self._in_flight.append((RESPONSE_TYPE[request.type], done, self._loop.time(), seconds))
         if len(self._in_flight) == 1:
             self._watch()
-        if self._written:
+        if self._wrote_this_turn:
             self._batch.append(data)
         else:
             # The first request in a turn of the loop leaves at once, later requests together at the end of the turn.
-            self._written = True
+            self._wrote_this_turn = True
             self._loop.call_soon(self._uncork)
             transport.write(data)
 
     def _uncork(self) -> None:
-        self._written = False
+        self._wrote_this_turn = False
         batch = self._batch
         if batch:
             self._batch = []
             if self._transport is not None:
                 self._transport.write(batch[0] if len(batch) == 1 else b"".join(batch))
 
-    def _take(self, data: bytes) -> None:
+    def _receive_responses(self, data: bytes) -> None:
         in_flight, call = self._in_flight, self._link.call
         fault: str | None = None
         try:
@@ -423,7 +423,7 @@ class _Connection(asyncio.Protocol):
             responses = self._decoder.before_error
             fault = str(error)
         if responses:
-            self._answered = self._loop.time()
+            self._answered_at = self._loop.time()
         for response in responses:
             if not in_flight:
                 fault = "it sent an answer without a request"
@@ -439,26 +439,26 @@ class _Connection(asyncio.Protocol):
         elif in_flight:
             self._watch()
 
-    def _due(self) -> float:
+    def _due_at(self) -> float:
         """Time when the oldest request is overdue. The peer began that request only after the answer before."""
-        _, _, sent, seconds = self._in_flight[0]
-        return max(sent, self._answered) + seconds
+        _, _, sent_at, seconds = self._in_flight[0]
+        return max(sent_at, self._answered_at) + seconds
 
     def _watch(self) -> None:
         """Set the timer for the time when the oldest request is overdue. An earlier timer is kept."""
-        due = self._due()
+        due_at = self._due_at()
         if self._overdue is not None:
-            if self._overdue_at <= due:
+            if self._overdue_at <= due_at:
                 return
             self._overdue.cancel()
-        self._overdue_at = due
-        self._overdue = self._loop.call_at(due, self._check_overdue)
+        self._overdue_at = due_at
+        self._overdue = self._loop.call_at(due_at, self._check_overdue)
 
     def _check_overdue(self) -> None:
         self._overdue = None
         if not self._in_flight:
             return
-        if self._due() <= self._loop.time():
+        if self._due_at() <= self._loop.time():
             self.give_up(f"the peer did not answer within {self._in_flight[0][3]:g} s")
         else:
             self._watch()

@@ -141,13 +141,13 @@ class Server:
         self._gate = gate or Gate()
         self._max_per_user = max_per_user
         self._max_unfinished_bytes = max_unfinished_bytes
-        self._unfinished: Counter[tuple[str, str]] = Counter()
+        self._unfinished_bytes: Counter[tuple[str, str]] = Counter()
         self._listener: Listener | None = None
         self._connections: set[_Connection] = set()
-        self._per_user: Counter[tuple[str, str]] = Counter()
+        self._connections_per_user: Counter[tuple[str, str]] = Counter()
         self._empty = asyncio.Event()
         self._empty.set()
-        self._leaving: dict[str, asyncio.Event] = {}
+        self._withdrawing: dict[str, asyncio.Event] = {}
         self.log = structlog.get_logger(__name__)
         for cluster, farm in (farms or {}).items():
             self.serve(cluster, farm)
@@ -169,7 +169,7 @@ class Server:
 
     def serve(self, cluster: str, farm: Served) -> None:
         """Serve a farm from now on. Raises `ValueError` when a farm of this name is served or being withdrawn."""
-        if cluster in self.farms or cluster in self._leaving:
+        if cluster in self.farms or cluster in self._withdrawing:
             raise ValueError(f"a farm {cluster} is served here already")
         self.farms[cluster] = farm
         self.authenticators[cluster] = farm.authenticator
@@ -188,19 +188,19 @@ class Server:
         self.configurations.pop(cluster, None)
         if not self._connections_of(cluster):
             return
-        gone = self._leaving[cluster] = asyncio.Event()
+        all_closed = self._withdrawing[cluster] = asyncio.Event()
         try:
             for connection in self._connections_of(cluster):
                 connection.finish()
             try:
                 async with asyncio.timeout(grace):
-                    await gone.wait()
+                    await all_closed.wait()
             except TimeoutError:
                 for connection in self._connections_of(cluster):
                     connection.drop("the farm is no longer served here")
-                await gone.wait()
+                await all_closed.wait()
         finally:
-            del self._leaving[cluster]
+            del self._withdrawing[cluster]
 
     def _connections_of(self, cluster: str) -> list["_Connection"]:
         return [each for each in self._connections if each.session is not None and each.session.cluster == cluster]
@@ -240,9 +240,9 @@ class Server:
     def admit(self, session: AuthenticatedConnection) -> bool:
         """Return whether this user may have one more connection, and count that connection."""
         key = (session.cluster, session.user)
-        if self._per_user[key] >= self._max_per_user:
+        if self._connections_per_user[key] >= self._max_per_user:
             return False
-        self._per_user[key] += 1
+        self._connections_per_user[key] += 1
         self.counters.current += 1
         return True
 
@@ -256,18 +256,18 @@ class Server:
             self.counters.current -= 1
             self.unfinished(session, -connection.unfinished)
             key = (session.cluster, session.user)
-            self._per_user[key] -= 1
-            if not self._per_user[key]:
-                del self._per_user[key], self._unfinished[key]
-            gone = self._leaving.get(session.cluster)
-            if gone is not None and not self._connections_of(session.cluster):
-                gone.set()
+            self._connections_per_user[key] -= 1
+            if not self._connections_per_user[key]:
+                del self._connections_per_user[key], self._unfinished_bytes[key]
+            all_closed = self._withdrawing.get(session.cluster)
+            if all_closed is not None and not self._connections_of(session.cluster):
+                all_closed.set()
 
     def unfinished(self, session: AuthenticatedConnection, change: int) -> bool:
         """Count bytes of incomplete requests; return whether the user's sum is within the limit."""
         key = (session.cluster, session.user)
-        self._unfinished[key] += change
-        return self._unfinished[key] <= self._max_unfinished_bytes
+        self._unfinished_bytes[key] += change
+        return self._unfinished_bytes[key] <= self._max_unfinished_bytes
 
     def illegal(self, session: AuthenticatedConnection, error: Exception | str) -> None:
         """An authenticated peer sent something illegal."""
@@ -279,22 +279,22 @@ class _Connection(asyncio.Protocol):
 
     __slots__ = (
         "_admission",
+        "_authenticated_at",
+        "_bytes_in_flight",
         "_corked",
         "_decoder",
         "_finishing",
         "_handshake",
-        "_held",
         "_loop",
         "_on_request",
         "_output_full",
         "_reading",
         "_replies",
         "_server",
-        "_since",
         "_stay",
         "_transport",
         "_waiting",
-        "_written",
+        "_wrote_this_turn",
         "session",
         "unfinished",
     )
@@ -309,15 +309,15 @@ class _Connection(asyncio.Protocol):
         )
         self._decoder = RequestDecoder()
         self._replies: deque[Replier] = deque()  # one per request under way, in order
-        self._held = 0  # bytes of the entries in these requests
+        self._bytes_in_flight = 0  # bytes of the entries in these requests
         self._waiting: deque[Request] = deque()  # decoded requests that are not handled yet
         self._reading = True
         self._output_full = False
         self._finishing = False  # no further request is handled; the connection closes when all requests are answered
         self._corked = False  # responses are gathered, and written together a little later
-        self._written = False  # something was written in this turn of the loop
+        self._wrote_this_turn = False  # something was written in this turn of the loop
         self._on_request: OnRequest | None = None  # the farm's callback; None before authentication
-        self._since = 0.0  # time of the authentication
+        self._authenticated_at = 0.0  # time of the authentication
         self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # callback and timer, until `on_stay` is called
         self.session: AuthenticatedConnection | None = None
         self.unfinished = 0  # bytes of an incomplete request
@@ -343,9 +343,9 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self.session is None:
-            self._introduce(data)
+            self._receive_handshake(data)
         else:
-            self._take(data)
+            self._receive_requests(data)
 
     def pause_writing(self) -> None:
         self._output_full = True
@@ -353,11 +353,11 @@ class _Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._output_full = False
-        self._go_on()
+        self._handle_waiting()
 
     # --- Handshake ----------------------------------------------------------------------------------------
 
-    def _introduce(self, data: bytes) -> None:
+    def _receive_handshake(self, data: bytes) -> None:
         transport, admission = self._transport, self._admission
         assert transport is not None
         if transport.is_closing():
@@ -372,7 +372,7 @@ class _Connection(asyncio.Protocol):
             return
         user = answer.session
         if user is None:
-            self._turn_away(answer)
+            self._refuse_handshake(answer)
             return
         session = AuthenticatedConnection(user.cluster, user.user, admission.remote)
         if not self._server.admit(session):
@@ -381,7 +381,7 @@ class _Connection(asyncio.Protocol):
             return
         self.session = session
         if answer.outcome is HandshakeOutcome.TOLD:
-            self._tell(answer)
+            self._send_configuration(answer)
             return
         farm = self._server.farms[session.cluster]
         self._on_request = farm.on_request
@@ -389,20 +389,20 @@ class _Connection(asyncio.Protocol):
         transport.write(answer.data)
         if farm.on_session is not None:
             farm.on_session(session)
-        self._since = self._loop.time()
+        self._authenticated_at = self._loop.time()
         if farm.on_stay is not None:
-            self._stay = farm.on_stay, self._loop.call_later(STAY_SECONDS, self._stays)
+            self._stay = farm.on_stay, self._loop.call_later(STAY_SECONDS, self._report_stay)
         if answer.rest:
-            self._take(answer.rest)
+            self._receive_requests(answer.rest)
 
-    def _stays(self) -> None:
+    def _report_stay(self) -> None:
         if self._stay is None or self.session is None:
             return
         (on_stay, timer), self._stay = self._stay, None
         timer.cancel()
-        on_stay(self.session, self._loop.time() - self._since)
+        on_stay(self.session, self._loop.time() - self._authenticated_at)
 
-    def _tell(self, answer: HandshakeAnswer) -> None:
+    def _send_configuration(self, answer: HandshakeAnswer) -> None:
         """Answer a question for the Configuration, and close."""
         transport = self._transport
         assert transport is not None
@@ -411,7 +411,7 @@ class _Connection(asyncio.Protocol):
         transport.write(answer.data)
         transport.close()
 
-    def _turn_away(self, answer: HandshakeAnswer) -> None:
+    def _refuse_handshake(self, answer: HandshakeAnswer) -> None:
         transport, admission = self._transport, self._admission
         assert transport is not None
         match answer.outcome:
@@ -431,7 +431,7 @@ class _Connection(asyncio.Protocol):
 
     # --- Requests -----------------------------------------------------------------------------------------
 
-    def _take(self, data: bytes) -> None:
+    def _receive_requests(self, data: bytes) -> None:
         if self._finishing:
             return
         decoder = self._decoder
@@ -442,11 +442,11 @@ class _Connection(asyncio.Protocol):
             self._server.illegal(self.session, error)
             # Requests before the illegal one are handled as if they had come alone; then the connection ends.
             self._waiting.extend(decoder.before_error)
-            self._go_on()
+            self._handle_waiting()
             self.finish()
         else:
             self._count_unfinished()
-            self._go_on()
+            self._handle_waiting()
 
     def _count_unfinished(self) -> None:
         unfinished = self._decoder.buffered
@@ -456,7 +456,7 @@ class _Connection(asyncio.Protocol):
             self._server.illegal(session, "too many bytes of incomplete requests")
             self.drop("too many bytes of incomplete requests")
 
-    def _go_on(self) -> None:
+    def _handle_waiting(self) -> None:
         """Handle waiting requests, as many as may be in flight. Only the event loop calls this."""
         server, waiting, replies, session = self._server, self._waiting, self._replies, self.session
         limit, on_request = server.max_in_flight, self._on_request
@@ -469,12 +469,12 @@ class _Connection(asyncio.Protocol):
                 and self._has_room()
             ):
                 self._corked = True
-                self._stays()
-                while waiting and len(replies) < limit and self._held < server.max_bytes_in_flight:
+                self._report_stay()
+                while waiting and len(replies) < limit and self._bytes_in_flight < server.max_bytes_in_flight:
                     request = waiting.popleft()
                     reply = Replier(self, request)
                     replies.append(reply)
-                    self._held += reply.size
+                    self._bytes_in_flight += reply.size
                     on_request(session, request, reply)
                 self._corked = False
                 self._write()
@@ -488,7 +488,7 @@ class _Connection(asyncio.Protocol):
     def _has_room(self) -> bool:
         """Whether one more request may be handled."""
         server = self._server
-        return len(self._replies) < server.max_in_flight and self._held < server.max_bytes_in_flight
+        return len(self._replies) < server.max_in_flight and self._bytes_in_flight < server.max_bytes_in_flight
 
     def answered(self, reply: Replier) -> None:
         """Note that a `Replier` was called, and write the responses whose turn has come."""
@@ -497,19 +497,19 @@ class _Connection(asyncio.Protocol):
             self._finishing = True
         if self._corked or not self._replies or self._replies[0] is not reply:
             return
-        if not self._written:
+        if not self._wrote_this_turn:
             # The first response in a turn of the loop leaves at once, later responses together at the end of the turn.
             # Waiting requests also begin at the end of the turn: here, the caller of a reply is in the middle of its
             # work.
-            self._written = True
+            self._wrote_this_turn = True
             self._loop.call_soon(self._uncork)
             self._write()
 
     def _uncork(self) -> None:
-        self._written = False
+        self._wrote_this_turn = False
         self._write()
         if self._waiting or not self._reading:
-            self._go_on()
+            self._handle_waiting()
 
     def _write(self) -> None:
         """Write the responses whose turn has come, and close after the last response."""
@@ -521,7 +521,7 @@ class _Connection(asyncio.Protocol):
             data = replies[0].data
             if data is None:
                 break
-            self._held -= replies.popleft().size
+            self._bytes_in_flight -= replies.popleft().size
             if not data:
                 replies.clear()
                 break

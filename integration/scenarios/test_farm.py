@@ -133,7 +133,7 @@ async def test_a_client_that_knows_one_server_finds_the_leader(network: Network,
         found = await one.find(timeout=HEAL_SECONDS)
         print(f"found server {found.leader} leading, entry {found.log_index}, in {time.monotonic() - began:.2f} s more")
     assert found.trouble is None
-    assert [(place.server, place.given, place.current) for place in found.places] == [
+    assert [(place.server, place.configured, place.current) for place in found.places] == [
         (server, server == follower, True) for server in farm.ids
     ]
     await farm.converged(HEAL_SECONDS)

@@ -162,12 +162,12 @@ async def test_who_is_named_later_counts_for_its_name_from_then_on() -> None:
     gate = Gate(max_per_source=2)
     visitors = Visitors(gate)
     for name in ("a1", "a2", "b1"):
-        visitors.come("unnamed", name).named(name[0], name)
+        visitors.come("unnamed", name).identify(name[0], name)
     visitors.come("unnamed", "unnamed 1")
     visitors.come("unnamed", "unnamed 2")
     assert visitors.ended == []
     assert gate.counters.unauthenticated == 5
-    visitors.come("unnamed", "a3").named("a", "a3")
+    visitors.come("unnamed", "a3").identify("a", "a3")
     # The arrival made room among connections without a name, and the name made room among connections with that name.
     assert visitors.ended == ["unnamed 1", "a1"]
     assert gate.counters.refused == {Refusal.SOURCE: 2}
@@ -181,8 +181,8 @@ async def test_who_is_named_is_the_newest_of_its_name() -> None:
     gate = Gate(max_per_source=2)
     visitors = Visitors(gate)
     first = visitors.come("unnamed", "first")
-    visitors.come("unnamed", "second").named("a", "second")
-    first.named("a", "first")
+    visitors.come("unnamed", "second").identify("a", "second")
+    first.identify("a", "first")
     visitors.come("a", "third")
     assert visitors.ended == ["second"]
     gate.close()
@@ -192,7 +192,7 @@ async def test_one_place_for_each_name_is_enough() -> None:
     gate = Gate(max_per_source=1)
     visitors = Visitors(gate)
     for name in ("a1", "b1", "a2", "a3"):
-        visitors.come("unnamed", name).named(name[0], name)
+        visitors.come("unnamed", name).identify(name[0], name)
     assert visitors.ended == ["a1", "a2"]
     assert {source: len(strangers) for source, strangers in gate._unauthenticated.items()} == {"b": 1, "a": 1}
     gate.close()
@@ -203,7 +203,7 @@ async def test_a_name_for_the_same_source_changes_nothing_but_the_turn() -> None
     visitors = Visitors(gate)
     first = visitors.come("a", "first")
     visitors.come("a", "second")
-    first.named("a", "first by name")
+    first.identify("a", "first by name")
     assert visitors.ended == []
     assert (first.source, first.remote) == ("a", "first by name")
     visitors.come("a", "third")
@@ -215,7 +215,7 @@ async def test_the_log_has_the_name() -> None:
     gate = Gate()
     with capture_logs() as lines:
         visitor = Visitors(gate).come("unnamed", "127.0.0.1:7")
-        visitor.named("a.b32.i2p", "a.b32.i2p")
+        visitor.identify("a.b32.i2p", "a.b32.i2p")
         visitor.refuse(Refusal.NOT_FOUND, "a wrong path")
     assert [line["remote"] for line in lines] == ["a.b32.i2p"]
     gate.close()
@@ -224,7 +224,7 @@ async def test_the_log_has_the_name() -> None:
 async def test_a_name_does_not_stop_the_clock() -> None:
     gate = Gate(handshake_seconds=0.005)
     visitors = Visitors(gate)
-    visitors.come("unnamed", "slow").named("a", "slow")
+    visitors.come("unnamed", "slow").identify("a", "slow")
     await until(lambda: visitors.ended)
     assert gate.counters.refused == {Refusal.DEADLINE: 1}
     assert gate._unauthenticated == {}
@@ -237,7 +237,7 @@ async def test_who_is_no_stranger_any_more_is_counted_for_no_name(end: Callable[
     other = visitors.come("a", "other")
     visitor = visitors.come("unnamed", "visitor")
     end(visitor)
-    visitor.named("a", "visitor")
+    visitor.identify("a", "visitor")
     assert visitor.remote == "visitor"
     assert "other" not in visitors.ended
     other.closed()

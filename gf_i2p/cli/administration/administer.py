@@ -170,7 +170,7 @@ async def _warnings_of_servers(client: FarmClient, entry: AdminEntry) -> list[st
     Raises `CommandError` when every server refuses this user: waiting would not help.
     """
     survey = await client.survey(timeout=_ASK_SECONDS)
-    configurations = survey.told.values()
+    configurations = survey.configurations.values()
     if not configurations and survey.troubles.keys() == survey.refused:
         raise CommandError(
             "nothing was changed: "

@@ -68,7 +68,7 @@ def _as_json(cluster: str, farm: FoundFarm) -> dict[str, Any]:
                 "id": place.server,
                 "endpoint": place.endpoint,
                 "leader": place.server == farm.leader,
-                "in_file": place.given,
+                "in_file": place.configured,
                 "in_farm": place.current,
                 "connected": place.connected,
                 "error": place.trouble,
@@ -100,7 +100,7 @@ def _place(place: FoundPlace, farm: FoundFarm) -> str:
         parts.append("not asked")
     if place.current is False:
         parts.append("not in the farm any more, says the farm")
-    elif not place.given:
+    elif not place.configured:
         parts.append("not in the file")
     if place.trouble is not None:
         parts.append(printable(place.trouble))

@@ -170,7 +170,7 @@ async def visit(
         finally:
             connection.close()
         if isinstance(outcome, Upgraded):
-            return Visit(caller.answered - began, caller.answered - caller.asked)
+            return Visit(caller.answered_at - began, caller.answered_at - caller.asked_at)
         if isinstance(outcome, Exception):
             raise outcome
         if outcome is None:

@@ -154,7 +154,7 @@ class _Remote:
         finding = asyncio.ensure_future(self._client.find(timeout=self._find_seconds))
         try:
             survey = await self._client.survey(timeout=self._ask_seconds)
-            if not survey.told:
+            if not survey.configurations:
                 why = "; ".join(printable(trouble) for trouble in survey.troubles.values())
                 raise CommandError(why or "no server tells which servers belong to the farm")
             newest = _newest(survey)
@@ -196,7 +196,7 @@ class _Remote:
 
     def _check_removal(self, view: _View, ids: set[int], server_id: int) -> None:
         """Raise `CommandError` when the server may be dead, or when too few of the other servers may be alive."""
-        answering, others = view.survey.told.keys(), ids - {server_id}
+        answering, others = view.survey.configurations.keys(), ids - {server_id}
         if server_id in view.not_askable:
             raise CommandError(
                 f"this machine cannot see whether server {server_id} runs. {self.advice(view, [server_id])} Or add "
@@ -230,7 +230,7 @@ class _Remote:
         missing = view.not_askable if among is None else view.not_askable & set(among)
         endpoints = {server.id: server.endpoint for server in view.newest.servers}
         unknown = [server for server in sorted(missing) if not self._ca and _is_outside(endpoints[server])]
-        troubles = dict.fromkeys(printable(view.survey.strange[each]) for each in sorted(missing - set(unknown)))
+        troubles = dict.fromkeys(printable(view.survey.undiallable[each]) for each in sorted(missing - set(unknown)))
         if not unknown:
             return " ".join(troubles)
         servers = f"server{'s' if len(unknown) > 1 else ''} {', '.join(map(str, unknown))}"
@@ -272,11 +272,11 @@ class _Remote:
         again_at = start + (self._again_seconds if present else self._leaving_seconds)
         while (now := time.monotonic()) < end:
             survey = await self._client.survey(timeout=self._ask_seconds)
-            newest = _newest(survey) if survey.told else None
+            newest = _newest(survey) if survey.configurations else None
             members = set() if newest is None else {server.id for server in newest.servers}
             if newest is not None and (server_id in members) == present:
                 holders = {
-                    server for server, each in survey.told.items() if each.log_index >= newest.log_index
+                    server for server, each in survey.configurations.items() if each.log_index >= newest.log_index
                 } & members
                 if len(holders) >= majority(len(members)):
                     return _Change(server_id, present, newest, sure=True)
@@ -323,7 +323,7 @@ class _Remote:
             self._say(f"server {response.source} leads now, and has begun anew")
             return response
         survey = await self._client.survey(timeout=self._ask_seconds)
-        configuration = survey.told.get(response.source)
+        configuration = survey.configurations.get(response.source)
         if configuration is None or server_id in {server.id for server in configuration.servers}:
             return response
         raise CommandError(
@@ -356,7 +356,7 @@ def _not_askable(survey: Survey) -> set[int]:
 
     A server that has answered at another endpoint, which the file names, is left out.
     """
-    return survey.strange.keys() - survey.told.keys()
+    return survey.undiallable.keys() - survey.configurations.keys()
 
 
 def _is_outside(endpoint: str) -> bool:
@@ -372,7 +372,7 @@ def _shortage(newest: Configuration, survey: Survey) -> str | None:
     Servers that cannot be asked may run, and so count. None when the servers may be a majority.
     """
     members = {server.id for server in newest.servers}
-    answering, needed = members & survey.told.keys(), majority(len(members))
+    answering, needed = members & survey.configurations.keys(), majority(len(members))
     if len(answering | (members & _not_askable(survey))) >= needed:
         return None
     silent = ", ".join(str(server) for server in sorted(members - answering))
@@ -390,7 +390,7 @@ def _check_leader(view: _View) -> None:
 
 
 def _newest(survey: Survey) -> Configuration:
-    return max(survey.told.values(), key=lambda each: each.log_index)
+    return max(survey.configurations.values(), key=lambda each: each.log_index)
 
 
 def _show(view: _View, advice: str) -> Answer:
@@ -401,7 +401,7 @@ def _show(view: _View, advice: str) -> Answer:
             "endpoint": server.endpoint,
             "self": False,
             "leader": server.id == leader,
-            "connected": server.id in view.survey.told,
+            "connected": server.id in view.survey.configurations,
             "lag": None,
             "error": view.survey.troubles.get(server.id),
         }

@@ -13,7 +13,7 @@ from gf_i2p.farm.versions import MAX_TAKEN_AHEAD_MS, next_version
 
 
 @dataclass(frozen=True, slots=True)
-class WantedSet:
+class LeafSet:
     """The leaves that the published set lists."""
 
     entries: tuple[SetEntry, ...] = ()
@@ -21,7 +21,7 @@ class WantedSet:
     branches: tuple[Branch, ...] = ()
 
     @classmethod
-    def of(cls, choice: Choice) -> "WantedSet":
+    def of(cls, choice: Choice) -> "LeafSet":
         """Return the leaves of this choice."""
         return cls(choice.entries, choice.branches)
 
@@ -40,7 +40,7 @@ class WantedSet:
         """The numbers of the branches."""
         return {branch.number for branch in self.branches}
 
-    def differs(self, other: "WantedSet") -> bool:
+    def differs(self, other: "LeafSet") -> bool:
         """Whether clients would see a different set."""
         return self.content != other.content
 
@@ -65,7 +65,7 @@ class Announcement:
     """The set's version, in seconds since the epoch."""
     posted_at: float
     """When the announcement was posted, by the clock of `Situation.now`."""
-    wanted: WantedSet = WantedSet()
+    leaf_set: LeafSet = LeafSet()
     keys: object = None
     """The keys that sign the set."""
 
@@ -111,6 +111,6 @@ def objection(announcement: Announcement, situation: Situation) -> Objection | N
     if last_ms < announced_ms:
         # The next publisher would not know this set's version, and could choose a version that is not greater.
         return Objection("the farm takes our set for a set of the future: check this machine's clock", is_fault=True)
-    if announcement.wanted.hashes - WantedSet.of(situation.choice).hashes:
+    if announcement.leaf_set.hashes - LeafSet.of(situation.choice).hashes:
         return Objection("a leaf of the set was taken out after the announcement")
     return None

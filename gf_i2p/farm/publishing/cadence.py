@@ -16,23 +16,23 @@ HURRIED_SETS: Final = 4
 class Cadence:
     """The farm's parameters, in seconds."""
 
-    least: float
+    min_seconds: float
     """Least time between two sets with different entries (republishMinMs); also the first pause before a set that was
     not found is given again."""
-    most: float
+    max_seconds: float
     """Most time between any two sets (republishMaxMs)."""
-    hurried: int = HURRIED_SETS
+    hurried_sets: int = HURRIED_SETS
     """Number of sets that follow each other quickly at the start of a session; 0 in a dry run."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LastSet:
     """The last set that was given. Times by any clock in seconds that never goes back."""
 
     at: float
     changed_at: float
     """When the first set with these entries was given."""
-    sent: int
+    sent_count: int
     """Number of sets given in the present session, or in the newest branch's session if that session is newer."""
     missed: bool = False
     """Whether another server looked for the last set, could have found it, and did not."""
@@ -48,21 +48,21 @@ class Due:
     why: str
 
 
-def next_due(given: Given | None, *, differs: bool, pace: Cadence, now: float) -> Due:
+def next_due(last_set: LastSet | None, *, differs: bool, cadence: Cadence, now: float) -> Due:
     """Say when the next set is due. `differs`: whether the next set's entries would differ from the last set's."""
-    if given is None:
+    if last_set is None:
         return Due(now, "no set was given yet")
-    found = [Due(given.at + pace.most, "a set must not grow old")]
+    dues = [Due(last_set.at + cadence.max_seconds, "a set must not grow old")]
     if differs:
-        soonest = max(given.changed_at + pace.least, given.at + HURRIED_SECONDS)
-        found.append(Due(soonest, "the leaves have changed"))
-    if given.sent < pace.hurried:
-        found.append(Due(given.at + HURRIED_SECONDS, "a router may have dropped one of the first sets"))
-    if given.missed:
-        found.append(Due(given.at + backoff(given.retries, pace), "the last set was not found"))
-    return min(found, key=lambda due: due.at)
+        soonest = max(last_set.changed_at + cadence.min_seconds, last_set.at + HURRIED_SECONDS)
+        dues.append(Due(soonest, "the leaves have changed"))
+    if last_set.sent_count < cadence.hurried_sets:
+        dues.append(Due(last_set.at + HURRIED_SECONDS, "a router may have dropped one of the first sets"))
+    if last_set.missed:
+        dues.append(Due(last_set.at + backoff(last_set.retries, cadence), "the last set was not found"))
+    return min(dues, key=lambda due: due.at)
 
 
-def backoff(retries: int, pace: Cadence) -> float:
+def backoff(retries: int, cadence: Cadence) -> float:
     """Return the seconds until a set that was not found is given again: twice as many each time."""
-    return float(min(pace.least * 2.0 ** min(retries, 16), pace.most))
+    return float(min(cadence.min_seconds * 2.0 ** min(retries, 16), cadence.max_seconds))

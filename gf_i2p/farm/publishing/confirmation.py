@@ -29,25 +29,25 @@ class Confirmation:
 
 
 def look_for_confirmation(
-    records: Mapping[int, StatusRecord], own: int, *, published_ms: int, sent_ms: int
+    records: Mapping[int, StatusRecord], own_id: int, *, published_ms: int, sent_ms: int
 ) -> Confirmation:
     """Judge the set of this version, which the router took at `sent_ms` (both in ms since the epoch)."""
-    missed = []
-    lookers = 0
+    misses = []
+    searchers = 0
     for server, record in sorted(records.items()):
         sensing = record.meta_sensing
-        if server == own or sensing is None:
+        if server == own_id or sensing is None:
             continue
-        lookers += 1
-        older = sensing.last_version_ms is not None and sensing.last_version_ms < published_ms
-        if sensing.date_ms > sent_ms and sensing.fetch_ms is not None and not older:
+        searchers += 1
+        is_older = sensing.last_version_ms is not None and sensing.last_version_ms < published_ms
+        if sensing.date_ms > sent_ms and sensing.fetch_ms is not None and not is_older:
             return Confirmation(server, sensing.date_ms)
         if sensing.date_ms > sent_ms + GRACE_MS:
-            what = "finds an older set" if sensing.fetch_ms is not None else "does not find the set"
-            missed.append(f"server {server} {what}")
-    if missed:
-        return Confirmation(missed=True, why=", ".join(missed))
-    if lookers:
+            finding = "finds an older set" if sensing.fetch_ms is not None else "does not find the set"
+            misses.append(f"server {server} {finding}")
+    if misses:
+        return Confirmation(missed=True, why=", ".join(misses))
+    if searchers:
         return Confirmation(why="no server has looked since")
     return Confirmation(
         why="no other server looks for sets, or its router cannot (publish.sense_minutes; i2pd finds no Meta)"

@@ -84,7 +84,7 @@ class FailoverMachine:
 
     def step(self, situation: Situation) -> Effects:
         """Return the work to do now."""
-        self._lease.look(situation.now)
+        self._lease.notice_stall(situation.now)
         effects = Effects(situation.now + LOOK_SECONDS)
         verdict = self._lease.judge(self._server, self.mode, situation)
         effects.renew = verdict.right is Right.WAIT and self._right is not Right.WAIT
@@ -116,9 +116,9 @@ class FailoverMachine:
         publishes = self._lease.judge(self._server, self.mode, situation).right is Right.PUBLISH
         if not publishes or not covers(self._lease, announcement, situation):
             raise NotDueError(f"{ANOTHERS_TURN}, since this server's lease set was announced")
-        found = objection(announcement, situation)
-        if found is not None:
-            raise NotDueError(found.reason)
+        refusal = objection(announcement, situation)
+        if refusal is not None:
+            raise NotDueError(refusal.reason)
         self._progress.attempted(situation.wall_ms)
 
     def version(self, situation: Situation) -> int:

@@ -61,14 +61,14 @@ class PublisherLease:
         """Note that this process' record, posted at `posted_at`, is in the log at this index."""
         self._posts.append((index, posted_at))
 
-    def seen_at(self, applied: int) -> float:
+    def newest_post_at(self, applied: int) -> float:
         """Return when our newest record up to this index was posted; minus infinity without a record.
 
         The time of the commit does not count: an answer may have waited while this process stood still.
         """
         return max((at for index, at in self._posts if index <= applied), default=float("-inf"))
 
-    def look(self, now: float) -> None:
+    def notice_stall(self, now: float) -> None:
         """Notice whether this process stood still. Call this at each step, every `LOOK_SECONDS` at least."""
         if self._stalled(now):
             self._awake_since = now
@@ -86,12 +86,12 @@ class PublisherLease:
         if choice.mode != mode:
             return Verdict(Right.STOP, f"the farm publishes in mode {choice.mode}, and this server is set to {mode}")
         seconds = lease_seconds(situation.state.parameters)
-        seen = self.seen_at(situation.applied)
-        if now - seen > seconds:
+        posted_at = self.newest_post_at(situation.applied)
+        if now - posted_at > seconds:
             return Verdict(
                 Right.STOP, f"nothing of ours was committed for {seconds:.0f} s: the farm may have another publisher"
             )
-        if self._stalled(now) or not self.covers(seen, now, seconds):
+        if self._stalled(now) or not self.covers(posted_at, now, seconds):
             return Verdict(Right.WAIT, "this process stood still, and publishes again after its next committed record")
         return Verdict(Right.PUBLISH)
 

@@ -12,8 +12,8 @@ A dry run chooses, builds and signs a set. Nobody gets that set: no announcement
 from dataclasses import replace
 from typing import Final
 
-from gf_i2p.farm.publishing.announcement import Announcement, WantedSet, covers, objection, untimely, version_for
-from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Cadence, Due, Given, next_due
+from gf_i2p.farm.publishing.announcement import Announcement, LeafSet, covers, objection, untimely, version_for
+from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Cadence, Due, LastSet, next_due
 from gf_i2p.farm.publishing.confirmation import look_for_confirmation
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease, Right, Verdict
@@ -33,9 +33,9 @@ class MetaMachine:
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress, *, dry_run: bool = False) -> None:
         """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
-        self.given: Given | None = None
+        self.last_set: LastSet | None = None
         """Times of the last set; None while this server publishes nothing."""
-        self.wanted = WantedSet()
+        self.last_leaf_set = LeafSet()
         """The leaves of the last set."""
         self.mode = "dry-run" if dry_run else "meta"
         self._server = server
@@ -72,25 +72,25 @@ class MetaMachine:
 
     def step(self, situation: Situation) -> Effects:
         """Return the work to do now."""
-        self._lease.look(situation.now)
+        self._lease.notice_stall(situation.now)
         effects = Effects(situation.now + LOOK_SECONDS)
         verdict = self._judge(situation)
-        doubted = verdict.right is Right.WAIT and self._right is not Right.WAIT
+        is_doubted = verdict.right is Right.WAIT and self._right is not Right.WAIT
         self._right, self._reason = verdict.right, verdict.reason
         if verdict.right is not Right.PUBLISH:
-            effects.renew = doubted
+            effects.renew = is_doubted
             effects.cancel = self._give_up()
             if verdict.right is Right.STOP:
                 self._stop(situation, effects)
             return effects
-        wanted = WantedSet.of(situation.choice)
+        leaf_set = LeafSet.of(situation.choice)
         self._look_for_confirmation(situation)
         if self._attempt is not None:
             self._go_on(self._attempt, situation, effects)
-        elif not self._stopping and self._is_time(wanted, situation):
-            self._begin(wanted, situation, effects)
+        elif not self._stopping and self._is_due(leaf_set, situation):
+            self._begin(leaf_set, situation, effects)
         if self._attempt is None and not self._stopping:
-            effects.look_at = min(effects.look_at, self._due_at(wanted, situation))
+            effects.look_at = min(effects.look_at, self._due_at(leaf_set, situation))
         return effects
 
     def may_give(self, announcement: Announcement, situation: Situation) -> bool:
@@ -106,7 +106,7 @@ class MetaMachine:
 
     def next(self, situation: Situation) -> Due:
         """Say when the next set is due, and why, for the operator."""
-        return self._next(self.wanted, situation)
+        return self._next_due(self.last_leaf_set, situation)
 
     # Reports of the driver ------------------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class MetaMachine:
         """The router has the set, or the rehearsal is done."""
         if announcement is not self._attempt:
             return
-        self._keep(announcement, situation.now)
+        self._note_given(announcement, situation.now)
         if not self._dry_run:
             self._progress.sent(situation.wall_ms)
         self._end_attempt()
@@ -146,50 +146,50 @@ class MetaMachine:
             return Verdict(Right.STOP, NO_LEAF)
         return verdict
 
-    def _is_time(self, wanted: WantedSet, situation: Situation) -> bool:
+    def _is_due(self, leaf_set: LeafSet, situation: Situation) -> bool:
         if situation.lost is not None:
             self._lost = True
             self._failure = self._failure or situation.lost
-        return self._due_at(wanted, situation) <= situation.now
+        return self._due_at(leaf_set, situation) <= situation.now
 
-    def _due_at(self, wanted: WantedSet, situation: Situation) -> float:
-        if self.given is None or self._failure is not None or self._lost or self._keys is not situation.keys:
+    def _due_at(self, leaf_set: LeafSet, situation: Situation) -> float:
+        if self.last_set is None or self._failure is not None or self._lost or self._keys is not situation.keys:
             return max(self._not_before, situation.now)
-        return max(self._not_before, self._next(wanted, situation).at)
+        return max(self._not_before, self._next_due(leaf_set, situation).at)
 
-    def _next(self, wanted: WantedSet, situation: Situation) -> Due:
+    def _next_due(self, leaf_set: LeafSet, situation: Situation) -> Due:
         parameters = situation.state.parameters
-        pace = Cadence(
+        cadence = Cadence(
             parameters.republish_min_ms / 1000,
             parameters.republish_max_ms / 1000,
-            hurried=0 if self._dry_run else HURRIED_SETS,
+            hurried_sets=0 if self._dry_run else HURRIED_SETS,
         )
-        differs = self.given is not None and self.wanted.differs(wanted)
-        return next_due(self.given, differs=differs, pace=pace, now=situation.now)
+        differs = self.last_set is not None and self.last_leaf_set.differs(leaf_set)
+        return next_due(self.last_set, differs=differs, cadence=cadence, now=situation.now)
 
     def _look_for_confirmation(self, situation: Situation) -> None:
         current = self._progress.current
-        if self.given is None or current is None or not current.sent_ms or current.confirmed_ms:
+        if self.last_set is None or current is None or not current.sent_ms or current.confirmed_ms:
             return
-        found = look_for_confirmation(
+        confirmation = look_for_confirmation(
             situation.state.records, self._server, published_ms=current.published_ms, sent_ms=current.sent_ms
         )
-        if found.confirmed_by is not None:
-            self._progress.confirmed(found.confirmed_ms, found.confirmed_by)
-            self.given = replace(self.given, missed=False, retries=0)
+        if confirmation.confirmed_by is not None:
+            self._progress.confirmed(confirmation.confirmed_ms, confirmation.confirmed_by)
+            self.last_set = replace(self.last_set, missed=False, retries=0)
         else:
-            self._progress.unconfirmed(found.why or "")
-            self.given = replace(self.given, missed=found.missed)
+            self._progress.unconfirmed(confirmation.why or "")
+            self.last_set = replace(self.last_set, missed=confirmation.missed)
 
     # Announcing and giving ------------------------------------------------------------------------------------------
 
-    def _begin(self, wanted: WantedSet, situation: Situation, effects: Effects) -> None:
+    def _begin(self, leaf_set: LeafSet, situation: Situation, effects: Effects) -> None:
         published = version_for(situation)
-        late = untimely(published, situation)
-        if late is not None:
-            self.failed(late, situation.now)
+        obstacle = untimely(published, situation)
+        if obstacle is not None:
+            self.failed(obstacle, situation.now)
             return
-        attempt = Announcement(published, situation.now, wanted, situation.keys)
+        attempt = Announcement(published, situation.now, leaf_set, situation.keys)
         self._attempt, self._index, self._giving = attempt, None, False
         effects.begin = Rehearse(attempt) if self._dry_run else Announce(attempt)
 
@@ -200,11 +200,11 @@ class MetaMachine:
         if not covers(self._lease, attempt, situation):
             effects.cancel = self._give_up()
         elif self._index is not None and situation.applied >= self._index:
-            found = objection(attempt, situation)
-            if found is None:
+            refusal = objection(attempt, situation)
+            if refusal is None:
                 self._give(attempt, situation, effects)
-            elif found.is_fault:
-                self.failed(found.reason, situation.now)
+            elif refusal.is_fault:
+                self.failed(refusal.reason, situation.now)
             else:
                 self._end_attempt()
                 self._not_before = situation.now + AGAIN_SECONDS
@@ -216,24 +216,24 @@ class MetaMachine:
             self._keys = attempt.keys
         self._giving = self._router_knows = True
 
-    def _keep(self, announcement: Announcement, now: float) -> None:
+    def _note_given(self, announcement: Announcement, now: float) -> None:
         """Note the set that the router has taken."""
-        last = None if self._lost else self.given
-        same = last is not None and not self.wanted.differs(announcement.wanted)
-        missed = last is not None and last.missed
+        last_set = None if self._lost else self.last_set
+        is_same = last_set is not None and not self.last_leaf_set.differs(announcement.leaf_set)
+        was_missed = last_set is not None and last_set.missed
         # A router may drop the first sets of a session. A new branch has a session of its own.
-        begun = last is None or bool(announcement.wanted.numbers - self.wanted.numbers)
-        self.given = Given(
+        is_first = last_set is None or bool(announcement.leaf_set.numbers - self.last_leaf_set.numbers)
+        self.last_set = LastSet(
             now,
-            last.changed_at if last is not None and same else now,
-            1 if last is None or begun else last.sent + 1,
-            retries=last.retries + 1 if last is not None and missed else 0,
+            last_set.changed_at if last_set is not None and is_same else now,
+            1 if last_set is None or is_first else last_set.sent_count + 1,
+            retries=last_set.retries + 1 if last_set is not None and was_missed else 0,
         )
-        self.wanted, self._keys, self._lost = announcement.wanted, announcement.keys, False
+        self.last_leaf_set, self._keys, self._lost = announcement.leaf_set, announcement.keys, False
 
     def _stop(self, situation: Situation, effects: Effects) -> None:
         """Publish nothing, and have the router forget its sets."""
-        self.given, self._lost = None, False
+        self.last_set, self._lost = None, False
         self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
         if not self._router_knows or self._stopping:
             return
@@ -245,9 +245,9 @@ class MetaMachine:
 
     def _give_up(self) -> bool:
         """Forget the set on its way to the router; return whether a set was on its way."""
-        was = self._attempt is not None
+        was_under_way = self._attempt is not None
         self._end_attempt()
-        return was
+        return was_under_way
 
     def _end_attempt(self) -> None:
         self._attempt, self._index, self._giving = None, None, False

@@ -49,23 +49,23 @@ class PublishProgress:
 
     def attempted(self, now_ms: int) -> None:
         """The announcement is committed."""
-        self._turn(attempted_ms=now_ms)
+        self._advance(attempted_ms=now_ms)
 
     def sent(self, now_ms: int) -> None:
         """The router has taken the set."""
-        self._turn(sent_ms=now_ms)
+        self._advance(sent_ms=now_ms)
 
     def confirmed(self, now_ms: int, by: int) -> None:
         """The router of server `by` has found the set, or a later one, at this time."""
         if self.current is not None and not self.current.confirmed_ms:
-            self._turn(confirmed_ms=now_ms, confirmed_by=by, unconfirmed=None)
+            self._advance(confirmed_ms=now_ms, confirmed_by=by, unconfirmed=None)
 
     def unconfirmed(self, why: str) -> None:
         """Note why the set is not confirmed. This is no stage, so `on_change` is not called."""
         if self.current is not None and not self.current.confirmed_ms:
             self.current = replace(self.current, unconfirmed=why)
 
-    def _turn(self, **changes: int | str | None) -> None:
+    def _advance(self, **changes: int | str | None) -> None:
         assert self.current is not None, "announced first"
         self.current = replace(self.current, **changes)  # type: ignore[arg-type]
         self._on_change()

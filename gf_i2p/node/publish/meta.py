@@ -93,7 +93,7 @@ class MetaPublisher:
 
     def shown(self) -> dict[str, Any] | None:
         """Describe the published set. Times are in seconds since the epoch; "next" is in seconds from now."""
-        last, given, progress = self.lease_set, self.machine.given, self._reporter.progress.current
+        last, given, progress = self.lease_set, self.machine.last_set, self._reporter.progress.current
         if last is None or given is None:
             return None
         due = self.machine.next(self._situation())
@@ -107,8 +107,8 @@ class MetaPublisher:
                 {"hash": to_b32_address(entry.hash), "type": int(entry.type), "cost": entry.cost}
                 for entry in last.entries
             ],
-            "branches": len(self.machine.wanted.branches),
-            "sent": 0 if self._dry_run else given.sent,
+            "branches": len(self.machine.last_leaf_set.branches),
+            "sent": 0 if self._dry_run else given.sent_count,
             "progress": None
             if progress is None
             else {
@@ -162,11 +162,11 @@ class MetaPublisher:
 
     def _report_changes(self) -> None:
         """Tell the farm and the operator of changes."""
-        publishing = self.machine.given is not None and not self._dry_run
+        publishing = self.machine.last_set is not None and not self._dry_run
         if publishing != self._reporter.publishing:
             self._reporter.publishing = publishing
             self._reporter.changed()
-        if self.machine.given is None and self.lease_set is not None:
+        if self.machine.last_set is None and self.lease_set is not None:
             self.lease_set = None
             self._log.info("no longer the publisher")
         if self.trouble != self._logged_trouble:
@@ -201,7 +201,7 @@ class MetaPublisher:
     def _build(self, announcement: Announcement) -> MetaLeaseSet:
         """Make and sign the set. Raises `NotCommittedError` when no router would take the set, and `NetDbError`."""
         keys = _keys_of(announcement)
-        wanted, published = announcement.wanted, announcement.published
+        wanted, published = announcement.leaf_set, announcement.published
         entries = wanted.entries + self._branches.entries(wanted.branches, self._server_id)
         lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=leases(entries, published, keys.ends))
         objection = lease_set.objection(int(time.time()))
@@ -217,7 +217,7 @@ class MetaPublisher:
     def _rehearse(self, announcement: Announcement) -> None:
         """Build and sign as for a real set, but give it to no router."""
         lease_set = self._build(announcement)
-        self._branches.build(announcement.wanted.branches, lease_set.published)
+        self._branches.build(announcement.leaf_set.branches, lease_set.published)
         self.lease_set = lease_set
         self.machine.taken(announcement, self._situation())
         self._log.info(
@@ -237,7 +237,7 @@ class MetaPublisher:
                 if new_session:
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 await self._branches.publish(
-                    announcement.wanted.branches, lease_set.published, now_ms=began_ms, wanted=may_give
+                    announcement.leaf_set.branches, lease_set.published, now_ms=began_ms, wanted=may_give
                 )
                 if not may_give():  # the process may have stood still, or the log may have moved on
                     raise NotCommittedError(
@@ -256,13 +256,13 @@ class MetaPublisher:
             raise RouterError(f"the router has not taken the set within {PUBLISH_SECONDS:.0f} s") from error
         self.lease_set = lease_set
         self.machine.taken(announcement, self._situation())
-        assert self.machine.given is not None
+        assert self.machine.last_set is not None
         self._log.info(
             "published",
             published=lease_set.published,
             leaves=len(lease_set.entries),
             expires=lease_set.expires_at,
-            sent=self.machine.given.sent,
+            sent=self.machine.last_set.sent_count,
         )
 
     async def _stop(self) -> None:

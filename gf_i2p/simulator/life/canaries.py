@@ -172,7 +172,7 @@ def _does_not_wait_for_the_log(machine: MetaMachine, attempt: Announcement, situ
 
 def _gives_again(machine: MetaMachine, situation: Situation) -> Effects:
     effects = _step(machine, situation)
-    if isinstance(effects.begin, Announce) and machine.given is not None:
+    if isinstance(effects.begin, Announce) and machine.last_set is not None:
         announcement = _last_taken[machine]
         machine._attempt = announcement
         machine._giving = True

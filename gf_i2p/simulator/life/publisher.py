@@ -113,7 +113,7 @@ class SimulatedPublisher:
         """Whether the router publishes for this process, and would go on publishing."""
         if isinstance(self._machine, FailoverMachine):
             return self._machine.state is FailoverState.SERVING
-        return self._machine.given is not None and self._mode != "dry-run"
+        return self._machine.last_set is not None and self._mode != "dry-run"
 
     def look(self) -> None:
         """Step the machine, and carry out the effects."""
@@ -202,7 +202,7 @@ class SimulatedPublisher:
         machine.taken(announcement, self._situation())
 
     def _give_to_host(self, announcement: Announcement) -> None:
-        leaves = announcement.wanted.leaves
+        leaves = announcement.leaf_set.leaves
         self._host.give(GivenSet(self._host.id, announcement.published * 1000, leaves, announcement.posted_at))
 
     # A service ------------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ class FoundPlace:
 
     server: int
     endpoint: str
-    given: bool
+    configured: bool
     """Whether the caller gave this endpoint to the client."""
     current: bool | None
     """Whether the newest known Configuration has the endpoint; None when no server has told a Configuration."""
@@ -128,10 +128,10 @@ class FarmClient:
         self._links: dict[Endpoint, Link] = {}
         self._leader: int | None = None
         self._refusal: str | None = None  # the latest refusal; None after a final answer
-        self._preferred = self._directory.given[0]
+        self._preferred = self._directory.given_places[0]
         self._waiters: set[asyncio.Future[None]] = set()
         self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest question for the Configuration
-        self._asked_at: dict[Endpoint, float] = {}
+        self._question_times: dict[Endpoint, float] = {}
         self._log = structlog.get_logger(__name__).bind(cluster=cluster)
 
     async def __aenter__(self) -> Self:
@@ -248,10 +248,10 @@ class FarmClient:
                 place, link = way
                 return NotTaken(f"server {place.server} did not answer: {link.last_error or 'the connection ended'}")
             leader = None if response.destination == NOBODY else response.destination
-            refused = await self._learn(way, response)
+            refusal = await self._learn(way, response)
             if leader in self._directory.troubles and not self._directory.of(leader):
-                raise NotDeliveredError(refused.why)
-            return refused
+                raise NotDeliveredError(refusal.why)
+            return refusal
 
         try:
             (place, _), response = await deliver(
@@ -269,9 +269,9 @@ class FarmClient:
             self._leader, leader = place.server, response.source
             if (question := self._ask(place)) is not None:
                 await asyncio.wait([question], timeout=end - asyncio.get_running_loop().time())
-        return self._found(leader, trouble)
+        return self._found_farm(leader, trouble)
 
-    def _found(self, leader: int | None, trouble: str | None) -> FoundFarm:
+    def _found_farm(self, leader: int | None, trouble: str | None) -> FoundFarm:
         directory = self._directory
         newest = directory.newest
         current = None if newest is None else {(server.id, server.endpoint) for server in newest.servers}
@@ -282,15 +282,15 @@ class FarmClient:
                 FoundPlace(
                     place.server,
                     str(place.endpoint),
-                    given=place in directory.given,
+                    configured=place in directory.given_places,
                     current=None if current is None else (place.server, str(place.endpoint)) in current,
                     connected=link is not None and link.connected,
                     trouble=None if link is None else link.last_error,
                 )
             )
-        told = {server.id: server.endpoint for server in newest.servers} if newest is not None else {}
+        endpoints = {server.id: server.endpoint for server in newest.servers} if newest is not None else {}
         places += [
-            FoundPlace(server, told[server], given=False, current=True, connected=False, trouble=sentence)
+            FoundPlace(server, endpoints[server], configured=False, current=True, connected=False, trouble=sentence)
             for server, sentence in directory.troubles.items()
         ]
         places.sort(key=lambda each: each.server)
@@ -307,21 +307,21 @@ class FarmClient:
         patient = True
         while True:
             seconds = _PATIENCE_SECONDS
-            for place in self._order():
+            for place in self._dial_order():
                 link = self._links.get(place.endpoint) or self._dial(place)
                 if link.connected:
                     return place, link
                 if patient and link.last_error is None:
                     seconds = _patience(place)
                     break  # wait for this server first: most dials succeed soon, unless the server is down
-            patient = await self._changed(seconds if patient else None)
+            patient = await self._link_changed(seconds if patient else None)
 
-    def _order(self) -> Iterator[ServerEndpoint]:
+    def _dial_order(self) -> Iterator[ServerEndpoint]:
         if self._leader is not None:
             yield from self._directory.of(self._leader)
         places = self._directory.places
-        start = places.index(self._preferred) if self._preferred in places else 0
-        yield from places[start:] + places[:start]
+        first = places.index(self._preferred) if self._preferred in places else 0
+        yield from places[first:] + places[:first]
 
     def _prefer_after(self, place: ServerEndpoint) -> None:
         """Begin with the server after this place from now on, while no leader is known."""
@@ -330,16 +330,16 @@ class FarmClient:
         self._preferred = places[(position + 1) % len(places)]
 
     def _dial(self, place: ServerEndpoint) -> Link:
-        inside = place.endpoint.is_i2p
+        is_i2p = place.endpoint.is_i2p
         link = Link(
             self._transport,
             place.endpoint,
             self._cluster,
             self._credentials_for(place.endpoint),
-            on_up=partial(self._up, place),
+            on_up=partial(self._link_up, place),
             on_down=self._wake,
             backoff=self._backoff(),
-            request_seconds=max(self._request_seconds, I2P_REQUEST_SECONDS if inside else 0.0),
+            request_seconds=max(self._request_seconds, I2P_REQUEST_SECONDS if is_i2p else 0.0),
             handshake_seconds=self._attempt_seconds(place.endpoint),
         )
         self._links[place.endpoint] = link
@@ -354,7 +354,7 @@ class FarmClient:
     def _attempt_seconds(self, endpoint: Endpoint) -> float:
         return max(self._handshake_seconds, I2P_HANDSHAKE_SECONDS if endpoint.is_i2p else 0.0)
 
-    async def _changed(self, seconds: float | None) -> bool:
+    async def _link_changed(self, seconds: float | None) -> bool:
         """Wait until a connection comes up or ends, or an attempt fails; return whether that happened within `seconds`.
 
         `seconds` None: wait without a limit, and return False.
@@ -370,7 +370,7 @@ class FarmClient:
             self._waiters.discard(waiter)
         return seconds is not None
 
-    def _up(self, place: ServerEndpoint) -> None:
+    def _link_up(self, place: ServerEndpoint) -> None:
         self._ask(place)
         self._wake()
 
@@ -383,27 +383,27 @@ class FarmClient:
         """Note a refusal. If the refusal names no leader to ask, first ask that server for the Configuration."""
         assert response is not None
         place, _ = way
-        refused = self._refused(place, response)
-        if not refused.at_once and await self._servers_changed(place, response):
-            refused = self._refused(place, response)
-        self._refusal = refused.why
-        return refused
+        refusal = self._explain_refusal(place, response)
+        if not refusal.at_once and await self._servers_changed(place, response):
+            refusal = self._explain_refusal(place, response)
+        self._refusal = refusal.why
+        return refusal
 
-    def _refused(self, place: ServerEndpoint, response: Response) -> NotTaken:
+    def _explain_refusal(self, place: ServerEndpoint, response: Response) -> NotTaken:
         server, leader = place.server, response.destination
         if leader == response.source:
             self._leader = server
             why = "its queue is full, or this user posts too often"
             return NotTaken(f"server {server} leads, and takes nothing now: {why}")
-        elsewhere = [other for other in self._directory.of(leader) if other.endpoint != place.endpoint]
-        if elsewhere:
+        leader_places = [each for each in self._directory.of(leader) if each.endpoint != place.endpoint]
+        if leader_places:
             self._leader = leader
-            troubled = all(self._trouble(other) is not None for other in elsewhere)
-            if troubled:
+            is_unreached = all(self._trouble(each) is not None for each in leader_places)
+            if is_unreached:
                 self._prefer_after(place)  # another server may know a better way
             return NotTaken(
-                f"server {leader} leads, says server {server}" + (f", but {self._troubles()}" if troubled else ""),
-                at_once=not troubled,
+                f"server {leader} leads, says server {server}" + (f", but {self._troubles()}" if is_unreached else ""),
+                at_once=not is_unreached,
             )
         self._leader = None
         self._prefer_after(place)
@@ -430,11 +430,11 @@ class FarmClient:
         if refusal.destination == refusal.source:
             return False
         directory = self._directory
-        before = directory.places, directory.troubles
+        old_servers = directory.places, directory.troubles
         question = self._ask(place)
         if question is not None:
             await asyncio.wait([question], timeout=_patience(place))
-        return before != (directory.places, directory.troubles)
+        return old_servers != (directory.places, directory.troubles)
 
     def _ask(self, place: ServerEndpoint) -> asyncio.Task[None] | None:
         """Ask a server for the Configuration, and return the question's task.
@@ -443,9 +443,9 @@ class FarmClient:
         """
         latest = self._questions.get(place.endpoint)
         now = asyncio.get_running_loop().time()
-        if latest is not None and (not latest.done() or now - self._asked_at[place.endpoint] < _REFRESH_SECONDS):
+        if latest is not None and (not latest.done() or now - self._question_times[place.endpoint] < _REFRESH_SECONDS):
             return latest
-        self._asked_at[place.endpoint] = now
+        self._question_times[place.endpoint] = now
         question = asyncio.ensure_future(self._refresh(place))
         self._questions[place.endpoint] = question
         return question
@@ -472,13 +472,13 @@ class FarmClient:
 
         So a client that runs for months does not go on dialling every endpoint where a server has been.
         """
-        kept = {place.endpoint for place in self._directory.places}
-        for endpoint in [endpoint for endpoint in self._links if endpoint not in kept]:
+        known_endpoints = {place.endpoint for place in self._directory.places}
+        for endpoint in [endpoint for endpoint in self._links if endpoint not in known_endpoints]:
             question = self._questions.get(endpoint)
             if not self._links[endpoint].connected and (question is None or question.done()):
                 link = self._links.pop(endpoint)
-                for notes in (self._credentials, self._asked_at, self._questions):
-                    notes.pop(endpoint, None)
+                for by_endpoint in (self._credentials, self._question_times, self._questions):
+                    by_endpoint.pop(endpoint, None)
                 await link.stop()
 
 

@@ -29,10 +29,10 @@ class KnownServers:
     because either may be wrong: a server may have moved, and a client may have a way of its own to the server.
     """
 
-    def __init__(self, given: Mapping[int, Endpoint], prepare: Prepare) -> None:
-        """`given`: by server id. `prepare`: see `Prepare`."""
-        self.given = tuple(ServerEndpoint(server, endpoint) for server, endpoint in given.items())
-        self.told: tuple[ServerEndpoint, ...] = ()
+    def __init__(self, endpoints: Mapping[int, Endpoint], prepare: Prepare) -> None:
+        """`endpoints`: the given places, by server id. `prepare`: see `Prepare`."""
+        self.given_places = tuple(ServerEndpoint(server, endpoint) for server, endpoint in endpoints.items())
+        self.told_places: tuple[ServerEndpoint, ...] = ()
         """Told places that can be dialled."""
         self.troubles: dict[int, str] = {}
         """By server id, why a told place cannot be dialled: a sentence."""
@@ -43,7 +43,7 @@ class KnownServers:
     @property
     def places(self) -> tuple[ServerEndpoint, ...]:
         """All places that can be dialled, the given ones first."""
-        return self.given + self.told
+        return self.given_places + self.told_places
 
     def of(self, server: int) -> list[ServerEndpoint]:
         """Places where this server can be dialled."""
@@ -55,16 +55,16 @@ class KnownServers:
             return
         self.newest = configuration
         troubles: dict[int, str] = {}
-        told: list[ServerEndpoint] = []
+        told_places: list[ServerEndpoint] = []
         for server in configuration.servers:
             try:
                 place = ServerEndpoint(server.id, Endpoint.parse(server.endpoint))
             except EndpointError as error:
                 troubles[server.id] = f"Server {server.id} has an endpoint that cannot be dialled: {error}."
                 continue
-            if place not in self.given:
-                told.append(place)
-        refused = self._prepare(told)
-        troubles.update({place.server: sentence for place, sentence in refused.items()})
+            if place not in self.given_places:
+                told_places.append(place)
+        undiallable = self._prepare(told_places)
+        troubles.update({place.server: sentence for place, sentence in undiallable.items()})
         self.troubles = troubles
-        self.told = tuple(place for place in told if place not in refused)
+        self.told_places = tuple(place for place in told_places if place not in undiallable)

@@ -136,7 +136,7 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
     def __init__(self, get: ClientGet[OutcomeT]) -> None:
         self._get = get
         self._loop = asyncio.get_running_loop()
-        self.asked = self.answered = 0.0
+        self.asked_at = self.answered_at = 0.0
         """Times of the request and of the whole answer, by the loop's clock."""
         # An error is a result and no exception of the future: no task awaits the future when dialling has failed. None:
         # the connection has ended.
@@ -146,7 +146,7 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the request."""
-        self.asked = self._loop.time()
+        self.asked_at = self._loop.time()
         cast("asyncio.Transport", transport).write(self._get.request())
 
     def data_received(self, data: bytes) -> None:
@@ -159,7 +159,7 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
             self.outcome.set_result(error)
             return
         if outcome is not None:
-            self.answered = self._loop.time()
+            self.answered_at = self._loop.time()
             self.outcome.set_result(outcome)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -214,17 +214,17 @@ async def ask_around(
     waiting = set(tasks)
     try:
         while waiting and (newest is None or newest.log_index <= newer_than):
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            finished, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in finished:
                 try:
-                    found = task.result()
+                    configuration = task.result()
                 except TransportError as error:
                     troubles[tasks[task]] = str(error)
                     continue
-                if found is None:
+                if configuration is None:
                     troubles[tasks[task]] = f"{tasks[task]} does not tell who belongs to {cluster} (404)."
-                elif newest is None or found.log_index > newest.log_index:
-                    newest = found
+                elif newest is None or configuration.log_index > newest.log_index:
+                    newest = configuration
     finally:
         for task in waiting:
             task.cancel()
@@ -237,11 +237,11 @@ async def ask_around(
 class Survey:
     """The Configurations that servers tell, by server id."""
 
-    told: Mapping[int, Configuration]
+    configurations: Mapping[int, Configuration]
     """The newest Configuration in each server's log, committed or not."""
     troubles: Mapping[int, str]
     """Why the other servers have told nothing: a sentence each."""
-    strange: Mapping[int, str]
+    undiallable: Mapping[int, str]
     """Servers with an endpoint that cannot be dialled, for want of a way or of a known identity: a sentence each."""
     refused: frozenset[int] = frozenset()
     """The servers in `troubles` that answered and refused us, or have no such farm: asking again is of no use."""
@@ -256,13 +256,13 @@ async def survey(
     seconds: float,
 ) -> Survey:
     """Ask all servers of the directory side by side, then the servers that the answers name. `seconds`: for each."""
-    told: dict[int, Configuration] = {}
+    configurations: dict[int, Configuration] = {}
     troubles: dict[int, str] = {}
     refused: set[int] = set()
 
     async def ask(place: ServerEndpoint) -> None:
         try:
-            found = await fetch_configuration(
+            configuration = await fetch_configuration(
                 transport, place.endpoint, cluster, credentials(place.endpoint), seconds=seconds
             )
         except TransportError as error:
@@ -270,18 +270,20 @@ async def survey(
             if isinstance(error, DialError) and not isinstance(error, (UnreachableError, PeerRefusedError)):
                 refused.add(place.server)
             return
-        if found is None:
+        if configuration is None:
             troubles[place.server] = f"{place.endpoint} does not tell who belongs to {cluster} (404)."
             refused.add(place.server)
             return
-        directory.learn(found)
-        if place.server not in told or told[place.server].log_index < found.log_index:
-            told[place.server] = found
+        directory.learn(configuration)
+        if place.server not in configurations or configurations[place.server].log_index < configuration.log_index:
+            configurations[place.server] = configuration
 
-    asked: tuple[ServerEndpoint, ...] = ()
-    while new := [place for place in directory.places if place not in asked]:
-        asked += tuple(new)
-        await asyncio.gather(*map(ask, new))
-    strange = directory.troubles
-    left = {server: why for server, why in (troubles | strange).items() if server not in told}
-    return Survey(told, left, strange, frozenset(refused & left.keys()))
+    asked_places: tuple[ServerEndpoint, ...] = ()
+    while new_places := [place for place in directory.places if place not in asked_places]:
+        asked_places += tuple(new_places)
+        await asyncio.gather(*map(ask, new_places))
+    undiallable = directory.troubles
+    remaining_troubles = {
+        server: why for server, why in (troubles | undiallable).items() if server not in configurations
+    }
+    return Survey(configurations, remaining_troubles, undiallable, frozenset(refused & remaining_troubles.keys()))

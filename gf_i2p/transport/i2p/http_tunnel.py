@@ -51,8 +51,8 @@ class HttpTunnel(asyncio.Protocol):
         if status is None:
             self.opened.set_result(RemoteProtocolError("no answer of HTTP/1.1"))
         elif not status[1].startswith(b"2"):
-            said = b" ".join(part for part in status.groups() if part)
-            self.opened.set_result(TunnelRefused(said.decode("latin-1")))
+            reason = b" ".join(part for part in status.groups() if part)
+            self.opened.set_result(TunnelRefused(reason.decode("latin-1")))
         else:
             self._give_way(head.rest)
 

@@ -134,12 +134,12 @@ class I2pListener:
 
         def accepted() -> asyncio.Protocol:
             assert listener is not None
-            return _Stream(listener, gate, factory, named=inbound.names_peers)
+            return _Stream(listener, gate, factory, names_peer=inbound.names_peers)
 
         server = await asyncio.get_running_loop().create_server(accepted, sock=sock, start_serving=False)
-        listener = made = cls(inbound, server, pace)
+        listener = new_listener = cls(inbound, server, pace)
         await server.start_serving()
-        return made
+        return new_listener
 
     def close(self) -> None:
         """See `Listener.close`."""
@@ -174,16 +174,16 @@ class I2pListener:
     async def _watch(self, address: str) -> None:
         """Return when the session is of no use any more."""
         ended = asyncio.ensure_future(self._inbound.ended())
-        unseen = asyncio.ensure_future(self._unseen(address))
+        unpublished = asyncio.ensure_future(self._until_unpublished(address))
         arrived = asyncio.ensure_future(self._arrived.wait())
-        tasks = (ended, unseen, arrived)
+        tasks = (ended, unpublished, arrived)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if arrived.done():
-                self._seen(address)
-                unseen.cancel()
-            elif unseen.done() and not ended.done():
-                unseen.result()
+                self._note_reachable(address)
+                unpublished.cancel()
+            elif unpublished.done() and not ended.done():
+                unpublished.result()
                 patience, self._patience = self._patience, min(2 * self._patience, self._pace.max_patience)
                 self._complain(f"the router has not published our address within {patience:g} s: a new session is made")
                 return
@@ -194,7 +194,7 @@ class I2pListener:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)  # the result of one task was used already
 
-    async def _unseen(self, address: str) -> None:
+    async def _until_unpublished(self, address: str) -> None:
         """Return when the address was not found in the netDb for longer than the patience.
 
         One check may take the router a minute; the last check is the first that began after the patience. A found
@@ -205,7 +205,7 @@ class I2pListener:
         while True:
             began = loop.time()
             if await self._inbound.published():
-                self._seen(address)
+                self._note_reachable(address)
                 await asyncio.sleep(self._pace.look_again)
                 since = loop.time()
             elif began - since >= self._patience:
@@ -213,7 +213,7 @@ class I2pListener:
             else:
                 await asyncio.sleep(self._pace.look)
 
-    def _seen(self, address: str) -> None:
+    def _note_reachable(self, address: str) -> None:
         """Note that others can reach this node."""
         self.reached_at = address
         self._patience = self._pace.patience
@@ -231,12 +231,12 @@ class _Stream(asyncio.Protocol):
     """One connection until its peer is known; then the protocol proper takes over."""
 
     def __init__(
-        self, listener: I2pListener, gate: Gate, factory: Callable[[Admission], asyncio.Protocol], *, named: bool
+        self, listener: I2pListener, gate: Gate, factory: Callable[[Admission], asyncio.Protocol], *, names_peer: bool
     ) -> None:
         self._listener = listener
         self._gate = gate
         self._factory = factory
-        self._named = named
+        self._names_peer = names_peer
         self._line = bytearray()
         self._transport: asyncio.Transport | None = None
         self._admission: Admission | None = None
@@ -244,10 +244,10 @@ class _Stream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         address = transport.get_extra_info("peername") or ("", 0)
-        source = _UNNAMED if self._named else source_of(address[0])
+        source = _UNNAMED if self._names_peer else source_of(address[0])
         self._admission = self._gate.admit(source, host_port(address))
         self._admission.bind(self._transport.abort)
-        if not self._named:
+        if not self._names_peer:
             self._hand_over(b"")
 
     def data_received(self, data: bytes) -> None:
@@ -267,7 +267,7 @@ class _Stream(asyncio.Protocol):
             )
             self._transport.abort()
             return
-        self._admission.named(peer, peer)
+        self._admission.identify(peer, peer)
         self._hand_over(rest)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002

@@ -127,7 +127,7 @@ class I2pTransport:
         try:
             transport, _ = await loop.create_connection(factory, self._proxy.host, self._proxy.port)
         except OSError as error:
-            raise self._no_proxy(error) from error
+            raise self._no_proxy_error(error) from error
         return transport
 
     async def _through_tunnel(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
@@ -142,8 +142,8 @@ class I2pTransport:
             return transport
         transport.abort()
         if isinstance(error, TunnelRefused):
-            raise self._refused(peer, error) from error
-        raise self._other(peer, "an HTTP proxy", error) from error
+            raise self._refusal_error(peer, error) from error
+        raise self._wrong_proxy_error(peer, "an HTTP proxy", error) from error
 
     async def _through_socks(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
         """Have the proxy open a stream. The proxy gets the name, never an address."""
@@ -153,18 +153,18 @@ class I2pTransport:
             # python-socks gets no deadline of its own: the deadline of the whole dial cancels the call.
             sock = await proxy.connect(peer.host, peer.port, timeout=3600.0)
         except ProxyConnectionError as error:
-            raise self._no_proxy(error) from error
+            raise self._no_proxy_error(error) from error
         except ProxyError as error:
             if error.error_code is None:  # the proxy did not refuse, but answered senselessly, or not at all
-                raise self._other(peer, "a SOCKS5 proxy", error) from error
-            raise self._refused(peer, error) from error
+                raise self._wrong_proxy_error(peer, "a SOCKS5 proxy", error) from error
+            raise self._refusal_error(peer, error) from error
         except (OSError, ValueError) as error:
-            raise self._other(peer, "a SOCKS5 proxy", error) from error
+            raise self._wrong_proxy_error(peer, "a SOCKS5 proxy", error) from error
         try:
             transport, _ = await asyncio.get_running_loop().create_connection(factory, sock=sock)
         except OSError as error:
             sock.close()
-            raise self._other(peer, "a SOCKS5 proxy", error) from error
+            raise self._wrong_proxy_error(peer, "a SOCKS5 proxy", error) from error
         return transport
 
     async def _greet(self) -> None:
@@ -190,24 +190,24 @@ class I2pTransport:
         except OSError:
             pass  # python-socks dials next, and reports an error that lasts
 
-    def _no_proxy(self, error: OSError) -> DialError:
+    def _no_proxy_error(self, error: OSError) -> DialError:
         return DialError(
             f"The router's proxy at {self._proxy} does not answer ({why(error)}): check that the router runs and its "
             f"proxy is on ({_SETTINGS[self._proxy.way]})."
         )
 
-    def _refused(self, peer: Endpoint, error: Exception) -> DialError:
-        said = "".join(letter for letter in str(error)[:80] if letter.isprintable())
+    def _refusal_error(self, peer: Endpoint, error: Exception) -> DialError:
+        reason = "".join(letter for letter in str(error)[:80] if letter.isprintable())
         return UnreachableError(
-            f"{peer} cannot be reached: the proxy {self._proxy} says {said!r}. Check the address, and that the peer's "
-            "router is up and has tunnels, then wait or try again."
+            f"{peer} cannot be reached: the proxy {self._proxy} says {reason!r}. Check the address, and that the "
+            "peer's router is up and has tunnels, then wait or try again."
         )
 
-    def _other(self, peer: Endpoint, expected: str, error: Exception) -> DialError:
-        said = why(error) if isinstance(error, OSError) else str(error)
+    def _wrong_proxy_error(self, peer: Endpoint, expected: str, error: Exception) -> DialError:
+        reason = why(error) if isinstance(error, OSError) else str(error)
         return DialError(
             f"{peer} cannot be reached: what listens at {self._proxy} does not answer as {expected} does "
-            f"({said[:80]}): check the port, and that the router is not just stopping."
+            f"({reason[:80]}): check the port, and that the router is not just stopping."
         )
 
     # --- Listening ----------------------------------------------------------------------------------------

@@ -40,42 +40,42 @@ def tune(sock: socket.socket) -> None:
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def check_address(host: str, what: str) -> None:
+def check_address(host: str, purpose: str) -> None:
     """Raise `TransportError` unless `host` is an IP address, which needs no look-up."""
     try:
         ip_address(host)
     except ValueError:
-        raise TransportError(f"{host[:80]!r} is no IP address, which {what} needs, as in 127.0.0.1.") from None
+        raise TransportError(f"{host[:80]!r} is no IP address, which {purpose} needs, as in 127.0.0.1.") from None
 
 
 async def resolve(endpoint: Endpoint) -> list[tuple[int, Address]]:
     """Return the endpoint's addresses with their families. Only a name is looked up. Raises `DialError`."""
     try:
-        known = ip_address(endpoint.host)
+        ip = ip_address(endpoint.host)
     except ValueError:
         pass
     else:
-        family = socket.AF_INET if isinstance(known, IPv4Address) else socket.AF_INET6
+        family = socket.AF_INET if isinstance(ip, IPv4Address) else socket.AF_INET6
         return [(family, (endpoint.host, endpoint.port))]
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise DialError(
             f"The name of {endpoint} cannot be resolved ({error.strerror or error}): check the name."
         ) from error
-    return list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    return list(dict.fromkeys((family, address) for family, _, _, _, address in addresses))
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets on every address of `host`, all on one port. Raises `TransportError`."""
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
         raise TransportError(f"{host} is no address of this machine ({error.strerror or error}).") from error
     sockets: list[socket.socket] = []
     failure: OSError | None = None
-    for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
+    for family, address in dict.fromkeys((family, address) for family, _, _, _, address in addresses):
         sock: socket.socket | None = None
         try:
             sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -89,8 +89,8 @@ async def bind(host: str, port: int) -> list[socket.socket]:
                 sock.close()
             # A name may have an IPv6 address on a machine without IPv6; a taken port is a real error.
             if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
-                for other in sockets:
-                    other.close()
+                for opened in sockets:
+                    opened.close()
                 raise TransportError(
                     f"Cannot listen on {host}:{port} ({error.strerror}): stop what listens there, or configure another "
                     "address."
@@ -158,7 +158,7 @@ class TcpListener:
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:
-                    self._rest(error)
+                    self._pause_accepting(error)
                     return
                 continue  # that connection broke before it was accepted (accept(2))
             try:
@@ -169,7 +169,7 @@ class TcpListener:
                 continue
             self._accept(sock, address)
 
-    def _rest(self, error: OSError) -> None:
+    def _pause_accepting(self, error: OSError) -> None:
         """Stop accepting for a moment: otherwise the waiting connection would wake the loop again and again in vain."""
         if self._pause is None:
             self._unwatch()

@@ -151,15 +151,15 @@ class TlsTransport:
         context = self._pinned if pins else self._authority
         assert context is not None
 
-        def made(transport: asyncio.Transport) -> asyncio.Protocol:
+        def make_protocol(transport: asyncio.Transport) -> asyncio.Protocol:
             if pins:
                 _check_pin(endpoint, pins, transport.get_extra_info("ssl_object").getpeercert(binary_form=True))
             return factory()
 
-        start = _Start(made)
+        handshake = _TlsHandshake(make_protocol)
         try:
             transport, _ = await loop.create_connection(
-                lambda: start,
+                lambda: handshake,
                 sock=sock,
                 ssl=context,
                 # A peer with a fingerprint needs no name, and an observer should not learn the name.
@@ -170,11 +170,11 @@ class TlsTransport:
             raise _dial_error(endpoint, error) from error
         except BaseException:
             # asyncio closes the transport, and TLS then waits for the peer's end: no caller is left that would wait.
-            if start.transport is not None:
-                start.transport.abort()
+            if handshake.transport is not None:
+                handshake.transport.abort()
             raise
-        if start.error is not None:
-            raise start.error
+        if handshake.error is not None:
+            raise handshake.error
         return transport
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
@@ -189,11 +189,15 @@ class TlsTransport:
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> "TcpListener":
         """See `Transport.listen`."""
-        where = f"{self._host}:{self._port}"
+        listen_address = f"{self._host}:{self._port}"
         if self._server is None:
-            raise TransportError(f"Listening on {where} needs a certificate and a key: set both in the configuration.")
+            raise TransportError(
+                f"Listening on {listen_address} needs a certificate and a key: set both in the configuration."
+            )
         if self._host.lower().rstrip(".").endswith(".i2p"):
-            raise TransportError(f"{where} is no address of this machine: to be reached by I2P, use an I2P listener.")
+            raise TransportError(
+                f"{listen_address} is no address of this machine: to be reached by I2P, use an I2P listener."
+            )
         sockets = await bind(self._host, self._port)
         return TcpListener(sockets, lambda sock, address: self._accept(sock, address, factory, gate))
 
@@ -208,37 +212,39 @@ class TlsTransport:
         assert context is not None
         admission = gate.admit(source_of(address[0]), host_port(address))
 
-        def made(transport: asyncio.Transport) -> asyncio.Protocol:
+        def make_protocol(transport: asyncio.Transport) -> asyncio.Protocol:
             admission.bind(transport.abort)
             return factory(admission)
 
-        start = _Start(made)
+        handshake = _TlsHandshake(make_protocol)
 
         def ended(task: asyncio.Task[None]) -> None:
             self._accepting.discard(task)
-            if not start.over:
+            if not handshake.handed_over:
                 sock.close()  # the task has not closed the socket if it was cancelled before its first step
                 admission.closed()
 
-        accepting = asyncio.get_running_loop().create_task(_shake_hands(sock, context, start, admission))
+        accepting = asyncio.get_running_loop().create_task(_shake_hands(sock, context, handshake, admission))
         self._accepting.add(accepting)
         accepting.add_done_callback(ended)
         admission.bind(accepting.cancel)
 
 
-async def _shake_hands(sock: socket.socket, context: ssl.SSLContext, start: "_Start", admission: Admission) -> None:
+async def _shake_hands(
+    sock: socket.socket, context: ssl.SSLContext, handshake: "_TlsHandshake", admission: Admission
+) -> None:
     try:
         await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: start, sock, ssl=context, ssl_shutdown_timeout=_LINGER_SECONDS
+            lambda: handshake, sock, ssl=context, ssl_shutdown_timeout=_LINGER_SECONDS
         )
     except OSError as error:
         if isinstance(error, ssl.SSLError):
             admission.refuse(Refusal.TLS, _tls_reason(error))
-    if start.error is not None:
-        raise start.error
+    if handshake.error is not None:
+        raise handshake.error
 
 
-class _Start(asyncio.Protocol):
+class _TlsHandshake(asyncio.Protocol):
     """The protocol of a connection during the TLS handshake.
 
     When the handshake is complete, `make` judges the peer and returns the protocol that takes over. If `make` raises,
@@ -250,7 +256,7 @@ class _Start(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         """The connection, once the handshake is complete."""
         self.error: Exception | None = None
-        self.over = False
+        self.handed_over = False
         """Whether the other protocol has taken over."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -261,7 +267,7 @@ class _Start(asyncio.Protocol):
             self.error = error
             channel.abort()
             return
-        self.over = True
+        self.handed_over = True
         channel.set_protocol(protocol)
         protocol.connection_made(channel)
 
@@ -323,10 +329,10 @@ def _authority_context(ca_file: Path) -> ssl.SSLContext:
 
 
 def _check_pin(endpoint: Endpoint, pins: frozenset[str], certificate: bytes | None) -> None:
-    seen = "none" if certificate is None else fingerprint(certificate)
-    if seen not in pins:
+    actual = "none" if certificate is None else fingerprint(certificate)
+    if actual not in pins:
         raise PeerRefusedError(
-            f"{endpoint} shows another certificate than configured: {seen}, not {' or '.join(sorted(pins))}. Nothing "
+            f"{endpoint} shows another certificate than configured: {actual}, not {' or '.join(sorted(pins))}. Nothing "
             "was sent. If it was renewed, configure the new fingerprint; otherwise somebody else answers there."
         )
 

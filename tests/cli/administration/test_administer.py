@@ -371,7 +371,7 @@ async def test_what_all_servers_say_is_told_once() -> None:
     class Client:
         async def survey(self, **_: float) -> SimpleNamespace:
             troubles = {1: "The proxy is off.", 2: "The proxy is off.", 3: "The password is wrong."}
-            return SimpleNamespace(told={}, troubles=troubles, refused={1, 2, 3})
+            return SimpleNamespace(configurations={}, troubles=troubles, refused={1, 2, 3})
 
     entry = AdminEntry("farm", NOW, "admin-joe", "set", parameters={"margin": 50})
     with pytest.raises(CommandError, match=r"^nothing was changed: The proxy is off\. The password is wrong\.$"):

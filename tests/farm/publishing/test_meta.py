@@ -58,7 +58,7 @@ class Server:
             if self.now >= end or effects.begin is not None:
                 return effects
             self.passes(min(LOOK_SECONDS, end - self.now, max(effects.look_at - self.now, 0.001)))
-            if self.now - self.lease.seen_at(self.applied) >= 30:
+            if self.now - self.lease.newest_post_at(self.applied) >= 30:
                 self.posts(self.state.last_published_ms // 1000)
 
     def announces(self) -> Announcement:
@@ -82,16 +82,16 @@ class Server:
 def test_a_set_is_announced_then_given_then_kept() -> None:
     server = Server()
     announcement = server.announces()
-    assert (announcement.published, announcement.wanted.hashes) == (NOW // 1000, {leaf(1).hash})
+    assert (announcement.published, announcement.leaf_set.hashes) == (NOW // 1000, {leaf(1).hash})
     assert server.step().begin is None, "the announcement is under way"
     server.machine.announced(announcement, server.applied + 1)
     assert server.step().begin is None, "the announcement is not applied here"
     server.posts(announcement.published)
     assert server.step().begin == Give(announcement, new_session=False)
-    assert server.machine.given is None
+    assert server.machine.last_set is None
     server.machine.taken(announcement, server.situation)
-    assert server.machine.given is not None
-    assert (server.machine.given.sent, server.machine.trouble) == (1, None)
+    assert server.machine.last_set is not None
+    assert (server.machine.last_set.sent_count, server.machine.trouble) == (1, None)
     assert server.progress.current is not None
     assert server.progress.current.word == "sent"
 
@@ -142,13 +142,13 @@ def test_a_leaf_that_was_excluded_meanwhile_is_not_given() -> None:
     server.state.configure((1, 2))
     server.state.apply(record(2, leaf(2), date=NOW, mode="meta").encode(), server.applied)
     announcement = server.announces()
-    assert announcement.wanted.hashes == {leaf(1).hash, leaf(2).hash}
+    assert announcement.leaf_set.hashes == {leaf(1).hash, leaf(2).hash}
     server.commits(announcement)
     entry = AdminEntry("farm", NOW, "admin-a", "exclude", hash=leaf(2).hash)
     server.state.apply(entry.encode(), server.applied)
     assert (server.step().begin, server.machine.trouble) == (None, None)
     server.passes(1)
-    assert server.announces().wanted.hashes == {leaf(1).hash}
+    assert server.announces().leaf_set.hashes == {leaf(1).hash}
 
 
 def test_a_leaf_that_is_excluded_while_the_router_opens_a_session_is_not_given() -> None:
@@ -165,7 +165,7 @@ def test_a_leaf_that_is_excluded_while_the_router_opens_a_session_is_not_given()
     server.machine.failed("the set was not given", server.now)
     server.passes(5)
     given = server.gives()
-    assert given.wanted.hashes == {leaf(1).hash}
+    assert given.leaf_set.hashes == {leaf(1).hash}
     server.state.configure(())
     assert not server.machine.may_give(given, server.situation)
 
@@ -202,7 +202,7 @@ def test_a_publisher_that_is_not_chosen_any_more_gives_up_and_has_the_router_for
     server.state.configure(())
     effects = server.step()
     assert (effects.cancel, effects.begin) == (True, Stop())
-    assert (server.machine.given, server.machine.trouble) == (None, None)
+    assert (server.machine.last_set, server.machine.trouble) == (None, None)
     assert server.step().begin is None, "the router is being told"
     server.machine.stopped(server.now, failed=True)
     assert server.step().begin is None
@@ -257,7 +257,7 @@ def test_a_process_that_stood_still_gives_nothing_before_it_has_committed_anew()
     effects = server.step()
     assert (effects.cancel, effects.begin, effects.renew) == (True, None, True)
     assert "stood still" in (server.machine.trouble or "")
-    assert server.machine.given is not None, "the router keeps what it has"
+    assert server.machine.last_set is not None, "the router keeps what it has"
     server.passes(1)
     assert not server.step().renew, "one record is enough"
     server.posts(announcement.published)
@@ -289,7 +289,7 @@ def test_a_dry_run_announces_nothing_and_gives_nothing() -> None:
     begun = server.step().begin
     assert isinstance(begun, Rehearse)
     server.machine.taken(begun.announcement, server.situation)
-    assert server.machine.given is not None
+    assert server.machine.last_set is not None
     assert server.progress.current is None
     begun = server.waits(400).begin
     assert begun is None

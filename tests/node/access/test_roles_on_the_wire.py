@@ -125,5 +125,5 @@ async def test_an_administrator_whose_user_is_removed_is_out(tmp_path: Path) -> 
         file = ClientFile.load(tmp_path / "admin-test.toml")
         async with file.open() as client:
             survey = await client.survey(timeout=10)
-        assert survey.told == {}
+        assert survey.configurations == {}
         assert "refuses user admin-test" in survey.troubles[1]

@@ -75,7 +75,7 @@ class PublishingServer:
         end = self.now + seconds
         while self.now < end:
             self.now = min(self.now + LEASE_SECONDS / 2, end)
-            await becomes("renewed", lambda: self.reporter.lease.seen_at(self.view.applied) == self.now)
+            await becomes("renewed", lambda: self.reporter.lease.newest_post_at(self.view.applied) == self.now)
             await self.polls()
 
     async def reported(self, what: str, condition: Callable[[StatusRecord], bool]) -> StatusRecord:

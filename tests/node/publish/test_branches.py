@@ -75,12 +75,12 @@ async def test_a_new_branch_is_hurried_as_a_new_session_is(tmp_path: Path, monke
         for number in range(2, HURRIED_SETS + 1):
             made.now += HURRIED_SECONDS
             await becomes("again", lambda number=number: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * number)  # type: ignore[misc]
-        assert made.publisher.machine.given is not None
-        assert made.publisher.machine.given.sent == HURRIED_SETS
+        assert made.publisher.machine.last_set is not None
+        assert made.publisher.machine.last_set.sent_count == HURRIED_SETS
         many(made, monkeypatch, 16, 2)
         await made.elapses(LEAST_SECONDS)
         await becomes("a leaf more", lambda: len(made.bridge.sent) == 2 * HURRIED_SETS + 3 * (HURRIED_SETS + 1))
-        assert made.publisher.machine.given.sent == HURRIED_SETS + 1, "no branch is new"
+        assert made.publisher.machine.last_set.sent_count == HURRIED_SETS + 1, "no branch is new"
 
 
 async def test_branches_are_opened_side_by_side_but_not_all_at_once(

@@ -91,8 +91,8 @@ async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
             assert shown["next"]["why"] == "the last set was not found"
             assert shown["progress"]["retries"] == retry
             assert "server 2 does not find the set" in shown["progress"]["unconfirmed"]
-            assert made.publisher.machine.given is not None
-            await made.elapses(made.publisher.machine.given.at + pause - 1 - made.now)
+            assert made.publisher.machine.last_set is not None
+            await made.elapses(made.publisher.machine.last_set.at + pause - 1 - made.now)
             assert len(made.bridge.sent) == HURRIED_SETS + retry
             made.now += 1
             await sends(made, HURRIED_SETS + retry + 1)

@@ -125,11 +125,14 @@ async def test_an_announcement_is_in_the_log_when_it_returns(tmp_path: Path, mon
         assert made.record.meta is not None
         assert made.record.meta.publishing
         assert made.record.meta.last_published_ms == 1_790_000_000_000
-        assert made.reporter.lease.seen_at(index) == made.committed_at == made.now
-        assert made.reporter.lease.seen_at(index - 1) == float("-inf")
+        assert made.reporter.lease.newest_post_at(index) == made.committed_at == made.now
+        assert made.reporter.lease.newest_post_at(index - 1) == float("-inf")
         made.now += 5
         later = await made.reporter.announce(lease_set(1_790_000_001))
-        assert (made.reporter.lease.seen_at(index), made.reporter.lease.seen_at(later)) == (made.now - 5, made.now)
+        assert (made.reporter.lease.newest_post_at(index), made.reporter.lease.newest_post_at(later)) == (
+            made.now - 5,
+            made.now,
+        )
 
 
 @pytest.mark.parametrize("error", [NotCommittedError("no leader"), OutcomeUnknownError("it broke")])
@@ -296,7 +299,7 @@ async def test_what_is_posted_renews_from_when_it_was_posted(tmp_path: Path, mon
 
         monkeypatch.setattr(made.driver, "post", slow)
         index = await made.reporter.announce(lease_set(1_790_000_000))
-        assert made.reporter.lease.seen_at(index) == posted_at
+        assert made.reporter.lease.newest_post_at(index) == posted_at
         assert made.committed_at == posted_at + 1000
 
 

@@ -96,8 +96,8 @@ async def test_everybody_is_asked_and_who_says_nothing_has_a_reason(node: Identi
         farm.distrusted = {4: "Nobody knows its certificate."}
         async with farm.client(1, 2, s5=nowhere()) as client:
             survey = await soon(client.survey())
-        assert survey.told == {1: old, 2: new, 3: new}, "also the one that only another has told of"
-        assert survey.strange == {4: "Nobody knows its certificate."}
+        assert survey.configurations == {1: old, 2: new, 3: new}, "also the one that only another has told of"
+        assert survey.undiallable == {4: "Nobody knows its certificate."}
         assert set(survey.troubles) == {4, 5}
         assert "cannot be reached" in survey.troubles[5]
         farm.members[3].told = None
@@ -121,5 +121,5 @@ async def test_all_of_it_inside_i2p(way: ProxyMethod, monkeypatch: pytest.Monkey
         transport = MixedTransport(tls=tls, i2p=i2p, listening=tls)
         async with FarmClient(transport, {1: places[1]}, CLUSTER, CLIENT, PASSWORD) as client:
             assert (await soon(client.change_servers(REMOVE))).accepted
-            assert (await soon(client.survey())).told == dict.fromkeys(places, configuration)
+            assert (await soon(client.survey())).configurations == dict.fromkeys(places, configuration)
     assert members[3].changes == [REMOVE]

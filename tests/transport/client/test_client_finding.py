@@ -303,13 +303,17 @@ async def test_what_is_found_says_where_each_server_is_and_who_leads(node: Ident
             None,
             7,
             (
-                FoundPlace(1, str(farm.farms[1].endpoint), given=True, current=True, connected=True, trouble=None),
-                FoundPlace(2, str(moved), given=True, current=False, connected=False, trouble=found.places[1].trouble),
-                FoundPlace(2, str(farm.farms[2].endpoint), given=False, current=True, connected=True, trouble=None),
+                FoundPlace(1, str(farm.farms[1].endpoint), configured=True, current=True, connected=True, trouble=None),
+                FoundPlace(
+                    2, str(moved), configured=True, current=False, connected=False, trouble=found.places[1].trouble
+                ),
+                FoundPlace(
+                    2, str(farm.farms[2].endpoint), configured=False, current=True, connected=True, trouble=None
+                ),
                 FoundPlace(
                     3,
                     str(farm.farms[3].endpoint),
-                    given=False,
+                    configured=False,
                     current=True,
                     connected=False,
                     trouble="Server 3 is new: add its fingerprint.",
@@ -341,7 +345,7 @@ async def test_without_a_leader_what_is_known_is_found_when_the_time_is_over(nod
         async with farm.client(1) as client:
             found = await soon(client.find())
             assert found.leader is None
-            assert [(place.server, place.given, place.current) for place in found.places] == [
+            assert [(place.server, place.configured, place.current) for place in found.places] == [
                 (1, True, True),
                 (2, False, True),
             ]

@@ -165,7 +165,7 @@ def begin(gate: Gate) -> tuple[FakeTransport, list[Visitor], Arrivals]:
         visitors.append(Visitor(admission))
         return visitors[-1]
 
-    transport.protocol = stream = i2p_listener._Stream(arrivals, gate, visited, named=True)
+    transport.protocol = stream = i2p_listener._Stream(arrivals, gate, visited, names_peer=True)
     stream.connection_made(transport)
     return transport, visitors, arrivals
 
