@@ -97,10 +97,10 @@ class Storage:
         path = path.absolute()
         with explaining(path), ExitStack() as stack:
             stack.callback(private_files.Lock(path).close)
-            for taken in (path, wal.path_of(path)):
-                if taken.exists() or taken.is_symlink():
+            for file in (path, wal.path_of(path)):
+                if file.exists() or file.is_symlink():
                     raise StorageError(
-                        f"{taken} exists already and is left as it is: a server must not lose its log. Choose another "
+                        f"{file} exists already and is left as it is: a server must not lose its log. Choose another "
                         "directory for a new server."
                     )
             # Files that a killed `create` has left.
@@ -258,5 +258,5 @@ def _check_and_load(path: Path, cluster: str, server_id: int) -> Loaded:
 
 
 def _read_only(wal_bytes: int) -> str:
-    """Return the argument `how` of `connect` that creates no file: "mode=ro" would create a missing WAL."""
+    """Return the argument `query` of `connect` that creates no file: "mode=ro" would create a missing WAL."""
     return "mode=ro" if wal_bytes else "immutable=1"

@@ -32,19 +32,19 @@ class LostError(StorageError):
     """The log file, or the WAL that belongs to the log, is missing."""
 
 
-def damaged(path: Path, what: str) -> DamagedError:
-    """Return the error for a file whose content is not what this program wrote; `what` names the difference."""
+def damaged(path: Path, fault: str) -> DamagedError:
+    """Return the error for a file whose content is not what this program wrote; `fault` names the difference."""
     # An older copy lacks votes and acknowledged entries: with such a copy the farm could commit two histories.
     return DamagedError(
-        f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. Do not put "
-        f"an older copy in its place: an older copy lacks votes and acknowledged entries. {REJOIN}"
+        f"{path} is damaged: {fault}. Nothing was changed. Keep the file for examination and check the disk. Do not "
+        f"put an older copy in its place: an older copy lacks votes and acknowledged entries. {REJOIN}"
     )
 
 
-def unreadable(path: Path, what: str) -> DamagedError:
+def unreadable(path: Path, fault: str) -> DamagedError:
     """Return the error for a file that SQLite calls damaged. A disk that fails for a moment has the same message."""
     return DamagedError(
-        f"{path} is damaged, or its disk failed to read ({what}). Nothing was changed. Look into the system log for "
+        f"{path} is damaged, or its disk failed to read ({fault}). Nothing was changed. Look into the system log for "
         "I/O errors, and start this node again. If this error comes again on a healthy disk, the log is lost: keep the "
         "file for examination, and do not put an older copy in its place (an older copy lacks votes and acknowledged "
         f"entries). {REJOIN}"
@@ -58,10 +58,11 @@ def defect(what: str) -> StorageError:
     )
 
 
-def held(path: Path, why: str) -> StorageError:
+def held(path: Path, reason: str) -> StorageError:
     """Return the error for a file that another program holds."""
     return StorageError(
-        f"{path} is held by another program ({why}): end that program (a sqlite3 shell, a backup), then start this node"
+        f"{path} is held by another program ({reason}): end that program (a sqlite3 shell, a backup), then start this "
+        "node"
     )
 
 

@@ -171,7 +171,7 @@ def servers_line(index: int, term: int, received_ms: int, servers: Collection[in
 
 def gap_line(first: int, last: int, servers: Collection[int] | None = None) -> bytes:
     """Encode a gap from `first` to `last`, with the servers after the gap, if known."""
-    return _dump({"gap": [first, last]} | _known(servers))
+    return _dump({"gap": [first, last]} | _servers_field(servers))
 
 
 def restored_line(first: int, last: int, term: int, servers: Collection[int] | None = None) -> bytes:
@@ -179,10 +179,10 @@ def restored_line(first: int, last: int, term: int, servers: Collection[int] | N
 
     `servers`: the ids in the snapshot's Configuration, if known.
     """
-    return _dump({"restored": [first, last], "term": term} | _known(servers))
+    return _dump({"restored": [first, last], "term": term} | _servers_field(servers))
 
 
-def _known(servers: Collection[int] | None) -> dict[str, Any]:
+def _servers_field(servers: Collection[int] | None) -> dict[str, Any]:
     return {} if servers is None else {"servers": [*servers]}
 
 
@@ -196,24 +196,26 @@ def trailer_line(last: int) -> bytes:
     return b'{"last":%d}\n' % last
 
 
-def _whole(text: str) -> int:
+def _limited_int(text: str) -> int:
     if len(text) > MAX_DIGITS:
         raise ValueError("too many digits")
     return int(text)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name twice")
-    return found
+    return members
 
 
 def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number in JSON")
 
 
-_DECODE: Final = json.JSONDecoder(parse_int=_whole, object_pairs_hook=_object, parse_constant=_no_number).raw_decode
+_DECODE: Final = json.JSONDecoder(
+    parse_int=_limited_int, object_pairs_hook=_object, parse_constant=_no_number
+).raw_decode
 # No NaN: so a number beyond the doubles, which Python reads as infinity, fails here.
 _ENCODE: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"), check_circular=False
@@ -224,12 +226,12 @@ def _normal(value: bytes) -> bytes | None:
     """Return the value as compact JSON; None when the value is not JSON, or when two parsers could differ."""
     try:
         text = value.decode("utf-8").strip(_SPACE)
-        found, end = _DECODE(text)
+        content, end = _DECODE(text)
         if end < len(text):
             return None
-        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH:
+        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and depth(content) > MAX_DEPTH:
             return None
-        text = _ENCODE(found)
+        text = _ENCODE(content)
         if not text.isascii():
             for character, escape in _LINE_BREAKS.items():
                 text = text.replace(character, escape)
@@ -240,11 +242,11 @@ def _normal(value: bytes) -> bytes | None:
 
 def depth(value: Any) -> int:
     """Return the number of levels of nested lists and objects in a JSON value."""
-    found, level = 0, [value]
-    while level := [each for each in level if isinstance(each, list | dict)]:
-        found += 1
-        level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]
-    return found
+    levels, values = 0, [value]
+    while values := [each for each in values if isinstance(each, list | dict)]:
+        levels += 1
+        values = [child for each in values for child in (each.values() if isinstance(each, dict) else each)]
+    return levels
 
 
 def _dump(value: Mapping[str, Any]) -> bytes:
@@ -277,49 +279,49 @@ def read_json(text: bytes) -> Any:
 def parse_line(data: bytes) -> Line:
     """Read a line, with or without its line break. Raises `LineError`."""
     try:
-        found = read_json(data)
+        fields = read_json(data)
     except (ValueError, RecursionError):
         raise LineError("it is not JSON in UTF-8") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise LineError("it is not a JSON object")
-    names = found.keys()
+    names = fields.keys()
     if names == _RECORD:
-        return Record(*_place(found), found["record"])
+        return Record(*_entry_place(fields), fields["record"])
     if names == _RAW:
-        return Record(*_place(found), None, _bytes(found["base64"]))
+        return Record(*_entry_place(fields), None, _bytes(fields["base64"]))
     if names == _SERVERS:
-        return Servers(*_place(found), _servers(found["servers"]), _leader(found["leader"]))
+        return Servers(*_entry_place(fields), _servers(fields["servers"]), _leader(fields["leader"]))
     if names == {"last"}:
-        return Trailer(_number(found["last"], 0, MAX_INTEGER, "last"))
+        return Trailer(_number(fields["last"], 0, MAX_INTEGER, "last"))
     if names == {"other"}:
-        return Other(*_span(found, "other"))
+        return Other(*_span(fields, "other"))
     if "format" in names:
-        return _header(found)
-    servers = _servers(found.pop("servers")) if "servers" in names else None
+        return _header(fields)
+    servers = _servers(fields.pop("servers")) if "servers" in names else None
     if names == {"gap"}:
-        return Gap(*_span(found, "gap"), servers=servers)
+        return Gap(*_span(fields, "gap"), servers=servers)
     if names == _RESTORED:
-        term = _number(found["term"], 1, MAX_INTEGER, "term")
-        return Restored(*_span(found, "restored"), term, servers=servers)
+        term = _number(fields["term"], 1, MAX_INTEGER, "term")
+        return Restored(*_span(fields, "restored"), term, servers=servers)
     raise LineError("its kind is unknown")
 
 
-def _header(found: Mapping[str, Any]) -> Header:
-    number = _number(found["format"], 1, MAX_INTEGER, "format")
-    if number != FORMAT:
-        who = "a version before gf-i2p 0.1.0" if number < FORMAT else "a newer gf-i2p"
+def _header(fields: Mapping[str, Any]) -> Header:
+    version = _number(fields["format"], 1, MAX_INTEGER, "format")
+    if version != FORMAT:
+        program = "a version before gf-i2p 0.1.0" if version < FORMAT else "a newer gf-i2p"
         raise FormatError(
-            f"its format {number} is that of {who}; this program reads only format {FORMAT}: use that version"
+            f"its format {version} is that of {program}; this program reads only format {FORMAT}: use that version"
         )
-    if found.keys() == _HEADER:
-        cluster = found["cluster"]
+    if fields.keys() == _HEADER:
+        cluster = fields["cluster"]
         if not isinstance(cluster, str) or len(cluster) > MAX_NAME_BYTES:
             raise LineError(f"cluster is a name of at most {MAX_NAME_BYTES} characters")
         return Header(
             cluster,
-            _number(found["server"], 0, MAX_ID, "server"),
-            _number(found["first"], 1, MAX_INTEGER, "first"),
-            _number(found["opened"], 0, MAX_TIME_MS, "opened"),
+            _number(fields["server"], 0, MAX_ID, "server"),
+            _number(fields["first"], 1, MAX_INTEGER, "first"),
+            _number(fields["opened"], 0, MAX_TIME_MS, "opened"),
         )
     raise LineError("its kind is unknown")
 
@@ -332,20 +334,20 @@ def glance_line(data: bytes) -> Line:
     return parse_line(data)
 
 
-def _place(found: Mapping[str, Any]) -> tuple[int, int, int]:
+def _entry_place(fields: Mapping[str, Any]) -> tuple[int, int, int]:
     return (
-        _number(found["index"], 1, MAX_INTEGER, "index"),
-        _number(found["term"], 0, MAX_INTEGER, "term"),
-        _number(found["received"], 0, MAX_TIME_MS, "received"),
+        _number(fields["index"], 1, MAX_INTEGER, "index"),
+        _number(fields["term"], 0, MAX_INTEGER, "term"),
+        _number(fields["received"], 0, MAX_TIME_MS, "received"),
     )
 
 
-def _span(found: Mapping[str, Any], name: str) -> tuple[int, int]:
-    value = found[name]
-    if not isinstance(value, list) or len(value) != 2:
+def _span(fields: Mapping[str, Any], name: str) -> tuple[int, int]:
+    span = fields[name]
+    if not isinstance(span, list) or len(span) != 2:
         raise LineError(f"{name} is a first and a last index")
-    first = _number(value[0], 1, MAX_INTEGER, name)
-    return first, _number(value[1], first, MAX_INTEGER, name)
+    first = _number(span[0], 1, MAX_INTEGER, name)
+    return first, _number(span[1], first, MAX_INTEGER, name)
 
 
 def _servers(value: object) -> tuple[int, ...]:

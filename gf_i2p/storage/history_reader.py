@@ -96,13 +96,13 @@ def history_files(directory: Path) -> list[HistoryFile]:
 
     Raises `OSError`.
     """
-    found: dict[int, HistoryFile] = {}
+    files: dict[int, HistoryFile] = {}
     for name in os.listdir(directory):  # noqa: PTH208 -- half the time of paths, and there may be thousands
         if match := _NAME.fullmatch(name):
             first = int(match[1])
-            file = found.setdefault(first, HistoryFile(directory, first))
+            file = files.setdefault(first, HistoryFile(directory, first))
             file.is_plain |= not match[2]
-    return [found[first] for first in sorted(found)]
+    return [files[first] for first in sorted(files)]
 
 
 class Scan:
@@ -135,13 +135,13 @@ class Scan:
             except FormatError as error:
                 raise _of_another_version(self._path, error) from None
             except LineError as error:
-                rest = self._rest() if self._may_be_torn else b""
-                if not data.endswith(b"\n") and rest.startswith(data) and len(rest) > len(data):
+                tail = self._tail() if self._may_be_torn else b""
+                if not data.endswith(b"\n") and tail.startswith(data) and len(tail) > len(data):
                     self._file.seek(self.end)  # the line was being written, and has grown since
                     continue
-                if self.sequence.header is None or not _is_torn(rest):
+                if self.sequence.header is None or not _is_torn(tail):
                     raise damaged(self._path, f"line {self.number + 1}: {error}") from None
-                self.torn = len(rest)
+                self.torn = len(tail)
                 return
             if data.startswith(b" "):
                 self.batch = self.end
@@ -166,14 +166,14 @@ class Scan:
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise damaged(self._path, f"after line {self.number}: {error}") from error
 
-    def _rest(self) -> bytes:
+    def _tail(self) -> bytes:
         self._file.seek(self.end)
         return self._file.read(UNSYNCED_BYTES + 1)
 
 
-def _is_torn(rest: bytes) -> bool:
+def _is_torn(tail: bytes) -> bool:
     """Return whether bytes that are not a line can be the end of a write that was never synced."""
-    return 0 < len(rest) <= UNSYNCED_BYTES and b"\n " not in rest
+    return 0 < len(tail) <= UNSYNCED_BYTES and b"\n " not in tail
 
 
 def scan(file: HistoryFile, *, newest: bool, look_until: int = 0) -> Iterator[Line]:
@@ -231,11 +231,11 @@ def _misplaced(file: HistoryFile, expected: int) -> HistoryError:
     )
 
 
-def mixed(path: Path, found: Header, cluster: str, server: int) -> HistoryError:
+def mixed(path: Path, header: Header, cluster: str, server: int) -> HistoryError:
     """Return the error for the history of one server in the place of another server's."""
     return HistoryError(
-        f"{path} has the history of server {found.server} of farm {found.cluster!r}, where that of server {server} of "
-        f"farm {cluster!r} belongs. Nothing was changed. Keep each server's history in a directory of its own, and "
+        f"{path} has the history of server {header.server} of farm {header.cluster!r}, where that of server {server} "
+        f"of farm {cluster!r} belongs. Nothing was changed. Keep each server's history in a directory of its own, and "
         "move this history to its own directory."
     )
 
@@ -276,32 +276,32 @@ class Summary:
 
 def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Summary:
     """Read a whole history, and count its files, entries and gaps. Raises as `read_lines` does."""
-    found = Summary()
+    summary = Summary()
     for line in read_lines(directory, on_file=on_file):
         match line:
             case Record(index, raw=raw):
-                found.last = index
-                found.records += 1
-                found.raw += raw is not None
+                summary.last = index
+                summary.records += 1
+                summary.raw += raw is not None
             case Servers(index):
-                found.last = index
-                found.configurations += 1
+                summary.last = index
+                summary.configurations += 1
             case Restored(first, last, term):
-                found.restored.append((first, last, term))
-                found.last = last
+                summary.restored.append((first, last, term))
+                summary.last = last
             case Gap(first, last):
-                if found.gaps and found.gaps[-1][1] == first - 1:
-                    first, _ = found.gaps.pop()
-                found.gaps.append((first, last))
-                found.last = last
+                if summary.gaps and summary.gaps[-1][1] == first - 1:
+                    first, _ = summary.gaps.pop()
+                summary.gaps.append((first, last))
+                summary.last = last
             case Other(first, last):
-                found.others += last - first + 1
-                found.last = last
+                summary.others += last - first + 1
+                summary.last = last
             case Header():
-                if not found.files:
-                    found.cluster, found.server = line.cluster, line.server
-                    found.first, found.last = line.first, line.first - 1
-                found.files += 1
+                if not summary.files:
+                    summary.cluster, summary.server = line.cluster, line.server
+                    summary.first, summary.last = line.first, line.first - 1
+                summary.files += 1
             case Trailer():
                 pass
-    return found
+    return summary

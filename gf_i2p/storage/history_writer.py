@@ -249,7 +249,7 @@ class History:
         except (FileNotFoundError, NotADirectoryError):
             pass
         self.durable_index = 0
-        raise _taken_away(path)
+        raise _removal_error(path)
 
     # Rotation -------------------------------------------------------------------------------------------------------
 
@@ -322,56 +322,56 @@ class History:
         if not self.directory.exists():
             self.directory.mkdir(mode=0o700)
             private_files.sync_directory(self.directory.parent)
-        found = history_files(self.directory)
+        files = history_files(self.directory)
         check_owner(self.directory, cluster=self._owner[0], server_id=self._owner[1])
         # An interrupted rotation leaves the ended file, perhaps with the packed file beside it.
-        self._unpacked.extend(file for file in found[:-1] if file.is_plain)
-        for file, after in pairwise(found):
-            if file.is_plain and self._last_of(file) != after.first - 1:
-                raise damaged(file.plain, f"it does not end where {plain_name(after.first)} begins")
-        if not found:
+        self._unpacked.extend(file for file in files[:-1] if file.is_plain)
+        for file, successor in pairwise(files):
+            if file.is_plain and self._last_index_of(file) != successor.first - 1:
+                raise damaged(file.plain, f"it does not end where {plain_name(successor.first)} begins")
+        if not files:
             self._begin(1)
-        elif found[-1].is_plain:
-            self._resume(found[-1])
+        elif files[-1].is_plain:
+            self._resume(files[-1])
         else:  # somebody has removed the file that was begun after this one
-            self.durable_index = self._last_of(found[-1])
+            self.durable_index = self._last_index_of(files[-1])
             self._begin(self.durable_index + 1)
         for name in os.listdir(self.directory):  # noqa: PTH208 -- see `history_files`
             if _UNFINISHED.fullmatch(name):
                 (self.directory / name).unlink()
 
-    def _last_of(self, file: HistoryFile) -> int:
+    def _last_index_of(self, file: HistoryFile) -> int:
         """Read a file that has ended, and return its last index."""
-        last = 0
+        last_index = 0
         for line in scan(file, newest=False, look_until=MAX_INTEGER):
             self._stop_if_interrupted()
             match line:
                 case Header():
                     self._check(line)
                 case Trailer():
-                    last = line.last
-        return last
+                    last_index = line.last
+        return last_index
 
     def _resume(self, newest: HistoryFile) -> None:
         """Check the newest file, cut its unsynced end, and go on writing behind its last good line."""
         self._descriptor = os.open(newest.plain, os.O_RDWR | os.O_CLOEXEC)
         with open(self._descriptor, "rb", closefd=False) as file:
             sure = os.fstat(self._descriptor).st_size - UNSYNCED_BYTES
-            found = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=sure)
-            for line in found:
+            scan = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=sure)
+            for line in scan:
                 self._stop_if_interrupted()
                 if isinstance(line, Header):
                     self._check(line)
                     self._opened_ms = line.opened_ms
-        sequence = found.sequence
-        self._first, self._size, self._ended = newest.first, found.end, sequence.closed
-        self.durable_index, self.last_term, self.cut_bytes = sequence.last_index, sequence.last_term, found.torn
-        if found.torn:
+        sequence = scan.sequence
+        self._first, self._size, self._ended = newest.first, scan.end, sequence.closed
+        self.durable_index, self.last_term, self.cut_bytes = sequence.last_index, sequence.last_term, scan.torn
+        if scan.torn:
             os.ftruncate(self._descriptor, self._size)
-        if found.batch:
+        if scan.batch:
             # The last writer's sync may have been interrupted, or may have failed. After a failed sync Linux regards
             # the pages as written, so only another write brings them to the disk.
-            _write_at(self._descriptor, os.pread(self._descriptor, self._size - found.batch, found.batch), found.batch)
+            _write_at(self._descriptor, os.pread(self._descriptor, self._size - scan.batch, scan.batch), scan.batch)
         os.fsync(self._descriptor)
         private_files.sync_directory(self.directory)
         if self._ended:
@@ -409,7 +409,7 @@ def _write_at(descriptor: int, data: bytes, offset: int) -> None:
         view, offset = view[written:], offset + written
 
 
-def _taken_away(path: Path) -> HistoryError:
+def _removal_error(path: Path) -> HistoryError:
     directory = path.parent
     if directory.is_dir():
         return HistoryError(
@@ -427,44 +427,44 @@ def _taken_away(path: Path) -> HistoryError:
 
 def _pack(file: HistoryFile, interrupted: Callable[[], bool]) -> bool:
     """Replace an ended file by its packed form; return False, and keep the plain file, when interrupted."""
-    new = file.packed.with_name(file.packed.name + _NEW)
+    draft = file.packed.with_name(file.packed.name + _NEW)
     try:
         source = file.plain.open("rb")
     except FileNotFoundError:
         return True  # somebody has taken the file away; readers will report the missing entries
-    whole = False
+    complete = False
     try:
         with source:
-            descriptor = _create(new)
+            descriptor = _create(draft)
             try:
-                whole = _squeeze(source, descriptor, interrupted)
+                complete = _compress(source, descriptor, interrupted)
             finally:
                 os.close(descriptor)
     finally:
-        if not whole:
+        if not complete:
             with suppress(OSError):  # frees space on a full disk; if this fails, opening does the same
-                new.unlink(missing_ok=True)
-    if whole:
-        new.rename(file.packed)
+                draft.unlink(missing_ok=True)
+    if complete:
+        draft.rename(file.packed)
         private_files.sync_directory(file.directory)
         # If the plain file comes back after a power cut, it is packed once more.
         file.plain.unlink(missing_ok=True)
-    return whole
+    return complete
 
 
-def _squeeze(source: BinaryIO, descriptor: int, interrupted: Callable[[], bool]) -> bool:
+def _compress(source: BinaryIO, descriptor: int, interrupted: Callable[[], bool]) -> bool:
     """Write and sync the packed content of `source`; return False when interrupted."""
-    squeezed = zlib.compressobj(wbits=_GZIP)
+    compressor = zlib.compressobj(wbits=_GZIP)
     offset = synced = 0
     while piece := source.read(_PIECE_BYTES):
         if interrupted():
             return False
-        data = squeezed.compress(piece)
+        data = compressor.compress(piece)
         _write_at(descriptor, data, offset)
         offset += len(data)
         if offset - synced >= _SYNC_BYTES:
             os.fsync(descriptor)
             synced = offset
-    _write_at(descriptor, squeezed.flush(), offset)
+    _write_at(descriptor, compressor.flush(), offset)
     os.fsync(descriptor)
     return True

@@ -11,7 +11,7 @@ from gf_i2p.storage import wal
 from gf_i2p.storage.entry_chunks import Chunk, TermRun, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
-from gf_i2p.storage.stored_snapshot import FoundSnapshot, read_snapshot
+from gf_i2p.storage.stored_snapshot import StoredSnapshot, read_snapshot
 from gf_i2p.storage.write_group import Base
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
@@ -112,7 +112,7 @@ def _check_terms(
     """Raise `DamagedError` when runs and Configurations do not fit the entries after `base`."""
     if bool(runs) != bool(last_index) or (runs and runs[0] != (base if base.last else (1, runs[0].term))):
         raise damaged(path, "its terms do not cover the log")
-    if any(type(run.term) is not int for run in runs) or any(one.term >= other.term for one, other in pairwise(runs)):
+    if any(type(run.term) is not int for run in runs) or any(run.term >= later.term for run, later in pairwise(runs)):
         raise damaged(path, "its terms do not rise")
     if runs and runs[-1].term > row.term:
         raise damaged(path, f"it has entries of term {runs[-1].term}, but the server is only in term {row.term}")
@@ -121,9 +121,9 @@ def _check_terms(
     # The first run begins with the base, whose entry is gone; that run may have no other entry.
     spans = [(max(run.first, base.last + 1), end, run.term) for run, end in zip(runs, ends, strict=True)]
     spans = [span for span in spans if span[0] <= span[1]]
-    proof = {index for index, _ in configurations}
-    proof.update(index for first, end, _ in spans for index in (first, end))
-    entries = _entries_at(path, connection, sorted(proof))
+    indexes = {index for index, _ in configurations}
+    indexes.update(index for first, end, _ in spans for index in (first, end))
+    entries = _entries_at(path, connection, sorted(indexes))
     for first, end, term in spans:
         if entries[first].term != term or entries[end].term != term:
             raise damaged(path, f"the entries {first} to {end} should have the term {term}, but do not")
@@ -134,17 +134,17 @@ def _check_terms(
 
 def _snapshot(
     path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[TermRun, ...]
-) -> FoundSnapshot:
+) -> StoredSnapshot:
     """Read the snapshot, or describe its damage."""
-    found, fault = read_snapshot(connection)
-    if found is None and fault is None and base.last:
+    snapshot, fault = read_snapshot(connection)
+    if snapshot is None and fault is None and base.last:
         fault = "it is missing"
-    elif found is not None and found.index < base.last:
-        fault = f"it covers the entries up to {found.index} only"
-        found = None
+    elif snapshot is not None and snapshot.index < base.last:
+        fault = f"it covers the entries up to {snapshot.index} only"
+        snapshot = None
     # The checksums of log and snapshot are right, so a contradiction means that the two are from different times.
-    if found is not None and (found.index > last_index or term_at(runs, found.index) != found.term):
-        raise damaged(path, f"the entry {found.index}, with which its snapshot ends, is not in the log")
+    if snapshot is not None and (snapshot.index > last_index or term_at(runs, snapshot.index) != snapshot.term):
+        raise damaged(path, f"the entry {snapshot.index}, with which its snapshot ends, is not in the log")
     if fault is not None:
         advice = (
             f"The log begins at {base.last + 1}: the leader has to send another snapshot."
@@ -152,7 +152,7 @@ def _snapshot(
             else "The log still has all entries."
         )
         fault = f"the snapshot in {path} is damaged: {fault}. {advice} Check the disk."
-    return FoundSnapshot(found, fault)
+    return StoredSnapshot(snapshot, fault)
 
 
 def _last_index(path: Path, connection: sqlite3.Connection) -> int:
@@ -162,7 +162,7 @@ def _last_index(path: Path, connection: sqlite3.Connection) -> int:
 
 def _entries_at(path: Path, connection: sqlite3.Connection, indexes: Iterable[int]) -> dict[int, Entry]:
     """Return the entries at these rising indexes. Raises `DamagedError` when an entry is missing."""
-    found: dict[int, Entry] = {}
+    located: dict[int, Entry] = {}
     chunk = Chunk(0, 0, 0, b"")
     entries: tuple[Entry, ...] = ()
     for index in indexes:
@@ -173,5 +173,5 @@ def _entries_at(path: Path, connection: sqlite3.Connection, indexes: Iterable[in
             chunk, entries = unpacked(path, row)
         if not chunk.first <= index < chunk.end:
             raise damaged(path, f"the entry {index} is missing")
-        found[index] = entries[index - chunk.first]
-    return found
+        located[index] = entries[index - chunk.first]
+    return located

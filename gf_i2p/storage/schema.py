@@ -96,15 +96,19 @@ class ServerRow(NamedTuple):
         return zlib.crc32(repr((*self, runs, configurations)).encode())
 
 
-def connect(path: Path, how: str = "mode=rw") -> sqlite3.Connection:
+def connect(path: Path, query: str = "mode=rw") -> sqlite3.Connection:
     """Connect to the file at `path` without a change of the file. A missing file is not created.
 
-    `how`: "mode=rw"; "mode=ro" changes neither the log nor, at closing, the WAL; "immutable=1" reads the main file
+    `query`: "mode=rw"; "mode=ro" changes neither the log nor, at closing, the WAL; "immutable=1" reads the main file
     only, as if there were no WAL.
     """
     # isolation_level None: this code says where a transaction begins.
     connection = sqlite3.connect(
-        f"{path.as_uri()}?{how}", timeout=PATIENCE_SECONDS, uri=True, isolation_level=None, check_same_thread=False
+        f"{path.as_uri()}?{query}",
+        timeout=PATIENCE_SECONDS,
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
     )
     try:
         connection.execute("PRAGMA synchronous = FULL")

@@ -67,13 +67,13 @@ class SavedSnapshot:
 
     def encode(self) -> bytes:
         """Return the content of the file. Raises `LocalProtocolError` when a value is out of range."""
-        found = self.snapshot
+        snapshot = self.snapshot
         try:
             cluster = check_name("cluster name", self.cluster).encode("ascii")
         except ValueError as error:
             raise LocalProtocolError(str(error)) from error
-        configuration = found.configuration.encode()
-        fault = _fault(self) or _size_fault(len(cluster), len(configuration), len(found.data))
+        configuration = snapshot.configuration.encode()
+        fault = _fault(self) or _size_fault(len(cluster), len(configuration), len(snapshot.data))
         if fault is not None:
             raise LocalProtocolError(fault)
         head = _HEAD.pack(
@@ -81,16 +81,16 @@ class SavedSnapshot:
             FORMAT,
             len(cluster),
             len(configuration),
-            len(found.data),
+            len(snapshot.data),
             self.server_id,
-            found.index,
-            found.term,
+            snapshot.index,
+            snapshot.term,
             self.reached,
             self.saved_ms,
             self.committed,
         )
         digest = hashlib.sha256()
-        parts = (head, cluster, configuration, found.data)
+        parts = (head, cluster, configuration, snapshot.data)
         for part in parts:
             digest.update(part)
         return b"".join((*parts, digest.digest()))
@@ -103,22 +103,22 @@ class SavedSnapshot:
         if hashlib.sha256(memoryview(data)[:end]).digest() != data[end:]:
             raise _damaged("it does not match its checksum")
         *_, server_id, index, term, reached, saved_ms, committed = _HEAD.unpack_from(data)
-        at = _HEAD.size
+        offset = _HEAD.size
         pieces = []
         for size in sizes:
-            pieces.append(data[at : at + size])
-            at += size
+            pieces.append(data[offset : offset + size])
+            offset += size
         name, configuration, state = pieces
         try:
             cluster = check_name("cluster name", name.decode("ascii"))
             snapshot = Snapshot(index, term, Configuration.decode(configuration), state)
         except (ValueError, ProtocolError) as error:
             raise _damaged(str(error)) from error
-        found = cls(cluster, server_id, reached, saved_ms, committed, snapshot)
-        fault = _fault(found)
+        saved = cls(cluster, server_id, reached, saved_ms, committed, snapshot)
+        fault = _fault(saved)
         if fault is not None:
             raise _damaged(fault)
-        return found
+        return saved
 
 
 def load(path: Path) -> SavedSnapshot:
@@ -158,26 +158,26 @@ def write(path: Path, data: bytes, *, force: bool) -> None:
 def _write(path: Path, data: bytes, *, force: bool) -> None:
     if not force and os.path.lexists(path):
         raise FileExistsError(17, "it exists already", str(path))
-    new = path.with_name(f".{path.name}.{token_hex(8)}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    draft = path.with_name(f".{path.name}.{token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if not force:
-            _reserve(path, new)
-        new.replace(path)
+            _reserve(path, draft)
+        draft.replace(path)
         sync_directory(path.absolute().parent)
     finally:
         with suppress(FileNotFoundError):
-            new.unlink()
+            draft.unlink()
 
 
-def _reserve(path: Path, new: Path) -> None:
+def _reserve(path: Path, draft: Path) -> None:
     """Create the name `path`. Raises `FileExistsError` when another process has created the name meanwhile."""
     try:
-        os.link(new, path)
+        os.link(draft, path)
     except FileExistsError:
         raise
     except OSError:  # many file systems for backups have no hard links
@@ -217,23 +217,23 @@ def _size_fault(cluster: int, configuration: int, data: int) -> str | None:
     return None
 
 
-def _fault(found: SavedSnapshot) -> str | None:
+def _fault(saved: SavedSnapshot) -> str | None:
     """Describe the first number that is out of range; None: all numbers are in range."""
-    index, term = found.snapshot.index, found.snapshot.term
-    if not (1 <= index <= MAX_INTEGER and 1 <= term <= found.reached <= MAX_INTEGER):
-        return f"it names entry {index} of term {term}, saved in term {found.reached}, which is impossible"
-    if not 0 <= found.server_id < MAX_ID:
-        return f"no server has the id {found.server_id}"
-    if not 0 <= found.saved_ms <= _MAX_TIME_MS:
-        return f"its time of saving is impossible: {found.saved_ms} ms after 1970"
-    if not 0 <= found.committed <= index:
-        return f"it ends with entry {index}, but says that entries up to {found.committed} are committed"
-    if found.snapshot.configuration.log_index > index:
+    index, term = saved.snapshot.index, saved.snapshot.term
+    if not (1 <= index <= MAX_INTEGER and 1 <= term <= saved.reached <= MAX_INTEGER):
+        return f"it names entry {index} of term {term}, saved in term {saved.reached}, which is impossible"
+    if not 0 <= saved.server_id < MAX_ID:
+        return f"no server has the id {saved.server_id}"
+    if not 0 <= saved.saved_ms <= _MAX_TIME_MS:
+        return f"its time of saving is impossible: {saved.saved_ms} ms after 1970"
+    if not 0 <= saved.committed <= index:
+        return f"it ends with entry {index}, but says that entries up to {saved.committed} are committed"
+    if saved.snapshot.configuration.log_index > index:
         return (
-            f"its Configuration is from entry {found.snapshot.configuration.log_index}, but it ends with entry {index}"
+            f"its Configuration is from entry {saved.snapshot.configuration.log_index}, but it ends with entry {index}"
         )
     return None
 
 
-def _damaged(what: str) -> SnapshotFileError:
-    return SnapshotFileError(f"it is damaged ({what}). Take another copy of the file, or another snapshot")
+def _damaged(fault: str) -> SnapshotFileError:
+    return SnapshotFileError(f"it is damaged ({fault}). Take another copy of the file, or another snapshot")

@@ -62,7 +62,7 @@ def replace_snapshot(connection: sqlite3.Connection, row: SnapshotRow, data: byt
     )
 
 
-class FoundSnapshot(NamedTuple):
+class StoredSnapshot(NamedTuple):
     """The readable parts of the stored snapshot. Both fields are None when no snapshot is stored."""
 
     snapshot: Snapshot | None
@@ -71,23 +71,23 @@ class FoundSnapshot(NamedTuple):
     """A sentence about the damage; None: no damage was found."""
 
 
-def read_snapshot(connection: sqlite3.Connection) -> FoundSnapshot:
+def read_snapshot(connection: sqlite3.Connection) -> StoredSnapshot:
     """Read the stored snapshot; describe damage in the result. Raises `sqlite3.Error` for any other error."""
-    described = None
+    snapshot = None
     try:
         row = _row(connection)
         if row is None:
-            return FoundSnapshot(None, None)
-        described = Snapshot(row.log_index, row.term, Configuration.decode(row.configuration), b"")
-        return FoundSnapshot(replace(described, data=_data(connection, row)), None)
+            return StoredSnapshot(None, None)
+        snapshot = Snapshot(row.log_index, row.term, Configuration.decode(row.configuration), b"")
+        return StoredSnapshot(replace(snapshot, data=_data(connection, row)), None)
     except ProtocolError as error:
-        return FoundSnapshot(None, f"its Configuration cannot be decoded: {error}")
+        return StoredSnapshot(None, f"its Configuration cannot be decoded: {error}")
     except ValueError as error:
-        return FoundSnapshot(described, str(error))
+        return StoredSnapshot(snapshot, str(error))
     except sqlite3.Error as error:
         if not is_damage(error):
             raise
-        return FoundSnapshot(described, f"SQLite says: {error}")
+        return StoredSnapshot(snapshot, f"SQLite says: {error}")
 
 
 def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
@@ -113,8 +113,8 @@ def _data(connection: sqlite3.Connection, row: SnapshotRow) -> bytes:
     (size,) = connection.execute("SELECT total(length(data)) FROM snapshot_block").fetchone()
     if not 1 <= row.size <= MAX_SNAPSHOT_BYTES or row.size != size:
         raise ValueError(f"it has {size:.0f} bytes instead of {row.size}")
-    found = connection.execute("SELECT CAST(data AS BLOB) FROM snapshot_block ORDER BY position")
-    data = b"".join([block for (block,) in found])
+    blocks = connection.execute("SELECT CAST(data AS BLOB) FROM snapshot_block ORDER BY position")
+    data = b"".join([block for (block,) in blocks])
     if zlib.crc32(data) != row.data_checksum:
         raise ValueError("it does not match its checksum")
     return data

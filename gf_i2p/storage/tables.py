@@ -94,11 +94,11 @@ class Tables:
             for row in rows:
                 if self._latest is None or self._latest[0] != row:  # compare whole rows: a row may have been replaced
                     self._latest = row, unpacked(self._path, row)
-                chunk, found = self._latest[1]
+                chunk, chunk_entries = self._latest[1]
                 if expected and chunk.first != expected:
                     raise damaged(self._path, f"after entry {expected - 1} comes entry {chunk.first}")
                 expected = chunk.end
-                for entry in found[max(first - chunk.first, 0) : last + 1 - chunk.first]:
+                for entry in chunk_entries[max(first - chunk.first, 0) : last + 1 - chunk.first]:
                     size += ENTRY_HEADER_BYTES + len(entry.value)
                     if size > max_bytes and entries:
                         return entries
@@ -204,10 +204,10 @@ class Tables:
         if row is not None:
             chunk, entries = unpacked(self._path, row)
             if chunk.end > first:
-                kept = pack_chunk(chunk.first, entries[: first - chunk.first])
+                remainder = pack_chunk(chunk.first, entries[: first - chunk.first])
                 execute(
                     "UPDATE chunk SET entry_count = ?, checksum = ?, entries = ? WHERE first_index = ?",
-                    (kept.length, kept.checksum, kept.data, kept.first),
+                    (remainder.length, remainder.checksum, remainder.data, remainder.first),
                 )
 
     def _begin_after(self, base: Base) -> None:

@@ -53,17 +53,17 @@ def usable_bytes(database: Path) -> int:
     return path.stat().st_size if (magic & ~1, version) == (_MAGIC, _VERSION) else 0
 
 
-def lost(database: Path, least: int) -> LostError:
-    """Return the error for a WAL that had at least `least` bytes, and is missing or shorter now."""
+def lost(database: Path, least_bytes: int) -> LostError:
+    """Return the error for a WAL that had at least `least_bytes` bytes, and is missing or shorter now."""
     path = path_of(database)
     if not path.exists():
-        what = "is missing"
+        state = "is missing"
     elif (length := usable_bytes(database)) > 0:
-        what = f"has only {length} of at least {least} bytes"
+        state = f"has only {length} of at least {least_bytes} bytes"
     else:
-        what = "has no WAL header"
+        state = "has no WAL header"
     return LostError(
-        f"{path} {what}, and {database.name} was not closed cleanly: the newest entries, the term and the vote may be "
+        f"{path} {state}, and {database.name} was not closed cleanly: the newest entries, the term and the vote may be "
         f"only in {path.name}. Nothing was changed. If the log was moved or copied, bring the whole directory, with "
         f"{path.name}, from where the node last ran. Do not use an older {path.name}: it lacks votes and acknowledged "
         f"entries. If the file is really gone (a sqlite3 shell deletes it, too), the log is lost. {REJOIN}"

@@ -126,27 +126,27 @@ class WriteGroup:
             )
 
     def _misplaced(self, first: int) -> Exception:
-        what = f"entries from index {first} were to be stored in a log that ends at {self.last_index}"
-        return defect(f"{what}, covered up to {self._final} by a snapshot" if self._final else what)
+        fault = f"entries from index {first} were to be stored in a log that ends at {self.last_index}"
+        return defect(f"{fault}, covered up to {self._final} by a snapshot" if self._final else fault)
 
     def _take_snapshot(self, snapshot: Snapshot, *, install: bool, alone: bool) -> None:
         index, term = snapshot.index, snapshot.term
-        what = f"a snapshot of the entries up to {index} of term {term}"
+        subject = f"a snapshot of the entries up to {index} of term {term}"
         if not self._covered < index or index < 1:
-            raise defect(f"{what} was to be stored after one up to {self._covered}")
+            raise defect(f"{subject} was to be stored after one up to {self._covered}")
         if not 1 <= term <= self.hard_state.term:
-            raise defect(f"{what} was to be stored in term {self.hard_state.term}")
+            raise defect(f"{subject} was to be stored in term {self.hard_state.term}")
         if not 1 <= len(snapshot.data) <= MAX_SNAPSHOT_BYTES:
             raise defect(
-                f"{what} was to be stored with {len(snapshot.data)} bytes; 1 to {MAX_SNAPSHOT_BYTES} are legal"
+                f"{subject} was to be stored with {len(snapshot.data)} bytes; 1 to {MAX_SNAPSHOT_BYTES} are legal"
             )
-        known = index <= self.last_index and self._term_at(index) == term
-        if not install and not known:
-            raise defect(f"{what} was to be stored in a log that ends at {self.last_index} and has no such entry")
+        in_log = index <= self.last_index and self._term_at(index) == term
+        if not install and not in_log:
+            raise defect(f"{subject} was to be stored in a log that ends at {self.last_index} and has no such entry")
         if install and not alone:
-            raise defect(f"{what} was to be stored in the place of entries that came with it")
-        if install and known and index < self.last_index:
-            raise defect(f"{what} was to replace a log that has that entry, and others up to {self.last_index}")
+            raise defect(f"{subject} was to be stored in the place of entries that came with it")
+        if install and in_log and index < self.last_index:
+            raise defect(f"{subject} was to replace a log that has that entry, and others up to {self.last_index}")
         self.snapshot = snapshot
         self.size += len(snapshot.data)
         self._covered = self._final = index
