@@ -3,12 +3,12 @@
 import time
 from typing import Final
 
-_ID: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-def awake_or_not() -> float:
+def seconds_since_boot() -> float:
     """Return seconds that never go back and also count while the machine sleeps, unlike `time.monotonic`."""
-    return time.clock_gettime(_ID)
+    return time.clock_gettime(_CLOCK)
 
 
 def now_ms() -> int:

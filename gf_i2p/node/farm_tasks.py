@@ -12,7 +12,7 @@ from bridges.protocol import RouterBridge
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.router_config import place
+from gf_i2p.node.files.router_config import host_and_port
 from gf_i2p.node.publish.branch_keys import branch_keys
 from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.keys_watch import KeysWatch
@@ -185,7 +185,7 @@ def _publisher(
             return MetaPublisher(config.node.id, view, reporter, bridge, keys, branch_keys=below, dry_run=dry_run)
         case "failover" if hosting is not None and config.publish.service is not None:
             service = config.publish.service
-            target = ServiceWatch(place(service.target), on_change=reporter.changed)
+            target = ServiceWatch(host_and_port(service.target), on_change=reporter.changed)
             return FailoverPublisher(
                 config.node.id, view, reporter, hosting, keys, target, http=service.http, options=service.session
             )

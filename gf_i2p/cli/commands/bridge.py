@@ -19,7 +19,7 @@ from gf_i2p.cli.shared.router_setup import router_bridge
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.router_config import BridgeTable, RouterTable, place
+from gf_i2p.node.files.router_config import BridgeTable, RouterTable, host_and_port
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
 from gf_i2p.transport.tls.tcp_sockets import why
@@ -56,7 +56,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
         None if config.bridge.plain else _tls(directory, config.bridge),
         allow_long_lists=config.router.i2pcontrol_few_tunnels,
     )
-    host, port = place(config.bridge.listen)
+    host, port = host_and_port(config.bridge.listen)
     stopped, _ = stop_signal()
     try:
         try:
@@ -87,7 +87,7 @@ def _check_no_circle(router: RouterTable, table: BridgeTable) -> None:
     """Raise `ConfigError` when `router.i2pcontrol` is the address of this endpoint: the endpoint would ask itself."""
     if router.i2pcontrol is None:
         return
-    url, (host, port) = urlsplit(router.i2pcontrol), place(table.listen)
+    url, (host, port) = urlsplit(router.i2pcontrol), host_and_port(table.listen)
     try:
         address = ip_address(url.hostname or "")
         same = address == ip_address(host) or (address.is_loopback and ip_address(host).is_unspecified)
@@ -104,7 +104,7 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
     certificate, key = directory / table.certificate, directory / table.key
     if not certificate.exists() and not key.exists():
         # Strangers see this certificate, so the certificate shows nothing but the address that they have dialled.
-        host = place(table.listen)[0]
+        host = host_and_port(table.listen)[0]
         hosts = [host] if not ip_address(host).is_loopback else [host, "localhost"]
         certificate_pem, key_pem = make_certificate("i2pcontrol", hosts=hosts)
         write_private(key, key_pem)

@@ -23,7 +23,7 @@ from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
-from gf_i2p.node.files.router_config import place
+from gf_i2p.node.files.router_config import host_and_port
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock, holder, write_private
@@ -91,7 +91,9 @@ def router_of(file: LeafFile) -> LocalRouter:
     """Make the access to the member's router. Raises `ConfigError`."""
     router = file.router
     control = i2pcontrol(router, file)
-    return LocalRouter(Sam(*place(router.sam)), I2cpPublisher(i2cp_settings(router)), control, file.publish.leaf)
+    return LocalRouter(
+        Sam(*host_and_port(router.sam)), I2cpPublisher(i2cp_settings(router)), control, file.publish.leaf
+    )
 
 
 def _write(path: Path, report: LeafMemberReport) -> None:

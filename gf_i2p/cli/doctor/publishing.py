@@ -19,7 +19,7 @@ from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.node.files.router_config import RouterTable, host_and_port
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 
 SETTLING_SECONDS: Final = 180.0
@@ -192,7 +192,7 @@ class PublishingChecks:
 
     @property
     def _sam(self) -> Sam:
-        return Sam(*place(self._router.sam))
+        return Sam(*host_and_port(self._router.sam))
 
 
 def keys_result(keys: PublishingKeys, now: int, *, server: int) -> CheckResult:

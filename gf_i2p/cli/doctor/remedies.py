@@ -1,20 +1,20 @@
 """Remedies for a router's interfaces, in the words of each router's own settings."""
 
 from gf_i2p.cli.doctor.checks import Remedy
-from gf_i2p.node.files.router_config import place
+from gf_i2p.node.files.router_config import host_and_port
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 
 _CONSOLE = "the router console (http://127.0.0.1:7657/"
 
 
 def _section(name: str, address: str) -> str:
-    host, port = place(address)
+    host, port = host_and_port(address)
     return f"in i2pd.conf, section [{name}]: enabled = true, address = {host}, port = {port}; then restart i2pd"
 
 
 def proxy_on(method: ProxyMethod, address: str) -> Remedy:
     """Remedy when no proxy answers."""
-    _, port = place(address)
+    _, port = host_and_port(address)
     section, tunnel = (
         ("socksproxy", "a SOCKS 4/4a/5 client") if method is ProxyMethod.SOCKS5 else ("httpproxy", "I2P HTTP Proxy")
     )
@@ -26,7 +26,7 @@ def proxy_on(method: ProxyMethod, address: str) -> Remedy:
 
 def sam_on(address: str) -> Remedy:
     """Remedy when no SAM bridge answers."""
-    _, port = place(address)
+    _, port = host_and_port(address)
     return Remedy(
         _section("sam", address),
         f"in {_CONSOLE}configclients): start 'SAM application bridge' (port {port}), and tick 'Run at Startup?'",
@@ -35,7 +35,7 @@ def sam_on(address: str) -> Remedy:
 
 def i2cp_on(address: str) -> Remedy:
     """Remedy when I2CP does not answer."""
-    _, port = place(address)
+    _, port = host_and_port(address)
     return Remedy(
         _section("i2cp", address),
         f"in {_CONSOLE}configi2cp): enable the external I2CP interface without SSL (i2cp.disableInterface=false, "

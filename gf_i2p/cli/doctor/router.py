@@ -22,7 +22,7 @@ from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
 from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.node.files.router_config import RouterTable, host_and_port
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.certificates import parse_fingerprint
 from gf_i2p.transport.tls.tcp_sockets import why
@@ -70,7 +70,11 @@ class RouterChecks:
     # Whether the router runs ----------------------------------------------------------------------------------------
 
     async def _runs(self) -> CheckResult:
-        places = {PROXY: place(self._router.proxy), SAM: place(self._router.sam), I2CP: place(self._router.i2cp)}
+        places = {
+            PROXY: host_and_port(self._router.proxy),
+            SAM: host_and_port(self._router.sam),
+            I2CP: host_and_port(self._router.i2cp),
+        }
         if self._router.i2pcontrol is not None:
             url = urlsplit(self._router.i2pcontrol)
             places[I2PCONTROL] = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
@@ -85,9 +89,9 @@ class RouterChecks:
         router, method = self._router, ProxyMethod(self._router.way)
         try:
             if method is ProxyMethod.SOCKS5:
-                await ask_socks(*place(router.proxy))
+                await ask_socks(*host_and_port(router.proxy))
                 return ok(f"SOCKS at {router.proxy}")
-            kind = await ask_http(*place(router.proxy))
+            kind = await ask_http(*host_and_port(router.proxy))
         except ProxyAuthorisationError as error:
             return fail(f"{router.proxy}: {error}", remedies.PROXY_AUTHORISATION)
         except ProxyError as error:
@@ -103,7 +107,7 @@ class RouterChecks:
     async def _sam(self) -> CheckResult:
         address = self._router.sam
         try:
-            await Sam(*place(address)).probe()
+            await Sam(*host_and_port(address)).probe()
         except RouterError as error:
             return _unusable(error, address, remedies.sam_on(address))
         return ok(f"SAM 3.1 at {address}")

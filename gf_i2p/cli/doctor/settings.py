@@ -11,7 +11,7 @@ from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, RouterChecks
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.node.files.router_config import RouterTable, host_and_port
 from gf_i2p.wire.endpoint import Endpoint
 
 LEAST_INBOUND: Final = 4
@@ -42,7 +42,7 @@ class SettingsChecks:
 
     async def _interfaces(self) -> CheckResult:
         listen = Endpoint.parse(self._config.node.listen)
-        places = {name: place(getattr(self._router, name)) for name in ("proxy", "sam", "i2cp")}
+        places = {name: host_and_port(getattr(self._router, name)) for name in ("proxy", "sam", "i2cp")}
         if self._config.own_endpoint.is_i2p:
             places["node.listen"] = listen.host, listen.port
         remote = [name for name, (host, _) in places.items() if not ip_address(host).is_loopback]

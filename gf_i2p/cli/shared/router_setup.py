@@ -19,7 +19,7 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, check_private
-from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.node.files.router_config import RouterTable, host_and_port
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, load
 from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel, Inbound
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
@@ -41,7 +41,7 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
     if config.own_endpoint.is_i2p:
         if router.inbound == "sam":
             keys = own_keys(directory, config, router)
-            inbound = session = SamInbound(Sam(*place(router.sam)), keys, router.session)
+            inbound = session = SamInbound(Sam(*host_and_port(router.sam)), keys, router.session)
         else:
             inbound = ConfiguredTunnel()
     listen = Endpoint.parse(config.node.listen)
@@ -79,7 +79,7 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     settings = i2cp_settings(router)
     i2cp = I2cpPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
-    return LocalRouter(Sam(*place(router.sam)), publisher, control, config.publish.leaf, settings)
+    return LocalRouter(Sam(*host_and_port(router.sam)), publisher, control, config.publish.leaf, settings)
 
 
 def service_hosting(config: Config) -> ServiceHosting | None:
@@ -119,7 +119,7 @@ def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
 
 def i2cp_settings(router: RouterTable) -> I2cpSettings:
     """Return the settings of the router's I2CP. Raises `ConfigError`."""
-    host, port = place(router.i2cp)
+    host, port = host_and_port(router.i2cp)
     try:
         return I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
     except ValueError as error:

@@ -29,7 +29,7 @@ def is_b32_address(text: str) -> bool:
     return True
 
 
-def place(text: str, example: str = "127.0.0.1:7656") -> tuple[str, int]:
+def host_and_port(text: str, example: str = "127.0.0.1:7656") -> tuple[str, int]:
     """Split "IP:PORT", with an IPv6 address in brackets. Raises `ValueError`, which shows the example."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
@@ -43,13 +43,13 @@ def place(text: str, example: str = "127.0.0.1:7656") -> tuple[str, int]:
     return host, number
 
 
-def _place(text: str) -> str:
-    place(text)
+def _checked_host_port(text: str) -> str:
+    host_and_port(text)
     return text
 
 
-def _target(text: str) -> str:
-    place(text, "127.0.0.1:8080")
+def _checked_target(text: str) -> str:
+    host_and_port(text, "127.0.0.1:8080")
     return text
 
 
@@ -72,7 +72,7 @@ def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
     return options
 
 
-HostPort = Annotated[str, AfterValidator(_place)]
+HostPort = Annotated[str, AfterValidator(_checked_host_port)]
 
 
 class ProxyTable(Table):
@@ -86,9 +86,9 @@ class ProxyTable(Table):
     _interfaces: ClassVar[tuple[str, ...]] = ("proxy",)
 
     @model_validator(mode="after")
-    def _stays_here(self) -> Self:
+    def _must_be_local(self) -> Self:
         for name in self._interfaces:
-            host, _ = place(getattr(self, name))
+            host, _ = host_and_port(getattr(self, name))
             if not self.beyond_loopback and not ip_address(host).is_loopback:
                 raise ValueError(
                     f"{name}: {host} is another machine, and traffic to it is not encrypted: run the router on this "
@@ -99,7 +99,7 @@ class ProxyTable(Table):
     @property
     def settings(self) -> ProxySettings:
         """Endpoint and kind of the proxy."""
-        return ProxySettings(*place(self.proxy), ProxyMethod(self.way))
+        return ProxySettings(*host_and_port(self.proxy), ProxyMethod(self.way))
 
 
 class RouterTable(ProxyTable):
@@ -144,7 +144,7 @@ def check_leaf(leaf: str | None, router: RouterTable) -> None:
 class ServiceTable(Table):
     """The local service behind the master's address, with `mode = "failover"`."""
 
-    target: Annotated[str, AfterValidator(_target)]
+    target: Annotated[str, AfterValidator(_checked_target)]
     """Address of the service: plain TCP."""
     http: bool = False
     """Whether the service speaks HTTP and is told the client's address, as by the routers' own HTTP server tunnels."""
@@ -154,8 +154,8 @@ class ServiceTable(Table):
     """I2CP options of the session's tunnels."""
 
     @model_validator(mode="after")
-    def _stays_here(self) -> Self:
-        host, _ = place(self.target)
+    def _must_be_local(self) -> Self:
+        host, _ = host_and_port(self.target)
         if not self.beyond_loopback and not ip_address(host).is_loopback:
             raise ValueError(
                 f"target: {host} is another machine, and traffic to it is not encrypted: run the service on this "
@@ -206,8 +206,8 @@ class BridgeTable(Table):
     """Certificate and key are made at the first start if neither is there."""
 
     @model_validator(mode="after")
-    def _plain_stays_here(self) -> Self:
-        host, _ = place(self.listen)
+    def _plain_must_be_local(self) -> Self:
+        host, _ = host_and_port(self.listen)
         if self.plain and not ip_address(host).is_loopback:
             raise ValueError(
                 f"listen: {host} can be reached from other machines, and plain HTTP would show them the password: "

@@ -18,7 +18,7 @@ from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, Fail
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
-from gf_i2p.node.clock import awake_or_not, now_ms
+from gf_i2p.node.clock import now_ms, seconds_since_boot
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.machine_loop import MachineLoop
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
@@ -45,7 +45,7 @@ class FailoverPublisher:
         *,
         http: bool = False,
         options: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = awake_or_not,
+        clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
         """Serve nothing yet.
 

@@ -17,7 +17,7 @@ from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
-from gf_i2p.node.clock import awake_or_not, now_ms
+from gf_i2p.node.clock import now_ms, seconds_since_boot
 from gf_i2p.node.publish.branch_keys import BranchKeys, derive
 from gf_i2p.node.publish.branches import Branches, leases
 from gf_i2p.node.publish.keys_watch import KeysWatch
@@ -48,7 +48,7 @@ class MetaPublisher:
         *,
         branch_keys: BranchKeys | None = None,
         dry_run: bool = False,
-        clock: Callable[[], float] = awake_or_not,
+        clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
         """`keys`: the master's own or delegated keys. `clock`: the reporter's clock, in seconds.
 
@@ -93,22 +93,22 @@ class MetaPublisher:
 
     def shown(self) -> dict[str, Any] | None:
         """Describe the published set. Times are in seconds since the epoch; "next" is in seconds from now."""
-        last, given, progress = self.lease_set, self.machine.last_set, self._reporter.progress.current
-        if last is None or given is None:
+        lease_set, last_set, progress = self.lease_set, self.machine.last_set, self._reporter.progress.current
+        if lease_set is None or last_set is None:
             return None
         due = self.machine.next(self._situation())
         return {
             "dry_run": self._dry_run,
-            "master": last.destination.b32,
-            "published": last.published,
-            "expires": last.expires_at,
-            "leaves": len(last.entries),
+            "master": lease_set.destination.b32,
+            "published": lease_set.published,
+            "expires": lease_set.expires_at,
+            "leaves": len(lease_set.entries),
             "entries": [
                 {"hash": to_b32_address(entry.hash), "type": int(entry.type), "cost": entry.cost}
-                for entry in last.entries
+                for entry in lease_set.entries
             ],
             "branches": len(self.machine.last_leaf_set.branches),
-            "sent": 0 if self._dry_run else given.sent_count,
+            "sent": 0 if self._dry_run else last_set.sent_count,
             "progress": None
             if progress is None
             else {
@@ -118,7 +118,7 @@ class MetaPublisher:
                 "confirmed": progress.confirmed_ms / 1000 or None,
                 "confirmed_by": progress.confirmed_by,
                 "unconfirmed": progress.unconfirmed,
-                "retries": given.retries,
+                "retries": last_set.retries,
             },
             "next": {"seconds": round(max(due.at - self._clock(), 0.0), 1), "why": due.why},
         }
@@ -201,8 +201,8 @@ class MetaPublisher:
     def _build(self, announcement: Announcement) -> MetaLeaseSet:
         """Make and sign the set. Raises `NotCommittedError` when no router would take the set, and `NetDbError`."""
         keys = _keys_of(announcement)
-        wanted, published = announcement.leaf_set, announcement.published
-        entries = wanted.entries + self._branches.entries(wanted.branches, self._server_id)
+        leaf_set, published = announcement.leaf_set, announcement.published
+        entries = leaf_set.entries + self._branches.entries(leaf_set.branches, self._server_id)
         lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=leases(entries, published, keys.ends))
         objection = lease_set.objection(int(time.time()))
         if objection is not None:

@@ -22,7 +22,7 @@ from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
-from gf_i2p.node.clock import awake_or_not, now_ms
+from gf_i2p.node.clock import now_ms, seconds_since_boot
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.router_question import RouterQuestion
@@ -60,7 +60,7 @@ class Reporter:
         publish_config: str = "off",
         mode: str = "off",
         leaf_farm: LeafFarm | None = None,
-        clock: Callable[[], float] = awake_or_not,
+        clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
         """Post nothing yet. Attributes that are set later go into the next record, or at once after `changed`.
 

@@ -12,7 +12,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.router_config import PublishTable, RouterTable, place
+from gf_i2p.node.files.router_config import PublishTable, RouterTable, host_and_port
 from gf_i2p.wire.endpoint import Endpoint
 from tests.node.farm import NodeFarm
 
@@ -72,14 +72,18 @@ beyond_loopback = true
     publish += 'http = true\n[publish.service.session]\n"inbound.length" = "1"\n'
     config = load(tmp_path, GOOD.replace("[router]\n", router).replace("[publish]\n", publish))
     assert config.router is not None
-    assert place(config.router.proxy) == ("::1", 4447)
+    assert host_and_port(config.router.proxy) == ("::1", 4447)
     assert config.router.i2pcontrol_fingerprint == "sha256:aa" + "bb" * 31
     assert config.router.session == {"inbound.length": "2"}
     assert (config.publish.mode, config.publish.leaf, config.publish.status_seconds) == ("meta", "web", 20)
     assert (config.publish.publish, config.publish.sense_minutes) == ("on", 60)
     service = config.publish.service
     assert service is not None
-    assert (place(service.target), service.http, service.session) == (("10.0.0.1", 80), True, {"inbound.length": "1"})
+    assert (host_and_port(service.target), service.http, service.session) == (
+        ("10.0.0.1", 80),
+        True,
+        {"inbound.length": "1"},
+    )
 
 
 def test_failover_with_its_service(tmp_path: Path) -> None:
