@@ -185,7 +185,7 @@ class _FileSurvey:
             self.stored = UnpackedFile(file, packed=packed)
             self.lines = Lines(self.stored)
             self.walk = Walk(self.lines, strict=self.strict)
-            late = _Late().worth
+            late = _Lateness().worth
             run: dict[str, int] = {}
             last = run_term = run_worth = -1
             size = 0  # bytes of the run's values
@@ -221,7 +221,7 @@ class _FileSurvey:
         return None
 
 
-class _Late:
+class _Lateness:
     """Tells whether an exporter applied entries long after the entries' dates, because the exporter had been away."""
 
     def __init__(self) -> None:

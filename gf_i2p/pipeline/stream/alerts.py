@@ -96,10 +96,10 @@ def changes(possible: "DataFrame", standing: "DataFrame") -> "DataFrame":
     """Give the events that make `standing` agree with `possible` (see `conditions`)."""
     same = [fn.col(f"now.{name}").eqNullSafe(fn.col(f"then.{name}")) for name in ("farm", "server", "alert")]
     stands = fn.col("then.since_ms").isNotNull()
-    both = possible.alias("now").join(standing.alias("then"), same, "left")
+    pairs = possible.alias("now").join(standing.alias("then"), same, "left")
     event = fn.when(~stands & fn.col("begins"), BEGINS).when(stands & fn.col("ends"), ENDS)
     return (
-        both.withColumn("event", event)
+        pairs.withColumn("event", event)
         .where("event is not null")
         .select("now.farm", "now.server", "now.alert", "event", "at_ms", "value", "text")
     )
