@@ -43,7 +43,7 @@ def is_gap() -> Column:
 
 
 def _turns(frame: DataFrame, who_column: str, period: Period) -> tuple[list[Turn], int]:
-    """Give the rows where `who_column` changes, also those before the period, and the number of changes inside the period."""
+    """Give the rows where `who_column` changes, also those before the period, and the number of changes inside it."""
     order = [sf.col(name) for name in ("index", "term") if name in frame.columns]
     in_order = Window.partitionBy("farm").orderBy(*order)
     turns = (
