@@ -1,7 +1,6 @@
 """Reads and unpacks one file of a history on any file system. Of a damaged file, the readable part is saved."""
 
 import hashlib
-import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -31,6 +30,20 @@ def file_system(path: str) -> tuple[Any, str]:
     """Return the file system of a path, absolute or an address, and the path on that file system."""
     system, inside = pafs.FileSystem.from_uri(path)
     return system, inside
+
+
+def open_stored(path: str) -> tuple[Any, bool]:
+    """Open a file, or its packed form if the plain file is gone; return also whether the file is packed.
+
+    Raises `OSError`.
+    """
+    system, inside = file_system(path)
+    try:
+        return system.open_input_stream(inside, compression=None), path.endswith(".gz")
+    except FileNotFoundError:
+        if path.endswith(".gz"):
+            raise
+        return system.open_input_stream(inside + ".gz", compression=None), True
 
 
 class UnpackedFile:
@@ -173,8 +186,3 @@ def _bounded(line: bytes) -> bytes | Overlong:
     if len(line) <= MAX_LINE_BYTES:
         return line
     return Overlong(line[:HEAD_BYTES], len(line), hashlib.md5(line, usedforsecurity=False).hexdigest())
-
-
-def now_ms() -> int:
-    """Return the present time, in ms since the epoch."""
-    return time.time_ns() // 1_000_000

@@ -8,10 +8,10 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 from gf_i2p.pipeline.lake.tables import read, read_entries
-from gf_i2p.pipeline.read.stored_file import now_ms
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
     MAX_FARMS,

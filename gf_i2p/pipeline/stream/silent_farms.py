@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.read.stored_file import now_ms
 from gf_i2p.pipeline.stream import alerts
 
 if TYPE_CHECKING:
