@@ -25,7 +25,7 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_config import RouterTable, place
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.certificates import parse_fingerprint
-from gf_i2p.transport.tls.tcp_sockets import why
+from gf_i2p.transport.tls.tcp_sockets import error_text
 
 ROUTER: Final = "router"
 PROXY: Final = "proxy"
@@ -197,7 +197,7 @@ def _unusable(error: RouterError, address: str, remedy: Remedy) -> CheckResult:
         if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
             return fail(f"{address} closes the connection", _STARTING)
         if isinstance(cause, OSError) and cause.errno:
-            return fail(f"nobody answers at {address} ({why(cause)})", remedy)
+            return fail(f"nobody answers at {address} ({error_text(cause)})", remedy)
     return fail(split(str(error))[0], remedy)
 
 
@@ -214,7 +214,7 @@ async def _fault_of_port(host: str, port: int) -> str | None:
     except TimeoutError:
         return "too late"
     except OSError as error:
-        return why(error)
+        return error_text(error)
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()

@@ -112,7 +112,7 @@ class MetaPublisher:
             "progress": None
             if progress is None
             else {
-                "word": progress.word,
+                "word": progress.stage,
                 "attempted": progress.attempted_ms / 1000 or None,
                 "sent": progress.sent_ms / 1000 or None,
                 "confirmed": progress.confirmed_ms / 1000 or None,
@@ -127,7 +127,7 @@ class MetaPublisher:
 
     def _step(self) -> Effects:
         situation = self._situation(look=True)
-        self._reporter.able(keys=situation.lacking is None)
+        self._reporter.able(keys=situation.signing_obstacle is None)
         effects = self.machine.step(situation)
         self._tell()
         return effects
@@ -143,8 +143,8 @@ class MetaPublisher:
             self._view.applied,
             keys=self._keys.keys,
             # A server without keys for a branch must say so before it is chosen: otherwise no server would publish.
-            lacking=self._keys.ended or self._branches.lacking(choice.branches),
-            lost=self._lost() if look else None,
+            signing_obstacle=self._keys.ended or self._branches.lacking(choice.branches),
+            loss=self._lost() if look else None,
         )
 
     def _lost(self) -> str | None:
