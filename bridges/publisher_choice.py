@@ -36,10 +36,10 @@ class PublisherChoice:
         """See `MetaPublishing`."""
         chosen, doubt = await self._choose()
         master = publication.lease_set.destination.hash
-        before = self._holders.get(master, chosen)
-        if before is not chosen:
+        holder = self._holders.get(master, chosen)
+        if holder is not chosen:
             with contextlib.suppress(RouterError):  # a holder that is away needs no stop
-                await before.stop_publishing_meta_lease_set(master)  # a router gives a destination to one client only
+                await holder.stop_publishing_meta_lease_set(master)  # a router gives a destination to one client only
         self._holders[master] = chosen
         try:
             await chosen.publish_meta_lease_set(publication)

@@ -28,11 +28,13 @@ def session_refused(
         text = f"SessionStatus {answer} ({Status(answer).name.lower() if answer in set(Status) else 'unknown'})"
     else:
         text = repr(answer)
-    cause = _i2pd(config, answer) if kind is RouterKind.I2PD else _java(config, router_ms, str(answer).lower())
+    cause = (
+        _i2pd_cause(config, answer) if kind is RouterKind.I2PD else _java_cause(config, router_ms, str(answer).lower())
+    )
     return RouterRefusedError(f"{settings} refused the session of {config.destination.b32} with {text}: {cause}")
 
 
-def _i2pd(config: SessionConfig, answer: int | str) -> str:
+def _i2pd_cause(config: SessionConfig, answer: int | str) -> str:
     if answer != Status.INVALID:
         return "see the router's log"
     if config.delegated:
@@ -51,7 +53,7 @@ def _i2pd(config: SessionConfig, answer: int | str) -> str:
     )
 
 
-def _java(config: SessionConfig, router_ms: int, reason: str) -> str:
+def _java_cause(config: SessionConfig, router_ms: int, reason: str) -> str:
     if "duplicate" in reason:
         return (
             "another client of this router holds the destination. Stop the program with the same keys: another node, a "

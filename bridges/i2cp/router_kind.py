@@ -20,14 +20,14 @@ async def router_kind(settings: I2cpSettings) -> RouterKind:
     try:
         await connection.send(destroy_session(NO_SESSION))
         async with asyncio.timeout(settings.deadlines.answer):
-            return await _kind(connection)
+            return await _detect_kind(connection)
     except TimeoutError:
         raise RouterError(f"{settings} does not show whether it is i2pd or Java: set `kind`") from None
     finally:
         connection.close()
 
 
-async def _kind(connection: I2cpConnection) -> RouterKind:
+async def _detect_kind(connection: I2cpConnection) -> RouterKind:
     while True:
         try:
             message = await connection.receive()

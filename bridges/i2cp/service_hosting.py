@@ -72,7 +72,7 @@ class I2cpHosting:
     async def open(self, offer: ServiceOffer) -> Service:
         """See `ServiceHosting.open`."""
         kind = await router_kind(self._settings)
-        config = _config(offer, kind, int(self._clock() * 1000))
+        config = _session_config(offer, kind, int(self._clock() * 1000))
         connection = await I2cpConnection.open(self._settings, self._clock)
         try:
             number = await begin_session(connection, kind, config, self._clock)
@@ -88,7 +88,7 @@ class I2cpHosting:
         return service
 
 
-def _config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> SessionConfig:
+def _session_config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> SessionConfig:
     """Return the config that opens the session at this kind of router. Raises `RouterRefusedError`."""
     if offer.signed_session is None or kind is not RouterKind.I2PD:
         data = session_config(offer.keys, date_ms, offer.options)

@@ -61,7 +61,7 @@ class I2cpSettings:
         if self.username is not None and self.password is not None and self.fingerprint is None and not self._is_local:
             raise ValueError(f"I2CP's password would go to {self.host} in the clear: set the certificate's fingerprint")
         for name, text in (("user name", self.username), ("password", self.password)):
-            if text is not None and not _fits(text):
+            if text is not None and not _is_valid_text(text):
                 raise ValueError(
                     f"I2CP's {name} must have 1 to {MAX_STRING_BYTES} printable ASCII characters and no semicolon: "
                     f"choose another {name}, here and in the router"
@@ -92,5 +92,5 @@ class I2cpSettings:
         return f"I2CP at {host}:{self.port}"
 
 
-def _fits(text: str) -> bool:
+def _is_valid_text(text: str) -> bool:
     return 0 < len(text) <= MAX_STRING_BYTES and text.isascii() and text.isprintable() and ";" not in text

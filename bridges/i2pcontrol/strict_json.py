@@ -33,7 +33,11 @@ def parse_object(data: bytes) -> dict[str, Json]:
     _check_depth(text)
     try:
         value = json.loads(
-            text, object_pairs_hook=_object, parse_int=_whole, parse_float=_fraction, parse_constant=_no_constant
+            text,
+            object_pairs_hook=_parse_object,
+            parse_int=_parse_whole,
+            parse_float=_parse_fraction,
+            parse_constant=_refuse_constant,
         )
     except json.JSONDecodeError as error:
         raise JsonError(f"{error.msg} at character {error.pos}") from error
@@ -69,7 +73,7 @@ def _check_depth(text: str) -> None:
             depth -= 1
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         names = [name for name, _ in pairs]
@@ -78,12 +82,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _whole(digits: str) -> int:
+def _parse_whole(digits: str) -> int:
     _check_digits(digits)
     return int(digits)
 
 
-def _fraction(digits: str) -> float:
+def _parse_fraction(digits: str) -> float:
     _check_digits(digits)
     number = float(digits)
     if not math.isfinite(number):
@@ -96,5 +100,5 @@ def _check_digits(digits: str) -> None:
         raise JsonError(f"a number in it has more than {MAX_DIGITS} digits")
 
 
-def _no_constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise JsonError(f"{name} is no number")

@@ -72,7 +72,7 @@ class Sam:
 
     async def lookup(self, name: str) -> Destination | None:
         """Return the destination of a name or b32 address; None when none is found. Raises `RouterError`."""
-        request = sam.naming_lookup(_word(name))
+        request = sam.naming_lookup(_checked_word(name))
         async with await _Exchange.open(self) as exchange:
             reply = await exchange.ask(request, "NAMING REPLY", LOOKUP_SECONDS, ok=False)
             if reply.opts.get("RESULT") in _NO_SUCH:
@@ -85,7 +85,7 @@ class Sam:
         words = {"SIGNATURE_TYPE": "7", "i2cp.leaseSetEncType": "4,0", **(options or {})}
         # A Java router that gets an id twice ends the older session. So nobody may guess our id.
         session_id = "gf" + secrets.token_hex(8)
-        settings = " ".join(_word(f"{name}={value}") for name, value in words.items())
+        settings = " ".join(_checked_word(f"{name}={value}") for name, value in words.items())
         request = sam.session_create("STREAM", session_id, keys.base64, settings)
         async with await _Exchange.open(self) as exchange:
             await exchange.ask(request, "SESSION STATUS", SESSION_SECONDS)
@@ -126,7 +126,7 @@ class SamSession:
 
     async def connect_socket(self, peer: str) -> socket.socket:
         """Open a stream as `connect` does; return the non-blocking socket. No byte of the stream was read."""
-        request = sam.stream_connect(self._id, _word(peer))
+        request = sam.stream_connect(self._id, _checked_word(peer))
         async with await _Exchange.open(self._router) as exchange:
             await exchange.ask(request, "STREAM STATUS", SESSION_SECONDS)
             return exchange.take()
@@ -250,8 +250,8 @@ class _Exchange:
         if result == "OK":
             return
         match = _MESSAGE.search(repr(reply))
-        message = _clean(match[1] or match[2] or "") if match else ""
-        words = [f"{self._router} said {_clean(result)}", f"({message})" if message else "", f"to {command}"]
+        message = _printable(match[1] or match[2] or "") if match else ""
+        words = [f"{self._router} said {_printable(result)}", f"({message})" if message else "", f"to {command}"]
         advice = _ADVICE.get(result)
         raise RouterRefusedError(" ".join(filter(None, words)) + (f": {advice}" if advice else ""))
 
@@ -275,14 +275,14 @@ def _value(reply: sam.Message, name: str) -> str:
     return value
 
 
-def _word(text: str) -> str:
+def _checked_word(text: str) -> str:
     """Check a word of a request before it is sent."""
     if _WORD.fullmatch(text) is None:
-        raise RouterRefusedError(f"{_clean(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
+        raise RouterRefusedError(f"{_printable(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
     return text
 
 
-def _clean(text: str) -> str:
+def _printable(text: str) -> str:
     """Return the part of a foreign text that may be shown: printable, without possible keys, up to 200 characters."""
     return _SECRET.sub("...", "".join(letter for letter in text if letter.isprintable()))[:200]
 

@@ -47,14 +47,14 @@ class SamInbound:
     async def open(self, host: str, port: int) -> str:
         """See `Inbound.open`."""
         self.close()
-        await self._settled()
+        await self._await_old_session()
         self._session = await self._router.session(self._keys, self._options)
         await self._session.forward(host, port)
         if self.on_open is not None:
             self.on_open()
         return self._keys.destination.b32
 
-    async def _settled(self) -> None:
+    async def _await_old_session(self) -> None:
         """Return at once when our address is not found. Otherwise wait: an old session may be about to end."""
         if not self._settle:
             return

@@ -178,16 +178,16 @@ class HttpServer:
     async def _handle(self, body: bytes, caller: HttpCaller, reader: asyncio.StreamReader) -> bytes | None:
         """Return the answer; None when the caller has gone before the answer."""
         call = asyncio.ensure_future(self._handler(body, caller))
-        gone = asyncio.ensure_future(reader.read(1))
+        hang_up = asyncio.ensure_future(reader.read(1))
         try:
-            await asyncio.wait([call, gone], return_when=asyncio.FIRST_COMPLETED)
-            if not call.done() and (gone.exception() is not None or not gone.result()):
+            await asyncio.wait([call, hang_up], return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and (hang_up.exception() is not None or not hang_up.result()):
                 return None
             return await call
         finally:
-            for task in (call, gone):
+            for task in (call, hang_up):
                 task.cancel()
-            await asyncio.gather(call, gone, return_exceptions=True)
+            await asyncio.gather(call, hang_up, return_exceptions=True)
 
     # A request ------------------------------------------------------------------------------------------------------
 
@@ -195,13 +195,13 @@ class HttpServer:
         """Read head and body; return the body. Raises `_RefusedError`."""
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
         body = bytearray()
-        told_to_go_on = False
+        continue_sent = False
         while True:
             try:
                 event = connection.next_event()
                 if event is h11.NEED_DATA:
-                    if connection.they_are_waiting_for_100_continue and not told_to_go_on:
-                        told_to_go_on = True
+                    if connection.they_are_waiting_for_100_continue and not continue_sent:
+                        continue_sent = True
                         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
                     connection.receive_data(await reader.read(_READ_BYTES))
                     continue

@@ -31,7 +31,7 @@ Send = Callable[[StreamPeer, bytes], None]
 """Gives a packed packet to the router, or drops the packet; never waits."""
 
 
-class _Carried:
+class _Carrier:
     """One stream with its connection to the service."""
 
     def __init__(self, stream: Stream) -> None:
@@ -66,7 +66,7 @@ class Forwarder:
         self._target = target
         self._http = http
         self._send = send
-        self._carried: dict[Stream, _Carried] = {}
+        self._carriers: dict[Stream, _Carrier] = {}
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
@@ -74,7 +74,7 @@ class Forwarder:
     @property
     def open(self) -> int:
         """Number of open streams."""
-        return len(self._carried)
+        return len(self._carriers)
 
     @property
     def refused(self) -> int:
@@ -92,10 +92,10 @@ class Forwarder:
             return
         stream, new = outcome
         if new:
-            carried = self._carried[stream] = _Carried(stream)
+            carrier = self._carriers[stream] = _Carrier(stream)
             self._idle.clear()
             self.served += 1
-            carried.task = asyncio.create_task(self._carry(carried))
+            carrier.task = asyncio.create_task(self._carry(carrier))
         self._flush(stream)
 
     @property
@@ -115,12 +115,12 @@ class Forwarder:
         """Break all streams off."""
         self._acceptor.taking = False
         tasks = []
-        for carried in list(self._carried.values()):
-            carried.stream.reset("the service is closed")
-            self._flush(carried.stream)
-            assert carried.task is not None
-            carried.task.cancel()
-            tasks.append(carried.task)
+        for carrier in list(self._carriers.values()):
+            carrier.stream.reset("the service is closed")
+            self._flush(carrier.stream)
+            assert carrier.task is not None
+            carrier.task.cancel()
+            tasks.append(carrier.task)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     # A stream's packets and timer -----------------------------------------------------------------------------------
@@ -129,31 +129,31 @@ class Forwarder:
         """Send the stream's packets, and set its timer."""
         for data in stream.take():
             self._send(stream.peer, pack(data, stream.peer.local_port, stream.peer.port))
-        carried = self._carried.get(stream)
-        if carried is None:
+        carrier = self._carriers.get(stream)
+        if carrier is None:
             return
-        carried.changed.set()
+        carrier.changed.set()
         due = stream.due
-        if carried.timer is not None:
-            if due is not None and carried.timer_at <= due:
+        if carrier.timer is not None:
+            if due is not None and carrier.timer_at <= due:
                 return  # the present timer goes off earlier, and `_tick` sets the next timer
-            carried.timer.cancel()
-            carried.timer = None
+            carrier.timer.cancel()
+            carrier.timer = None
         if due is not None:
-            carried.timer_at = due
-            carried.timer = self._loop.call_at(due, self._tick, carried)
+            carrier.timer_at = due
+            carrier.timer = self._loop.call_at(due, self._tick, carrier)
 
-    def _tick(self, carried: _Carried) -> None:
-        carried.timer = None
-        carried.stream.tick(self._loop.time())
-        self._flush(carried.stream)
+    def _tick(self, carrier: _Carrier) -> None:
+        carrier.timer = None
+        carrier.stream.tick(self._loop.time())
+        self._flush(carrier.stream)
 
     # To the service and back ----------------------------------------------------------------------------------------
 
-    async def _carry(self, carried: _Carried) -> None:
-        stream = carried.stream
+    async def _carry(self, carrier: _Carrier) -> None:
+        stream = carrier.stream
         try:
-            await self._connect(carried)
+            await self._connect(carrier)
         except (OSError, TimeoutError) as error:
             stream.reset(f"the connection to the local service broke: {error!r}")
         except Exception as error:
@@ -162,30 +162,30 @@ class Forwarder:
         finally:
             stream.reset("the stream was given up")
             self._flush(stream)
-            self._forget(carried)
+            self._forget(carrier)
 
-    def _forget(self, carried: _Carried) -> None:
-        if carried.timer is not None:
-            carried.timer.cancel()
-            carried.timer = None
-        self._carried.pop(carried.stream, None)
-        self._acceptor.ended(carried.stream, self._loop.time())
-        if not self._carried:
+    def _forget(self, carrier: _Carrier) -> None:
+        if carrier.timer is not None:
+            carrier.timer.cancel()
+            carrier.timer = None
+        self._carriers.pop(carrier.stream, None)
+        self._acceptor.ended(carrier.stream, self._loop.time())
+        if not self._carriers:
             self._idle.set()
-        if carried.stream.state is StreamState.RESET:
-            logger.debug("streaming_reset", reason=carried.stream.reason)
+        if carrier.stream.state is StreamState.RESET:
+            logger.debug("streaming_reset", reason=carrier.stream.reason)
 
-    async def _connect(self, carried: _Carried) -> None:
-        stream = carried.stream
+    async def _connect(self, carrier: _Carrier) -> None:
+        stream = carrier.stream
         request = HttpRequest(stream.peer.destination) if self._http else None
         first = b""
         if request is not None:
             try:
                 async with asyncio.timeout(HEAD_SECONDS):
-                    first = await self._read_head(carried, request)
+                    first = await self._read_head(carrier, request)
             except RequestError as error:
                 logger.debug("streaming_bad_request", reason=str(error))
-                await self._answer(carried, BAD_REQUEST)
+                await self._answer(carrier, BAD_REQUEST)
                 return
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -202,73 +202,73 @@ class Forwarder:
         self.trouble = None
         try:
             writer.write(first)
-            to_service = asyncio.create_task(self._carry_to_service(carried, writer, request))
+            to_service = asyncio.create_task(self._carry_to_service(carrier, writer, request))
             try:
-                await self._carry_to_client(carried, reader)
+                await self._carry_to_client(carrier, reader)
             finally:
                 to_service.cancel()
                 await asyncio.gather(to_service, return_exceptions=True)
-            await self._until_ended(carried)
+            await self._until_ended(carrier)
         finally:
             writer.transport.abort()
 
-    async def _read_head(self, carried: _Carried, request: HttpRequest) -> bytes:
+    async def _read_head(self, carrier: _Carrier, request: HttpRequest) -> bytes:
         """Wait for the whole head of a request; return the bytes for the service."""
         while True:
-            data = await self._next_bytes(carried)
+            data = await self._next_bytes(carrier)
             if not data:
                 raise RequestError("a request ends inside its head")
             if first := request.feed(data):
                 return first
 
-    async def _answer(self, carried: _Carried, text: bytes) -> None:
-        stream = carried.stream
+    async def _answer(self, carrier: _Carrier, text: bytes) -> None:
+        stream = carrier.stream
         if stream.state is StreamState.OPEN:
             stream.write(text, self._loop.time())
             stream.close(self._loop.time())
             self._flush(stream)
-            await self._until_ended(carried)
+            await self._until_ended(carrier)
 
     async def _carry_to_service(
-        self, carried: _Carried, writer: asyncio.StreamWriter, request: HttpRequest | None
+        self, carrier: _Carrier, writer: asyncio.StreamWriter, request: HttpRequest | None
     ) -> None:
         """Carry data from the client to the service. The stream's end is passed on; a reset breaks the connection."""
         try:
             while request is None or not request.finished:
-                data = await self._next_bytes(carried)
+                data = await self._next_bytes(carrier)
                 if not data:
                     break
                 writer.write(data if request is None else request.feed(data))
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await writer.drain()
-            while not carried.stream.ended:
-                await self._next_bytes(carried)  # bytes after the request are not passed on
-            if request is None and writer.can_write_eof() and carried.stream.state is StreamState.OPEN:
+            while not carrier.stream.ended:
+                await self._next_bytes(carrier)  # bytes after the request are not passed on
+            if request is None and writer.can_write_eof() and carrier.stream.state is StreamState.OPEN:
                 writer.write_eof()
-            while carried.stream.state is StreamState.OPEN:
-                carried.changed.clear()
-                await carried.changed.wait()
-            if carried.stream.state is StreamState.RESET:
+            while carrier.stream.state is StreamState.OPEN:
+                carrier.changed.clear()
+                await carrier.changed.wait()
+            if carrier.stream.state is StreamState.RESET:
                 writer.transport.abort()
         except (RequestError, OSError, TimeoutError) as error:
-            carried.stream.reset(str(error) or "the local service no longer takes data")
-            self._flush(carried.stream)
+            carrier.stream.reset(str(error) or "the local service no longer takes data")
+            self._flush(carrier.stream)
             writer.transport.abort()
         except Exception as error:
             logger.exception("streaming_defect")
-            carried.stream.reset(f"a defect of ours: {error!r}")
-            self._flush(carried.stream)
+            carrier.stream.reset(f"a defect of ours: {error!r}")
+            self._flush(carrier.stream)
             writer.transport.abort()
 
-    async def _carry_to_client(self, carried: _Carried, reader: asyncio.StreamReader) -> None:
+    async def _carry_to_client(self, carrier: _Carrier, reader: asyncio.StreamReader) -> None:
         """Carry data from the service to the client, until the service has ended."""
-        stream = carried.stream
+        stream = carrier.stream
         while True:
             while not stream.room:
                 if stream.state is not StreamState.OPEN:
                     return
-                carried.changed.clear()
-                await carried.changed.wait()
+                carrier.changed.clear()
+                await carrier.changed.wait()
             data = await reader.read(min(stream.room, _READ))
             if stream.state is not StreamState.OPEN:
                 return
@@ -279,26 +279,26 @@ class Forwarder:
         stream.close(self._loop.time())
         self._flush(stream)
 
-    async def _next_bytes(self, carried: _Carried) -> bytes:
+    async def _next_bytes(self, carrier: _Carrier) -> bytes:
         """Wait for bytes to read; b"" when no more will come."""
-        stream = carried.stream
+        stream = carrier.stream
         while not stream.readable:
             if stream.ended:
                 return b""
-            carried.changed.clear()
-            await carried.changed.wait()
+            carrier.changed.clear()
+            await carrier.changed.wait()
         data = stream.read()
         self._flush(stream)
         return data
 
-    async def _until_ended(self, carried: _Carried) -> None:
+    async def _until_ended(self, carrier: _Carrier) -> None:
         """Wait until the client has all data."""
-        stream = carried.stream
+        stream = carrier.stream
         while stream.state is StreamState.OPEN:
             stream.read()
             self._flush(stream)
-            carried.changed.clear()
+            carrier.changed.clear()
             if stream.state is StreamState.OPEN:
-                await carried.changed.wait()
+                await carrier.changed.wait()
         with contextlib.suppress(StreamingError):
             self._flush(stream)

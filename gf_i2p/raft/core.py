@@ -348,7 +348,7 @@ class Core:
 
     def _incoming(self, token: Token, request: Request) -> None:
         if request.term > self._state.term + MAX_TERM_STEP:
-            self._state.violated(token, self._too_high(request.source, request.term))
+            self._state.violated(token, self._term_fault(request.source, request.term))
             return
         match request.type:
             case MessageType.APPEND_ENTRIES_REQUEST:
@@ -377,7 +377,7 @@ class Core:
             case _:
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
 
-    def _too_high(self, server: int, term: int) -> str:
+    def _term_fault(self, server: int, term: int) -> str:
         return (
             f"server {server} claims term {term}, but this server is in term {self._state.term}: server {server} is "
             "broken or hostile; stop that server, or remove it from the farm"
@@ -391,7 +391,7 @@ class Core:
                 "check that every endpoint leads to its server"
             )
         elif response.term > self._state.term + MAX_TERM_STEP:
-            self._state.effects.violation = self._too_high(event.peer, response.term)
+            self._state.effects.violation = self._term_fault(event.peer, response.term)
         elif response.term > self._state.term:
             self._enter_term(response.term)
         elif response.term == self._state.term:
@@ -412,7 +412,7 @@ class Core:
         timing = self._state.timing
         self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._patience_factor
 
-    def _hurry(self) -> None:
+    def _reset_patience(self) -> None:
         """Return to the normal election time-out: this server should win against the member that asked."""
         timing = self._state.timing
         if self._refusals:
@@ -492,7 +492,7 @@ class Core:
         up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
         if not up_to_date and request.source in state.configurations.voters:
             self._older_log_asked = True
-            self._hurry()
+            self._reset_patience()
         granted = request.term == state.term and state.vote in {NOBODY, request.source} and up_to_date
         if granted:
             if state.vote == NOBODY:

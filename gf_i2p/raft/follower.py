@@ -72,12 +72,12 @@ class SnapshotReceiver:
         exceeds `MAX_SNAPSHOT_BYTES`, is empty, or covers no entry.
         """
         covers = source, block.last_log_index, block.last_log_term
-        if block.offset == 0 and (covers != self._covers or not self._has(block)):
+        if block.offset == 0 and (covers != self._covers or not self._contains(block)):
             self._covers = covers
             self._data.clear()
         if covers != self._covers:
             return 0
-        if self._has(block):
+        if self._contains(block):
             end = block.offset + len(block.data)
             if not block.done:
                 return end  # a block that was sent twice
@@ -101,7 +101,7 @@ class SnapshotReceiver:
         self._covers = None
         self._data.clear()
 
-    def _has(self, block: SnapshotSyncRequest) -> bool:
+    def _contains(self, block: SnapshotSyncRequest) -> bool:
         """Return whether the data received so far contains this block."""
         end = block.offset + len(block.data)
         return end <= len(self._data) and self._data[block.offset : end] == block.data and bool(block.data)

@@ -186,17 +186,17 @@ class MembershipChange:
     def reachable(self, peer: int, now: float) -> None:
         """Note a new connection to a peer; repeat the lost request if the peer is joining."""
         if self.joining is not None and peer == self.joining.server.id:
-            self._lost(self.joining)
+            self._request_lost(self.joining)
             self._send_next(now)
 
     def failed(self, peer: int, tag: int, now: float) -> None:
         """Note a lost request. `tick` repeats a request to a joining server; a leaving server is removed at once."""
         if self.joining is not None and (peer, tag) == (self.joining.server.id, self.joining.tag):
-            self._lost(self.joining)
+            self._request_lost(self.joining)
         elif self.leaving is not None and tag == self.leaving.tag:
             self._remove(self.leaving.server_id, now)
 
-    def _lost(self, joining: Joining) -> None:
+    def _request_lost(self, joining: Joining) -> None:
         if joining.tag is not None:
             joining.tag = None
             joining.offset -= record_bytes(joining.pack)
@@ -211,11 +211,11 @@ class MembershipChange:
             self.joining.heard_at = now
             match response.type:
                 case MessageType.JOIN_CLUSTER_RESPONSE:
-                    self._invited(response, now)
+                    self._invitation_answered(response, now)
                 case MessageType.INSTALL_SNAPSHOT_RESPONSE:
-                    self._got_block(response, now)
+                    self._block_answered(response, now)
                 case _:
-                    self._got_pack(response, now)
+                    self._pack_answered(response, now)
 
     # Catching up -----------------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class MembershipChange:
         )
         joining.offset += record_bytes(entries)
 
-    def _invited(self, response: Response, now: float) -> None:
+    def _invitation_answered(self, response: Response, now: float) -> None:
         if not response.accepted:
             self._give_up(
                 "the server refuses: its log is not empty, or an earlier invitation is still under way. Begin with an "
@@ -277,7 +277,7 @@ class MembershipChange:
         self._joining.invited = True
         self._send_next_or_end(now)
 
-    def _got_block(self, response: Response, now: float) -> None:
+    def _block_answered(self, response: Response, now: float) -> None:
         joining = self._joining
         sending = joining.sending
         if sending is None:
@@ -292,10 +292,10 @@ class MembershipChange:
         else:
             self._give_up("the server refuses the leader's snapshot; see its node's messages")
 
-    def _got_pack(self, response: Response, now: float) -> None:
+    def _pack_answered(self, response: Response, now: float) -> None:
         joining = self._joining
         if 1 <= response.next_index <= joining.next:
-            self._took_nothing(joining, now)
+            self._pack_refused(joining, now)
             return
         if response.next_index != joining.sent_end + 1:
             if not joining.next <= response.next_index <= joining.sent_end:
@@ -314,12 +314,12 @@ class MembershipChange:
         joining.pack = ()
         self._send_next_or_end(now, fast=now - joining.sent_at <= self._state.timing.election_max)
 
-    def _took_nothing(self, joining: Joining, now: float) -> None:
+    def _pack_refused(self, joining: Joining, now: float) -> None:
         """Handle a joining server that took nothing of a pack. To send the pack again at once could loop for ever."""
         if self._state.configurations.ever_has(joining.server.id):
             # A JRaft server takes packs only until it has read a Configuration, even an old one, with itself as a
             # member. From then on it takes AppendEntries.
-            self._end(joining, now)
+            self._append_configuration(joining, now)
             return
         joining.rounds += 1
         if joining.rounds == MAX_ROUNDS:
@@ -339,11 +339,11 @@ class MembershipChange:
         missing = self._state.commit + 1 - joining.next
         near = missing < _ALMOST or (fast and joining.next > joining.target > 0)
         if joining.next > max(self._state.log.base, 1) and near:
-            self._end(joining, now)
+            self._append_configuration(joining, now)
         else:
             self._send_next(now)
 
-    def _end(self, joining: Joining, now: float) -> None:
+    def _append_configuration(self, joining: Joining, now: float) -> None:
         servers = (*self._state.configurations.current.servers, joining.server)
         self.joining = None
         self._set_servers(servers, joining.next, now)
@@ -353,8 +353,8 @@ class MembershipChange:
         assert self.joining is not None
         return self.joining
 
-    def _give_up(self, why: str) -> None:
-        self._state.effects.notice = f"server {self._joining.server.id} has not joined: {why}"
+    def _give_up(self, reason: str) -> None:
+        self._state.effects.notice = f"server {self._joining.server.id} has not joined: {reason}"
         self.joining = None
 
 

@@ -28,8 +28,8 @@ class RegisterWrite(NamedTuple):
         """Read an entry's value; None: the entry is no such command."""
         if not data.startswith(_PREFIX):
             return None
-        number, rest = data[len(_PREFIX) :].split(b": ")
-        assignment, _, condition = rest.partition(b" if ")
+        number, command = data[len(_PREFIX) :].split(b": ")
+        assignment, _, condition = command.partition(b" if ")
         key, value = assignment.split(b" = ")
         return cls(int(number), int(key), int(value), int(condition) if condition else None)
 

@@ -105,23 +105,23 @@ def _recover(farm: SimulatedFarm, result: SeedResult) -> None:
     unit = farm.plan.timing.election_max
     began = farm.events.now
     farm.stop_faults()
-    missing = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
-    while missing is None:
+    problem = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
+    while problem is None:
         for router in farm.routers.values():
             router.post()
         # With tight time-outs an election may come in between even now: then try once more.
-        missing = _await(farm, farm.unequal, min(farm.events.now + 4 * unit, began + RECOVERY_TIMEOUTS * unit))
-        if missing is None:
+        problem = _await(farm, farm.unequal, min(farm.events.now + 4 * unit, began + RECOVERY_TIMEOUTS * unit))
+        if problem is None:
             result.recovery = (farm.events.now - began) / unit
             return
         if farm.events.now < began + RECOVERY_TIMEOUTS * unit:
-            missing = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
-    raise Violation("Liveness", f"{RECOVERY_TIMEOUTS} election time-outs after the last fault, {missing}")
+            problem = _await(farm, farm.unsettled, began + RECOVERY_TIMEOUTS * unit)
+    raise Violation("Liveness", f"{RECOVERY_TIMEOUTS} election time-outs after the last fault, {problem}")
 
 
-def _await(farm: SimulatedFarm, missing: Callable[[], str | None], until: float) -> str | None:
-    """Run events until nothing is missing, or until the time `until`; return what is missing."""
+def _await(farm: SimulatedFarm, find_problem: Callable[[], str | None], until: float) -> str | None:
+    """Run events until `find_problem` returns None, or until the time `until`; return the last problem."""
     pause = farm.plan.timing.heartbeat
-    while (what := missing()) is not None and farm.events.now < until:
+    while (problem := find_problem()) is not None and farm.events.now < until:
         _run_until(farm, farm.events.now + pause)
-    return what
+    return problem

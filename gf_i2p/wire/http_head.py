@@ -40,15 +40,15 @@ class HeadReader:
         Raises:
             RemoteProtocolError: the head is too long, or has too many lines or illegal characters.
         """
-        seen = len(self._buffer)
+        old_length = len(self._buffer)
         self._buffer += data
         # A blank line may have begun in the last bytes of the previous piece.
-        overlap = max(0, seen - MAX_LINE_END_CRS - 1)
+        overlap = max(0, old_length - MAX_LINE_END_CRS - 1)
         blank = _BLANK_LINE.search(self._buffer, overlap)
         length = blank.end() if blank else len(self._buffer)
         if length > MAX_HTTP_HEAD_BYTES:
             raise RemoteProtocolError(f"an HTTP head of more than {MAX_HTTP_HEAD_BYTES} bytes")
-        if _ILLEGAL.search(self._buffer, seen, length):
+        if _ILLEGAL.search(self._buffer, old_length, length):
             raise RemoteProtocolError("control characters where an HTTP head should be")
         if blank is None:
             return None

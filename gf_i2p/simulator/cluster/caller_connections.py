@@ -52,8 +52,8 @@ class Post:
             self._server.enter(self._server.life, self._server.propose, self, decode_request(data).entries)
         elif self._server.has_power:
             # The machine refuses the connection: surely no entry was appended.
-            nothing = Response(MessageType.APPEND_ENTRIES_RESPONSE, self._server.id, NOBODY, 0, 0, accepted=False)
-            self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, nothing, False)
+            refusal = Response(MessageType.APPEND_ENTRIES_RESPONSE, self._server.id, NOBODY, 0, 0, accepted=False)
+            self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, refusal, False)
 
     def answer(self, response: Response) -> None:
         """Take the server's answer. An accepted answer leaves when the server has applied the last entry."""
@@ -74,9 +74,9 @@ class Post:
             farm.counts["answers to clients lost"] += 1
         else:
             seconds = farm.net.seconds(self._server.id, CLIENTS)
-            farm.events.after(seconds, self._back, encode_response(response), swapped)
+            farm.events.after(seconds, self._deliver_answer, encode_response(response), swapped)
 
-    def _back(self, data: bytes, swapped: bool) -> None:
+    def _deliver_answer(self, data: bytes, swapped: bool) -> None:
         response = decode_response(data)
         if response.accepted:
             self._farm.checker.heard(response.next_index - 1)
@@ -115,9 +115,9 @@ class Order:
     def answer(self, response: Response) -> None:
         """Take the server's answer."""
         seconds = self._farm.net.seconds(self._server.id, CLIENTS)
-        self._farm.events.after(seconds, self._back, encode_response(response))
+        self._farm.events.after(seconds, self._deliver_answer, encode_response(response))
 
-    def _back(self, data: bytes) -> None:
+    def _deliver_answer(self, data: bytes) -> None:
         self._done(decode_response(data).accepted)
 
     def drop(self) -> None:

@@ -117,12 +117,12 @@ class Client:
         self._farm = farm
         self._history = history
         self._server = farm.rng.choice(farm.plan.first_ids)
-        self._seen = [0] * farm.plan.keys
+        self._last_values = [0] * farm.plan.keys
         self._turn = 0
         """Rises with every operation, so that an answer that comes too late is ignored."""
-        self._next()
+        self._plan_next()
 
-    def _next(self) -> None:
+    def _plan_next(self) -> None:
         self._farm.events.after(self._farm.rng.expovariate(1 / self._farm.plan.think), self._operate)
 
     def _operate(self) -> None:
@@ -132,7 +132,7 @@ class Client:
             return
         key = rng.randrange(farm.plan.keys)
         if not history.has_room(key):
-            self._next()
+            self._plan_next()
             return
         self._turn += 1
         turn = self._turn
@@ -145,7 +145,7 @@ class Client:
         else:
             number = farm.next_command()
             value = number
-            expected = self._seen[key] if dice < 0.6 else None
+            expected = self._last_values[key] if dice < 0.6 else None
             kind = OperationKind.WRITE if expected is None else OperationKind.SWAP
             entry = history.begin(key, kind, value, expected or 0)
             command = RegisterWrite(number, key, value, expected)
@@ -154,26 +154,26 @@ class Client:
                 others = [RegisterWrite(farm.next_command(), farm.plan.keys, value) for _ in range(rng.choice((1, 12)))]
                 values = [*(other.encode() for other in others), *values]
             Post(farm, server, values, lambda answer, swapped: self._has_written(turn, key, entry, answer, swapped))
-            farm.events.after(WRITE_TIMEOUTS * unit, self._overdue, turn)
+            farm.events.after(WRITE_TIMEOUTS * unit, self._write_overdue, turn)
 
     def _gives_up_reading(self, turn: int, key: int, entry: _Entry) -> None:
         if turn == self._turn:
             self._history.leave_out(key, entry)
-            self._ends()
+            self._operation_ended()
 
-    def _overdue(self, turn: int) -> None:
+    def _write_overdue(self, turn: int) -> None:
         if turn == self._turn:
-            self._ends()
+            self._operation_ended()
 
-    def _ends(self, *, elsewhere: bool = True) -> None:
+    def _operation_ended(self, *, elsewhere: bool = True) -> None:
         self._turn += 1
         if elsewhere:
-            believed = [server.core for server in self._farm.servers.values() if server.up and server.core.is_leader]
-            if believed and self._farm.rng.random() < 0.5:
-                self._server = max(believed, key=lambda core: core.term).id
+            leaders = [server.core for server in self._farm.servers.values() if server.up and server.core.is_leader]
+            if leaders and self._farm.rng.random() < 0.5:
+                self._server = max(leaders, key=lambda core: core.term).id
             else:
                 self._server = self._farm.rng.choice([each.id for each in self._farm.servers.values() if each.life])
-        self._next()
+        self._plan_next()
 
     def _has_read(self, turn: int, key: int, entry: _Entry, value: int | None) -> None:
         if turn != self._turn:
@@ -181,26 +181,26 @@ class Client:
         if value is None:
             self._history.leave_out(key, entry)
         else:
-            entry.value = self._seen[key] = value
+            entry.value = self._last_values[key] = value
             self._history.returned(key, entry)
-        self._ends(elsewhere=value is None or self._farm.rng.random() < 0.2)
+        self._operation_ended(elsewhere=value is None or self._farm.rng.random() < 0.2)
 
     def _has_written(self, turn: int, key: int, entry: _Entry, answer: Response | None, swapped: bool) -> None:
         if turn != self._turn:
             return
         if answer is None:
-            self._ends()
+            self._operation_ended()
         elif not answer.accepted:
             self._history.leave_out(key, entry)
-            self._ends()
+            self._operation_ended()
             if answer.destination in self._farm.servers:
                 self._server = answer.destination
         else:
             self._history.returned(key, entry)
             entry.swapped = swapped if entry.kind is OperationKind.SWAP else None
             if entry.kind is OperationKind.WRITE or swapped:
-                self._seen[key] = entry.value
-            self._ends(elsewhere=False)
+                self._last_values[key] = entry.value
+            self._operation_ended(elsewhere=False)
 
 
 class DeposedReader:
@@ -217,10 +217,10 @@ class DeposedReader:
             return
         pause = WATCH_TIMEOUTS * farm.plan.timing.election_max
         farm.events.after(pause, self._watch_leaders)
-        leading = [server for server in farm.servers.values() if server.up and server.core.is_leader]
-        if len(leading) > 1 or any(server.paused for server in leading):
+        leaders = [server for server in farm.servers.values() if server.up and server.core.is_leader]
+        if len(leaders) > 1 or any(server.paused for server in leaders):
             key = farm.rng.randrange(farm.plan.keys)
-            oldest, newest = (choose(leading, key=lambda server: server.core.term) for choose in (min, max))
+            oldest, newest = (choose(leaders, key=lambda server: server.core.term) for choose in (min, max))
             if oldest is newest or farm.rng.random() < 0.5:
                 self._read(key, oldest)
             else:
@@ -228,8 +228,8 @@ class DeposedReader:
 
     def elected(self, server: "SimulatedServer") -> None:
         """A server has become leader: look for another one that still believes in its own leadership."""
-        leading = [other for other in self._farm.servers.values() if other.up and other.core.is_leader]
-        oldest = min(leading, key=lambda other: other.core.term)
+        leaders = [other for other in self._farm.servers.values() if other.up and other.core.is_leader]
+        oldest = min(leaders, key=lambda other: other.core.term)
         if oldest is not server and not self._farm.calm:
             self._write(self._farm.rng.randrange(self._farm.plan.keys), server, oldest)
 

@@ -59,7 +59,7 @@ class Disk:
         self._waiting: deque[Write] = deque()
         self._group: WriteGroup | None = None
         self._writes: list[Write] = []  # the writes of the present group
-        self._told_at = 0.0  # time of the latest `on_stored`: the thread's messages arrive in order
+        self._reported_at = 0.0  # time of the latest `on_stored`: the thread's messages arrive in order
         self._alive = True
 
     def submit(self, write: Write) -> None:
@@ -89,8 +89,8 @@ class Disk:
         self.store.store(group)
         self._on_durable(self._writes)
         now = self._events.now
-        self._told_at = max(self._told_at, now + self._seconds() * self._rng.random())
-        self._events.after(self._told_at - now, self._on_stored, self._writes[-1].number)
+        self._reported_at = max(self._reported_at, now + self._seconds() * self._rng.random())
+        self._events.after(self._reported_at - now, self._on_stored, self._writes[-1].number)
         if self._waiting:
             self._begin()
 

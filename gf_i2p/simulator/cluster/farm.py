@@ -97,10 +97,10 @@ class SimulatedFarm:
         self._commands += 1
         return self._commands
 
-    def note(self, server_id: int, state: str, what: str) -> None:
+    def note(self, server_id: int, state: str, text: str) -> None:
         """Write a line to the trace about an event that is no step of a core."""
         if self.trace is not None:
-            self.trace.line(server_id, state, what)
+            self.trace.line(server_id, state, text)
 
     # Triggers of faults --------------------------------------------------------------------------------------------
 
@@ -138,10 +138,10 @@ class SimulatedFarm:
 
     def unsettled(self) -> str | None:
         """Say why the members do not all follow one leader; None: all members do."""
-        leading = [server for server in self.servers.values() if server.up and server.core.is_leader]
-        if len(leading) != 1:
-            return f"the leaders are {[server.id for server in leading]}"
-        leader = leading[0]
+        leaders = [server for server in self.servers.values() if server.up and server.core.is_leader]
+        if len(leaders) != 1:
+            return f"the leaders are {[server.id for server in leaders]}"
+        leader = leaders[0]
         members = [each.id for each in leader.core.configuration.servers]
         if leader.id not in members:
             return f"server {leader.id} leads, and the members are {members}"

@@ -62,7 +62,7 @@ class Faults:
             "snapshots damaged": self._damage_snapshot,
         }
         self._trapped: dict[int, None] = {}
-        self._held: dict[int, int] = {}  # leader: number of the fault that holds up answers to the leader
+        self._held_answers: dict[int, int] = {}  # leader: number of the fault that holds up answers to the leader
         self._strikes_at_next_leader = 0
         self._plan_next()
 
@@ -76,17 +76,17 @@ class Faults:
             return
         rng, faults = self._farm.rng, self._farm.plan.faults
         name = rng.choices(list(faults), list(faults.values()))[0]
-        self._do(name, self._pick())
+        self._apply_fault(name, self._pick_server())
         self._plan_next()
 
-    def _do(self, name: str, server: "SimulatedServer") -> None:
+    def _apply_fault(self, name: str, server: "SimulatedServer") -> None:
         before = self._number
         self._kinds[name](server)
         if self._number > before:
             self._farm.counts[name] += 1
             self._farm.note(server.id, "fault", name)
 
-    def _pick(self) -> "SimulatedServer":
+    def _pick_server(self) -> "SimulatedServer":
         """Return any server, or, equally often, a leader."""
         rng, servers = self._farm.rng, [server for server in self._farm.servers.values() if server.life]
         leaders = [server for server in servers if server.up and server.core.is_leader]
@@ -171,7 +171,7 @@ class Faults:
         net, rng = self._farm.net, self._farm.rng
         others = [i for i in self._farm.plan.ids if i != server.id]
         self._cut([(other, server.id) for other in others], 1.2)
-        self._held[server.id] = self._number
+        self._held_answers[server.id] = self._number
         # The leader's messages that have left still arrive; the leader's later messages do not.
         trip = max(net.seconds(server.id, other) for other in others)
         pairs = [(server.id, other) for other in others]
@@ -183,7 +183,7 @@ class Faults:
 
     def reading(self, server: "SimulatedServer") -> None:
         """A client asks an old leader whose answers may be held up: let the answers come."""
-        number = self._held.pop(server.id, None)
+        number = self._held_answers.pop(server.id, None)
         if number is not None:
             units = 0.1 * self._farm.rng.random()
             self._farm.events.after(units * self._farm.plan.timing.election_max, self._end, number)
@@ -282,7 +282,9 @@ class Faults:
 
     def _strike_leader(self, server: "SimulatedServer", life: int) -> None:
         if server.life == life and not self._stopped:
-            self._do(self._farm.rng.choice(("partitions", "one-way cuts", "crashes", "power cuts", "pauses")), server)
+            self._apply_fault(
+                self._farm.rng.choice(("partitions", "one-way cuts", "crashes", "power cuts", "pauses")), server
+            )
 
     # Disks, clocks, routers ----------------------------------------------------------------------------------------
 

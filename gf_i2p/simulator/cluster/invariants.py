@@ -210,15 +210,15 @@ class VoteOnce(Invariant):
     def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
         if isinstance(item, Send):
             if item.request.type is MessageType.REQUEST_VOTE_REQUEST:
-                self._votes_for(server, item.request.term, server.id)
+                self._note_vote(server, item.request.term, server.id)
         elif item.response.accepted and item.response.type is MessageType.REQUEST_VOTE_RESPONSE:
-            self._votes_for(server, item.response.term, item.response.destination)
+            self._note_vote(server, item.response.term, item.response.destination)
 
     def is_durable(self, server: ServerFacts) -> None:
         if server.hard_state.vote != NOBODY:
-            self._votes_for(server, server.hard_state.term, server.hard_state.vote)
+            self._note_vote(server, server.hard_state.term, server.hard_state.vote)
 
-    def _votes_for(self, server: ServerFacts, term: int, candidate: int) -> None:
+    def _note_vote(self, server: ServerFacts, term: int, candidate: int) -> None:
         other = self._votes.setdefault((server.id, term), candidate)
         if other != candidate:
             raise self.violated(f"server {server.id} votes for {other} and for {candidate} in term {term}")
@@ -314,12 +314,12 @@ class SnapshotSafety(Invariant):
             raise self.violated(
                 f"server {server.id} keeps a snapshot up to {snapshot.index} with wrong servers: {servers}"
             )
-        self._state_is(server, snapshot.index, snapshot.data)
+        self._check_state(server, snapshot.index, snapshot.data)
 
     def restores(self, server: ServerFacts, index: int, data: bytes) -> None:
-        self._state_is(server, index, data)
+        self._check_state(server, index, data)
 
-    def _state_is(self, server: ServerFacts, index: int, data: bytes) -> None:
+    def _check_state(self, server: ServerFacts, index: int, data: bytes) -> None:
         if self._states.setdefault(index, data) != data:
             raise self.violated(f"server {server.id} has a state at {index} that differs from another server's")
 

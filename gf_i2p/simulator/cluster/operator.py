@@ -52,13 +52,13 @@ class Operator:
         if server.life == 0:
             server.boot()
 
-        def told(accepted: bool) -> None:
+        def count(accepted: bool) -> None:
             self._farm.counts["servers added"] += accepted
 
-        Order(self._farm, leader, MessageType.ADD_SERVER_REQUEST, cluster_server(server_id).encode(), told)
+        Order(self._farm, leader, MessageType.ADD_SERVER_REQUEST, cluster_server(server_id).encode(), count)
 
     def _remove(self, leader: "SimulatedServer", server_id: int) -> None:
-        def told(accepted: bool) -> None:
+        def count(accepted: bool) -> None:
             self._farm.counts["servers removed"] += accepted
 
-        Order(self._farm, leader, MessageType.REMOVE_SERVER_REQUEST, encode_server_id(server_id), told)
+        Order(self._farm, leader, MessageType.REMOVE_SERVER_REQUEST, encode_server_id(server_id), count)

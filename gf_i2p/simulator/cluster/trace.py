@@ -30,9 +30,9 @@ class Trace:
         """SHA-256 of all lines so far."""
         return self._hash.hexdigest()
 
-    def line(self, server_id: int, state: str, what: str) -> None:
+    def line(self, server_id: int, state: str, event: str) -> None:
         """Write one line."""
-        text = f"{self._events.now:12.6f}  s{server_id}  {state:<25}  {what}"
+        text = f"{self._events.now:12.6f}  s{server_id}  {state:<25}  {event}"
         self._hash.update(text.encode() + b"\n")
         if self._write is not None:
             self._write(text)

@@ -163,8 +163,8 @@ class LifeFaults:
     def _set_wrong(self, node: "SimulatedNode") -> None:
         """Make the server's clock wrong: by so little that the server may still publish, or by much."""
         rng = self._life.rng
-        most = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
-        node.error_ms = rng.choice((-1, 1)) * rng.choice((most, rng.randint(1, most)))
+        max_error_ms = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
+        node.error_ms = rng.choice((-1, 1)) * rng.choice((max_error_ms, rng.randint(1, max_error_ms)))
         self._life.note(node.id, f"clock wrong by {node.error_ms / 1000:.1f} s")
 
     # Routers and leaves ---------------------------------------------------------------------------------------------
