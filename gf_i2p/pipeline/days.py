@@ -24,10 +24,10 @@ class Span:
     @classmethod
     def parse(cls, since: str | None, until: str | None) -> Self:
         """Read two days, YYYY-MM-DD; None: no limit. Raises `UsageError`."""
-        made = cls(_day(since), _day(until))
-        if made.since is not None and made.until is not None and made.since > made.until:
+        span = cls(_day(since), _day(until))
+        if span.since is not None and span.until is not None and span.since > span.until:
             raise UsageError(f"--since {since} is after --until {until}: give the earlier day as --since.")
-        return made
+        return span
 
     @property
     def since_ms(self) -> int | None:
@@ -48,27 +48,27 @@ def spans_around(days: Iterable[str]) -> list[Span]:
 
     Spans that overlap or touch are joined.
     """
-    found: list[Span] = []
-    one = timedelta(days=1)
+    spans: list[Span] = []
+    one_day = timedelta(days=1)
     for day in sorted({date.fromisoformat(each) for each in days}):
-        last = found[-1].until if found else None
-        if last is not None and day - one <= last + one:
-            found[-1] = Span(found[-1].since, day + one)
+        last = spans[-1].until if spans else None
+        if last is not None and day - one_day <= last + one_day:
+            spans[-1] = Span(spans[-1].since, day + one_day)
         else:
-            found.append(Span(day - one, day + one))
-    return found
+            spans.append(Span(day - one_day, day + one_day))
+    return spans
 
 
 def _day(text: str | None) -> date | None:
     if text is None:
         return None
     try:
-        found = date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
-        found = date.min
-    if not FIRST_DAY <= found <= LAST_DAY:
+        day = date.min
+    if not FIRST_DAY <= day <= LAST_DAY:
         raise UsageError(f"{text!r} is not a day from {FIRST_DAY} to {LAST_DAY}: write YYYY-MM-DD.")
-    return found
+    return day
 
 
 def _start_ms(day: date) -> int:

@@ -67,7 +67,7 @@ class SessionOptions:
     """Heap of a JVM of our own, in MiB. Python's workers need memory besides."""
     scratch: Path | None = None
     """Directory to which Spark spills; None: the system's directory for temporary files."""
-    more: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
     """More settings, by Spark's names."""
 
 
@@ -118,7 +118,7 @@ def start(options: SessionOptions) -> "SparkSession":
         builder = builder.master(options.master or "local[*]")
     elif options.master is not None:
         raise PipelineError("Under spark-submit, give --master to spark-submit and not to gf-i2p.")
-    for name, value in options.more.items():
+    for name, value in options.settings.items():
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
@@ -133,12 +133,12 @@ def not_started(options: SessionOptions, error: Exception) -> PipelineError:
     """
     remote = options.remote or ""
     shown, *secrets = remote.split(";")
-    said = _reason(error).replace(remote, shown) if remote else _reason(error)
+    reason = _reason(error).replace(remote, shown) if remote else _reason(error)
     for secret in filter(None, secrets):
-        said = said.replace(secret, "…")
-    asked = "--remote, and whether a server runs there" if remote else "--master, --memory and JAVA_HOME"
-    where = shown or options.master or "this machine"
-    return PipelineError(f"Spark does not start on {where}: {said}. Check {asked}.")
+        reason = reason.replace(secret, "…")
+    options_to_check = "--remote, and whether a server runs there" if remote else "--master, --memory and JAVA_HOME"
+    place = shown or options.master or "this machine"
+    return PipelineError(f"Spark does not start on {place}: {reason}. Check {options_to_check}.")
 
 
 def failed(error: Exception, doing: str = "") -> PipelineError:
@@ -176,12 +176,12 @@ def is_local(options: SessionOptions) -> bool:
 
 def own_settings(options: SessionOptions) -> dict[str, str]:
     """Return the settings for a JVM of our own, by Spark's names."""
-    made = _OF_OUR_OWN | {"spark.driver.memory": f"{options.memory_mb}m"}
+    settings = _OF_OUR_OWN | {"spark.driver.memory": f"{options.memory_mb}m"}
     if is_local(options):
-        made |= _OF_THIS_MACHINE
+        settings |= _OF_THIS_MACHINE
     if options.scratch is not None:
-        made["spark.local.dir"] = str(options.scratch)
-    return made
+        settings["spark.local.dir"] = str(options.scratch)
+    return settings
 
 
 def _is_submitted() -> bool:
@@ -196,8 +196,8 @@ def _check_java() -> None:
         if java is None:
             raise FileNotFoundError
         command = [java, "-version"]  # the operator's own Java
-        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
-        version = said.split('"')[1].split(".")[0]
+        version_text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr  # noqa: S603
+        version = version_text.split('"')[1].split(".")[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         raise PipelineError(f"No working Java was found. {_INSTALL_JAVA}") from None
     if not version.isdigit() or int(version) < LEAST_JAVA:

@@ -71,5 +71,5 @@ def _ask(spark: "SparkSession", steps: Steps, ended: threading.Event) -> None:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         except Exception:  # noqa: BLE001 -- py4j may raise any error when the JVM ends, and then no progress is left
             return
-        known = [stage for stage in stages if stage is not None]
-        steps.tasks(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+        running = [stage for stage in stages if stage is not None]
+        steps.tasks(sum(stage.numCompletedTasks for stage in running), sum(stage.numTasks for stage in running))

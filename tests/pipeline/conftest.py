@@ -50,10 +50,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
         master="local[2]",
         memory_mb=1024,
         scratch=tmp_path_factory.mktemp("spark"),
-        more={
+        settings={
             **({"spark.sql.shuffle.partitions": "2"} if is_everything() else _FOR_FEW_ROWS),
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
     )
-    with session(options) as made:
-        yield made
+    with session(options) as spark:
+        yield spark

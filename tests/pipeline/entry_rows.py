@@ -34,8 +34,8 @@ _OPEN_TEXTS: Final = frozenset({"version", "reachability", "lastPublishedRI"})
 
 def _type(name: str, schema: dict[str, Any]) -> DataType:
     """Give the column's type for a part of the record's JSON Schema."""
-    named = schema.get("type", "integer" if "enum" in schema else None)
-    kind = next((each for each in named if each != "null"), None) if isinstance(named, list) else named
+    kinds = schema.get("type", "integer" if "enum" in schema else None)
+    kind = next((each for each in kinds if each != "null"), None) if isinstance(kinds, list) else kinds
     if kind == "object":
         return StructType([StructField(key, _type(key, part)) for key, part in schema["properties"].items()])
     if kind == "array":
@@ -114,8 +114,8 @@ class Row:
 
 def entries(spark: SparkSession, rows: Iterable[Row]) -> DataFrame:
     """Make the table of these rows."""
-    found = [row.columns() for row in rows]
-    return spark.createDataFrame([tuple(row[name] for name in ENTRIES.names) for row in found], ENTRIES)
+    values = [row.columns() for row in rows]
+    return spark.createDataFrame([tuple(row[name] for name in ENTRIES.names) for row in values], ENTRIES)
 
 
 def _conform(value: Any, kind: DataType) -> Any:

@@ -15,8 +15,8 @@ BEAT_MS = 5_000
 def status(index: int, *, cluster: str = "farm", servers: int = 3, **changes: object) -> bytes:
     """Give the record at an index as JSON: the servers take turns."""
     server = index % servers + 1
-    made: StatusRecord = record(server, leaf(server), cluster=cluster, **{"date": at(index), **changes})  # type: ignore[arg-type]
-    return made.encode()
+    report: StatusRecord = record(server, leaf(server), cluster=cluster, **{"date": at(index), **changes})  # type: ignore[arg-type]
+    return report.encode()
 
 
 def at(index: int) -> int:

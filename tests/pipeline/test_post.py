@@ -49,35 +49,35 @@ def closest_rows(hashes: dict[int, str]) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """The farm "web" has more hashes than a farm keeps; the farm "archive" has none by name, but one by a leaf."""
-    made = Lake(str(tmp_path_factory.mktemp("lake")))
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
     leaves = {number: f"web: leaf of server {number:03}" for number in range(MAX_HASHES + 2)}
     rows = closest_rows({**leaves, 900: "web: master", 901: "by hand"})
-    spark.createDataFrame(rows, CLOSEST).coalesce(1).write.parquet(made.path("closest"))
+    spark.createDataFrame(rows, CLOSEST).coalesce(1).write.parquet(lake.path("closest"))
     hours = [("archive", "2026-07-01", hash_of(901)), ("web", "2026-07-01", hash_of(5))]
     spark.createDataFrame(hours, "farm string, day string, destination string").coalesce(1).write.parquet(
-        made.path("destination_hours")
+        lake.path("destination_hours")
     )
-    return made
+    return lake
 
 
 def test_a_farms_hashes_go_with_their_newest_days_masters_first(spark: "SparkSession", lake: Lake) -> None:
-    found = sensing(spark, lake, "web")
-    hashes = list(dict.fromkeys(hash_ for hash_, _ in found.found))
-    assert (len(hashes), found.left_out) == (MAX_HASHES, 3)
+    sensed = sensing(spark, lake, "web")
+    hashes = list(dict.fromkeys(hash_ for hash_, _ in sensed.findings))
+    assert (len(hashes), sensed.left_out) == (MAX_HASHES, 3)
     assert (900).to_bytes(32) in hashes
     assert (MAX_HASHES).to_bytes(32) not in hashes
-    [first, *_] = [each for hash_, each in found.found if hash_ == (900).to_bytes(32)]
-    assert [each.day for hash_, each in found.found if hash_ == (900).to_bytes(32)] == list(DAYS[1:])
+    [first, *_] = [each for hash_, each in sensed.findings if hash_ == (900).to_bytes(32)]
+    assert [each.day for hash_, each in sensed.findings if hash_ == (900).to_bytes(32)] == list(DAYS[1:])
     assert [each.distance for each in first.closest] == [(1).to_bytes(32), (2).to_bytes(32)]
     assert [each.profile for each in first.closest] == [{"heard_ms": 5, "speed": 1.5}, {}]
     state = FarmState("web")
-    for index, (hash_, each) in enumerate(found.found, 1):
+    for index, (hash_, each) in enumerate(sensed.findings, 1):
         state.apply(AdminEntry("web", 1, "admin-ann", "sensed", hash=hash_, sensed=each).encode(), index)
-    assert len(state.administration.sensing.all()) == len(found.found) == 3 * MAX_HASHES
+    assert len(state.administration.sensing.all()) == len(sensed.findings) == 3 * MAX_HASHES
 
 
 def test_a_farm_that_no_name_tells_of_has_its_leaves(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
-    assert {hash_ for hash_, _ in sensing(spark, lake, "archive").found} == {(901).to_bytes(32)}
+    assert {hash_ for hash_, _ in sensing(spark, lake, "archive").findings} == {(901).to_bytes(32)}
     with pytest.raises(Exception, match="has no hash of nobody"):
         sensing(spark, lake, "nobody")
     with pytest.raises(Exception, match="run `gf-i2p pipeline floodfills` first"):
@@ -111,23 +111,23 @@ class Farm:
 
 @pytest.fixture
 def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
-    made = Farm()
-    monkeypatch.setattr(administer, "post", made.post)
-    return made
+    farm = Farm()
+    monkeypatch.setattr(administer, "post", farm.post)
+    return farm
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     """Credentials, and parameters."""
-    made = {"admin": tmp_path / "admin-ann.toml", "client": tmp_path / "client-c.toml", "set": tmp_path / "set.toml"}
+    paths = {"admin": tmp_path / "admin-ann.toml", "client": tmp_path / "client-c.toml", "set": tmp_path / "set.toml"}
     for name in ("admin-ann", "client-c"):
         write_private(
             tmp_path / f"{name}.toml",
             f'cluster = "web"\nuser = "{name}"\npassword = "secret-word"\n\n[[servers]]\nid = 1\n'
             f'endpoint = "tcp://127.0.0.1:9"\nfingerprint = "{"ab" * 32}"\n',
         )
-    made["set"].write_text(FRAGMENT)
-    return made
+    paths["set"].write_text(FRAGMENT)
+    return paths
 
 
 @pytest.fixture
@@ -167,8 +167,8 @@ def test_what_is_recommended_for_one_farm_is_not_posted_to_another(
     words = ("--farm", "web", "--admin", files["admin"], "--parameters", files["set"], "--yes")
     for cluster, code, posts in (("archive", 2, 0), ("web", 0, 1)):
         files["set"].write_text(f'[farm]\ncluster = "{cluster}"\n{FRAGMENT}')
-        found, text = out(*words)
-        assert (found, len(farm.posts)) == (code, posts)
+        exit_code, text = out(*words)
+        assert (exit_code, len(farm.posts)) == (code, posts)
         assert ("is for the farm 'archive', and not for 'web'" in text) == (posts == 0)
 
 

@@ -16,19 +16,19 @@ from gf_i2p.pipeline.session import SessionOptions, failed, not_started, own_set
 
 @pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]"])
 def test_a_spark_of_this_machine_listens_on_loopback_only(master: str | None) -> None:
-    made = own_settings(SessionOptions(master, memory_mb=1024, scratch=Path("/big")))
-    assert made["spark.driver.bindAddress"] == "127.0.0.1"
-    assert made["spark.driver.host"] == "localhost"
-    assert made["spark.driver.memory"] == "1024m"
-    assert made["spark.local.dir"] == "/big"
+    settings = own_settings(SessionOptions(master, memory_mb=1024, scratch=Path("/big")))
+    assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+    assert settings["spark.driver.host"] == "localhost"
+    assert settings["spark.driver.memory"] == "1024m"
+    assert settings["spark.local.dir"] == "/big"
 
 
 @pytest.mark.parametrize("master", ["spark://192.0.2.1:7077", "yarn", "k8s://https://192.0.2.1:6443"])
 def test_the_executors_of_a_cluster_can_call_the_driver(master: str) -> None:
-    made = own_settings(SessionOptions(master))
-    assert "spark.driver.host" not in made
-    assert "spark.driver.bindAddress" not in made
-    assert "spark.local.dir" not in made
+    settings = own_settings(SessionOptions(master))
+    assert "spark.driver.host" not in settings
+    assert "spark.driver.bindAddress" not in settings
+    assert "spark.local.dir" not in settings
 
 
 def test_under_spark_submit_a_master_of_ours_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +98,6 @@ def test_a_column_of_another_type_is_named_with_what_to_do(spark: SparkSession, 
     frame = spark.read.schema("record struct<router struct<jobLag double>>").parquet(path)
     with pytest.raises(Exception, match="SchemaColumnConvertNotSupported") as raised:
         frame.collect()
-    said = str(failed(raised.value))
-    assert said.startswith("A file of this lake has another type for record.router.jobLag than this version")
-    assert "Make a new lake of the exports" in said
+    message = str(failed(raised.value))
+    assert message.startswith("A file of this lake has another type for record.router.jobLag than this version")
+    assert "Make a new lake of the exports" in message

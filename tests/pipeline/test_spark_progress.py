@@ -10,21 +10,21 @@ if TYPE_CHECKING:
 
 
 def test_what_is_said() -> None:
-    said: list[str] = []
-    steps = Steps(said.append)
+    texts: list[str] = []
+    steps = Steps(texts.append)
     steps.tasks(1, 2)
     steps("reading")
     steps.tasks(0, 0)
     steps.tasks(1, 2)
-    assert said == ["reading", "reading: 1 of 2 tasks"]
+    assert texts == ["reading", "reading: 1 of 2 tasks"]
 
 
 def test_tasks_are_counted_while_they_run(spark: "SparkSession") -> None:
     heard = threading.Event()
-    said: list[str] = []
+    texts: list[str] = []
 
     def say(text: str) -> None:
-        said.append(text)
+        texts.append(text)
         if "tasks" in text:
             heard.set()
 
@@ -33,6 +33,6 @@ def test_tasks_are_counted_while_they_run(spark: "SparkSession") -> None:
         count = 0
         while not heard.is_set():  # a fast machine is through before the first question
             count += spark.range(30_000_000).selectExpr("sum(hash(id))").count()
-    assert said[0] == "counting"
-    assert any(text.startswith("counting: ") and text.endswith(" tasks") for text in said)
+    assert texts[0] == "counting"
+    assert any(text.startswith("counting: ") and text.endswith(" tasks") for text in texts)
     assert not any(thread.name == "progress" for thread in threading.enumerate())

@@ -90,7 +90,8 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
             sensed = sensing(spark, Lake(options.lake), file.cluster)
         left_out = sensed.left_out
         entries += [
-            AdminEntry(file.cluster, now, file.user, "sensed", hash=hash_, sensed=each) for hash_, each in sensed.found
+            AdminEntry(file.cluster, now, file.user, "sensed", hash=hash_, sensed=each)
+            for hash_, each in sensed.findings
         ]
     try:
         return [AdminEntry.parse(entry.encode()) for entry in entries], left_out

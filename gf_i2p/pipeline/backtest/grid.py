@@ -46,27 +46,27 @@ def read(path: Path) -> list[Set]:
     if len(data) > MAX_FILE_BYTES:
         raise UsageError(f"{path} has more than {MAX_FILE_BYTES} bytes: give a smaller file.")
     try:
-        found = tomllib.loads(data.decode())
+        document = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
-    values, sets = found.pop("values", {}), found.pop("set", [])
+    values, sets = document.pop("values", {}), document.pop("set", [])
     if (
-        found
+        document
         or not isinstance(values, dict)
         or not all(isinstance(each, list) and each for each in values.values())
         or not isinstance(sets, list)
         or not all(isinstance(each, dict) for each in sets)
     ):
         raise UsageError(f"{path} may have only a table [values], with a list for each parameter, and tables [[set]].")
-    made = combined(values) if values else []
-    return checked([*made, *sets])
+    combinations = combined(values) if values else []
+    return checked([*combinations, *sets])
 
 
 def checked(sets: Iterable[Set]) -> list[Set]:
     """Give the live set, then these sets without repetition. Raises `UsageError` for too many, or for a wrong set."""
-    found: list[Set] = [{}]
+    unique: list[Set] = [{}]
     for each in sets:
-        if len(found) >= MAX_SETS:
+        if len(unique) >= MAX_SETS:
             raise UsageError(f"There are more than {MAX_SETS - 1} sets: leave some out.")
         if NO_MATTER in each:
             raise UsageError(f"No decision depends on {NO_MATTER}: leave {NO_MATTER} out.")
@@ -76,9 +76,9 @@ def checked(sets: Iterable[Set]) -> list[Set]:
             Parameters().changed(each)
         except RecordError as error:
             raise UsageError(f"No farm can have the parameters {shown(each)}: {error}") from None
-        if each not in found:
-            found.append({name: each[name] for name in NAMES if name in each})
-    return found
+        if each not in unique:
+            unique.append({name: each[name] for name in NAMES if name in each})
+    return unique
 
 
 def shown(each: Set) -> str:

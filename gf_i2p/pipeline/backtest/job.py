@@ -72,7 +72,7 @@ _RESULT: Final = {
     "superseded": pa.int64(),
     "gaps": pa.int64(),
 }
-_PLAYED: Final = pa.schema({"what": pa.string()} | _DECISION | _RESULT)
+_OUTPUT: Final = pa.schema({"what": pa.string()} | _DECISION | _RESULT)
 _STORED: Final = (
     "farm string, `index` bigint, term bigint, received_ms bigint, kind string, value string, raw binary, "
     "servers array<bigint>"
@@ -131,41 +131,41 @@ def backtest(
     tell("looking which farms there are")
     log = _log(spark, lake, window)
     # The farms with the most entries first: such a farm, begun last, would prolong the job.
-    stored = [row["farm"] for row in log.groupBy("farm").count().orderBy(f.desc("count"), "farm").collect()]
-    if not stored:
-        raise PipelineError(_nothing(lake))
-    if one_farm and len(stored) > 1:
+    farms = [row["farm"] for row in log.groupBy("farm").count().orderBy(f.desc("count"), "farm").collect()]
+    if not farms:
+        raise PipelineError(_nothing_to_replay(lake))
+    if one_farm and len(farms) > 1:
         raise PipelineError(
-            f"There are {len(stored)} farms in {lake.root}, and each has parameters of its own: add --farm."
+            f"There are {len(farms)} farms in {lake.root}, and each has parameters of its own: add --farm."
         )
-    chunks = _chunks(sets, -(-_cores(spark) // len(stored)))
-    tasks = [(farm, chunk) for farm in stored for chunk in range(len(chunks))]
-    dealt = _dealt(log, tasks, min(len(tasks), _MOST_PARTITIONS))
-    played = dealt.mapInArrow(partial(_played, chunks), columns(_PLAYED)).persist(StorageLevel.DISK_ONLY)
-    tell(f"replaying {len(stored)} farms with {len(sets)} parameter sets")
+    chunks = _chunks(sets, -(-_cores(spark) // len(farms)))
+    tasks = [(farm, chunk) for farm in farms for chunk in range(len(chunks))]
+    rows = _rows_by_task(log, tasks, min(len(tasks), _MOST_PARTITIONS))
+    output = rows.mapInArrow(partial(_replay_tasks, chunks), columns(_OUTPUT)).persist(StorageLevel.DISK_ONLY)
+    tell(f"replaying {len(farms)} farms with {len(sets)} parameter sets")
     try:
-        counted = played.agg(
+        counts = output.agg(
             f.count(f.when(f.col("what") == "decision", 1)).alias("decisions"),
             f.sum(f.when(f.col("live"), f.col("entries"))).alias("entries"),
             f.count(f.when(f.col("live"), 1)).alias("farms"),
             f.count(f.when(f.col("live") & ~f.col("exact"), 1)).alias("inexact"),
         ).first()
-        assert counted is not None
-        if not counted["farms"]:
-            raise PipelineError(_nothing(lake))
+        assert counts is not None
+        if not counts["farms"]:
+            raise PipelineError(_nothing_to_replay(lake))
         tell("writing")
-        decided = played.where("what = 'decision'").select(*_DECISION)
-        decided.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("decisions"))
-        results = played.where("what = 'result'").select(*_RESULT)
+        decisions = output.where("what = 'decision'").select(*_DECISION)
+        decisions.coalesce(_FILES).write.mode("overwrite").parquet(lake.path("decisions"))
+        results = output.where("what = 'result'").select(*_RESULT)
         results.coalesce(1).sortWithinPartitions("farm", "cost").write.mode("overwrite").parquet(lake.path("backtest"))
     finally:
-        played.unpersist()
+        output.unpersist()
     return BacktestFigures(
-        farms=int(counted["farms"]),
+        farms=int(counts["farms"]),
         sets=len(sets),
-        entries=int(counted["entries"]),
-        decisions=int(counted["decisions"]),
-        inexact=int(counted["inexact"]),
+        entries=int(counts["entries"]),
+        decisions=int(counts["decisions"]),
+        inexact=int(counts["inexact"]),
         seconds=round(time.monotonic() - began, 3),
     )
 
@@ -173,41 +173,41 @@ def backtest(
 def results(spark: "SparkSession", lake: Lake) -> Iterator[list[BacktestRow]]:
     """Give the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
     table = spark.read.parquet(lake.path("backtest"))
-    of_one: list[BacktestRow] = []
+    farm_rows: list[BacktestRow] = []
     for row in table.orderBy("farm", "cost", "parameters").toLocalIterator():
-        found = _result(row.asDict())
-        if of_one and of_one[0].farm != found.farm:
-            yield of_one
-            of_one = []
-        of_one.append(found)
-    if of_one:
-        yield of_one
+        result = _result(row.asDict())
+        if farm_rows and farm_rows[0].farm != result.farm:
+            yield farm_rows
+            farm_rows = []
+        farm_rows.append(result)
+    if farm_rows:
+        yield farm_rows
 
 
 def _result(row: dict[str, Any]) -> BacktestRow:
-    found = {each.name: row[each.name] for each in fields(Measures)}
+    measures = {each.name: row[each.name] for each in fields(Measures)}
     for name in ("parameters", "in_force"):
-        found[name] = json.loads(row[name])
-    return BacktestRow(row["farm"], Measures(**found), row["superseded"], row["gaps"])
+        measures[name] = json.loads(row[name])
+    return BacktestRow(row["farm"], Measures(**measures), row["superseded"], row["gaps"])
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
     """Give the rows in a window, with a column `gap`: whether the row tells the servers after a gap (`Row.is_gap`)."""
     from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
 
-    found = tables.read_columns(spark, lake, "entries", _STORED)
+    entries = tables.read_columns(spark, lake, "entries", _STORED)
     if window.farm is not None:
-        found = found.where(f.col("farm") == window.farm)
+        entries = entries.where(f.col("farm") == window.farm)
     if window.until_ms is not None:
-        found = found.where(f.col("received_ms") < window.until_ms)
+        entries = entries.where(f.col("received_ms") < window.until_ms)
     if window.since_ms is not None:
-        found = found.where((f.col("received_ms") >= window.since_ms) | f.col("kind").isin(SERVERS, "admin"))
+        entries = entries.where((f.col("received_ms") >= window.since_ms) | f.col("kind").isin(SERVERS, "admin"))
     value = f.coalesce(f.col("value").cast("binary"), "raw")
-    found = found.select("farm", "index", "term", "received_ms", "kind", value.alias("value"), "servers")
-    return found.withColumn("gap", (f.col("kind") == SERVERS) & f.col("value").isNotNull())
+    entries = entries.select("farm", "index", "term", "received_ms", "kind", value.alias("value"), "servers")
+    return entries.withColumn("gap", (f.col("kind") == SERVERS) & f.col("value").isNotNull())
 
 
-def _dealt(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions: int) -> "DataFrame":
+def _rows_by_task(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions: int) -> "DataFrame":
     """Bring the rows of each task together. A task is a farm and the number of a chunk of the grid.
 
     The tasks begin in the order of `tasks`. A task's rows are ordered by index. At the same index, entries come before
@@ -215,13 +215,13 @@ def _dealt(log: "DataFrame", tasks: Sequence[tuple[str, int]], partitions: int) 
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
 
-    numbered = [(farm, chunk, number) for number, (farm, chunk) in enumerate(tasks)]
-    known = log.sparkSession.createDataFrame(numbered, "farm string, chunk int, task int")
-    dealt = log.join(f.broadcast(known), "farm").repartitionById(partitions, f.col("task") % partitions)
-    return dealt.sortWithinPartitions("task", "index", "gap", f.desc("term")).drop("gap", "task")
+    task_numbers = [(farm, chunk, number) for number, (farm, chunk) in enumerate(tasks)]
+    numbers = log.sparkSession.createDataFrame(task_numbers, "farm string, chunk int, task int")
+    rows = log.join(f.broadcast(numbers), "farm").repartitionById(partitions, f.col("task") % partitions)
+    return rows.sortWithinPartitions("task", "index", "gap", f.desc("term")).drop("gap", "task")
 
 
-def _nothing(lake: Lake) -> str:
+def _nothing_to_replay(lake: Lake) -> str:
     return (
         f"There is nothing to replay in {lake.path('entries')}: run `gf-i2p pipeline ingest`, or check --farm, "
         "--since, --until."
@@ -242,12 +242,14 @@ def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
     return [list(sets[place::count]) for place in range(count)]
 
 
-def _played(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _replay_tasks(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Replay tasks, for `mapInArrow`: rows of the log in, rows of both tables out. A task's rows are contiguous."""
-    tasks = groupby((row for batch in batches for row in _rows(batch)), key=lambda found: found[:2])
-    played = (each for (farm, chunk), found in tasks for each in play(farm, chunks, chunk, (row for *_, row in found)))
-    while some := list(islice(played, _ROWS)):
-        yield pa.RecordBatch.from_pylist(some, schema=_PLAYED)
+    tasks = groupby((row for batch in batches for row in _rows(batch)), key=lambda task_rows: task_rows[:2])
+    output = (
+        each for (farm, chunk), task_rows in tasks for each in play(farm, chunks, chunk, (row for *_, row in task_rows))
+    )
+    while rows := list(islice(output, _ROWS)):
+        yield pa.RecordBatch.from_pylist(rows, schema=_OUTPUT)
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
@@ -266,8 +268,8 @@ def play(farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[R
     trial = Trial(farm, chunks[chunk])
     row: Row | None = None
     for row in log:
-        decided = trial.feed(row)
-        if decided and decided[0] == 0 and chunk == 0:  # set 0 of chunk 0 is the live set
+        changed_runs = trial.feed(row)
+        if changed_runs and changed_runs[0] == 0 and chunk == 0:  # set 0 of chunk 0 is the live set
             yield _decision_row(farm, trial.replay.decision(0, row))
     if row is not None:
         yield from _results_of(farm, trial)
@@ -311,5 +313,5 @@ def _results_of(farm: str, trial: Trial) -> Iterator[dict[str, Any]]:
         }
 
 
-def _json(of: Mapping[str, Any]) -> str:
-    return json.dumps(of, separators=(",", ":"), sort_keys=True)
+def _json(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)

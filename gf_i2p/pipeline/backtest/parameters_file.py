@@ -30,10 +30,10 @@ def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
     if len(data) > MAX_BYTES:
         raise UsageError(f"{path} has more than {MAX_BYTES} bytes: give a file of pipeline backtest --out.")
     try:
-        found = tomllib.loads(data.decode("utf-8"))
+        document = tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from None
-    farm = found.get("farm")
+    farm = document.get("farm")
     farm = farm if isinstance(farm, dict) else {}
     parameters = farm.get("parameters")
     if not isinstance(parameters, dict) or not parameters:

@@ -79,7 +79,7 @@ class Advice:
 def advise(results: Sequence[BacktestRow]) -> Advice:
     """Choose the set for one farm. `results`: all rows of that farm, also the live set's row."""
     live = next(each for each in results if each.live)
-    possible = [each for each in results if _can_be(each, live)]
+    possible = [each for each in results if _fits_farm(each, live)]
     front = tuple(
         sorted(
             (each for each in possible if not any(_beats(other, each) for other in possible)),
@@ -87,14 +87,14 @@ def advise(results: Sequence[BacktestRow]) -> Advice:
         )
     )
     best = front[0]
-    saved = live.cost - best.cost
+    saving = live.cost - best.cost
     if live.measures.farm_ms < LEAST_MS:
         hours = live.measures.farm_ms / 3_600_000
         return Advice(live.farm, live, front, None, f"{hours:.1f} h of farm time are too few, a day is the least")
-    if saved <= 0:
+    if saving <= 0:
         return Advice(live.farm, live, front, None, "no set that was tried costs less than what the farm has")
-    if saved < LEAST_GAIN * live.cost:
-        why = f"the best set would save {saved / live.cost:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
+    if saving < LEAST_GAIN * live.cost:
+        why = f"the best set would save {saving / live.cost:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
         return Advice(live.farm, live, front, None, why)
     if not _missing(best, live):  # the farm was given this set in the middle of this log
         return Advice(live.farm, live, front, None, "the farm has had the best set since it was last changed")
@@ -139,7 +139,7 @@ def _short(number: float) -> str:
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 
-def _can_be(result: BacktestRow, live: BacktestRow) -> bool:
+def _fits_farm(result: BacktestRow, live: BacktestRow) -> bool:
     """Return whether a set's values, each in range, also fit the farm's other parameters."""
     try:
         Parameters().changed({**live.measures.in_force, **result.measures.parameters})
@@ -150,8 +150,8 @@ def _can_be(result: BacktestRow, live: BacktestRow) -> bool:
 
 def _missing(result: BacktestRow, live: BacktestRow) -> dict[str, Any]:
     """Return the values of a set that differ from the farm's values at the end of the log."""
-    have = live.measures.in_force
-    return {name: value for name, value in result.measures.parameters.items() if have.get(name) != value}
+    current = live.measures.in_force
+    return {name: value for name, value in result.measures.parameters.items() if current.get(name) != value}
 
 
 def _beats(one: BacktestRow, other: BacktestRow) -> bool:

@@ -71,16 +71,16 @@ class SetState(FarmState):
     def __init__(self, cluster: str, fixed: Mapping[str, Any]) -> None:
         """`fixed`: values by the names in the log, checked as in `grid`."""
         self._fixed = {NAMES[name]: value for name, value in fixed.items()}
-        self._said: Parameters | None = None
+        self._farm_parameters: Parameters | None = None
         self._in_force = Parameters()
         super().__init__(cluster)
 
     @property
     def parameters(self) -> Parameters:
         """The farm's parameters, with the fixed values in place of the farm's values."""
-        said = self.administration.parameters
-        if said is not self._said:
-            self._said, self._in_force = said, replace(said, **self._fixed)
+        farm_parameters = self.administration.parameters
+        if farm_parameters is not self._farm_parameters:
+            self._farm_parameters, self._in_force = farm_parameters, replace(farm_parameters, **self._fixed)
         return self._in_force
 
 
@@ -139,10 +139,10 @@ class ReplayListener(Protocol):
     def heard(self, record: StatusRecord) -> None:
         """A server or member of the farm has posted a record. Called before any run has taken in the record."""
 
-    def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
+    def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
         """The publisher (or mode) or the set of a run has changed.
 
-        `run`: number of the run. `listing`: the set has changed. `told`: an administrator's entry is the cause.
+        `run`: number of the run. `listing`: the set has changed. `by_admin`: an administrator's entry is the cause.
         """
 
 
@@ -190,27 +190,27 @@ class Replay:
         self.entries += 1
         if row.kind == SERVERS:
             self._configure(row.servers)
-            return self._report_changes(told=False)
+            return self._report_changes(by_admin=False)
         value = row.value or b""
-        found = read_entry(value)
-        if isinstance(found, StatusRecord) and found.cluster == self.farm:
-            self._hear(found)
+        entry = read_entry(value)
+        if isinstance(entry, StatusRecord) and entry.cluster == self.farm:
+            self._hear(entry)
         for run in self.runs:
             with suppress(Exception):  # as in the node, which stays alive: see node.view.take_in
-                run.state.apply_entry(found, value, row.index)
-        return self._report_changes(told=isinstance(found, AdminEntry))
+                run.state.apply_entry(entry, value, row.index)
+        return self._report_changes(by_admin=isinstance(entry, AdminEntry))
 
     def decision(self, run: int, row: Row) -> Decision:
         """Return the present decision of a run. `row`: the row that was fed last."""
-        now = self.runs[run]
+        parameter_run = self.runs[run]
         return Decision(
             row.index,
             row.received_ms,
-            now.state.now_ms,
-            now.publisher,
-            now.mode,
-            now.entries,
-            now.branches,
+            parameter_run.state.now_ms,
+            parameter_run.publisher,
+            parameter_run.mode,
+            parameter_run.entries,
+            parameter_run.branches,
             self.exact,
         )
 
@@ -228,17 +228,19 @@ class Replay:
         if set(row.servers) == set(self.runs[0].state.servers):
             return []  # the farm chose no leaves here, and `configure` would choose leaves
         self._set_servers(row.servers)
-        return self._report_changes(told=False)
+        return self._report_changes(by_admin=False)
 
-    def _report_changes(self, *, told: bool) -> list[int]:
-        decided: list[int] = []
+    def _report_changes(self, *, by_admin: bool) -> list[int]:
+        changed_runs: list[int] = []
         for number, run in enumerate(self.runs):
             publisher_changed, listing = run.look()
             if publisher_changed or listing:
-                decided.append(number)
+                changed_runs.append(number)
                 if self._watcher is not None:
-                    self._watcher.decided(number, publisher_changed=publisher_changed, listing=listing, told=told)
-        return decided
+                    self._watcher.decided(
+                        number, publisher_changed=publisher_changed, listing=listing, by_admin=by_admin
+                    )
+        return changed_runs
 
     def _hear(self, record: StatusRecord) -> None:
         servers = self.runs[0].state.servers

@@ -28,7 +28,7 @@ SETTLE_MS: Final = 2 * SILENT_MS
 BALANCE_MS: Final = 300_000
 """Time between two samples of the balance."""
 DAY_MS: Final = 86_400_000
-MOST_SEEN: Final = 2 * MAX_LEAF_MEMBERS
+MOST_POSTERS: Final = 2 * MAX_LEAF_MEMBERS
 """Most posters that the meter remembers: the posters with the newest records."""
 
 
@@ -103,7 +103,7 @@ class _Leaf(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Seen:
+class _NewestRecord:
     """The facts of a poster's newest record."""
 
     heard_ms: int
@@ -123,15 +123,15 @@ class _Tally:
     stale_ms: int = 0
     set_changes: int = 0
     imbalance: float = 0.0
-    looks: int = 0
+    samples: int = 0
     """Number of samples of the balance. `imbalance` is the sum of the samples."""
     publisher: int | None = None
     """The latest publisher."""
-    lost: dict[int, list[int]] = field(default_factory=dict)
+    replaced: dict[int, list[int]] = field(default_factory=dict)
     """By replaced publisher: the times of the changes, as long as that server has stayed able to publish."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
     """The listed leaves, and since when each leaf is listed."""
-    before: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
+    past_listings: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
     """Past times (begin, end) of a leaf in the set. The owner's next record tells whether the leaf was up then."""
 
 
@@ -143,11 +143,11 @@ class ReplayMeter:
         self._tallies: list[_Tally] = []
         self._clock = FarmClock()
         self._dates: dict[int, int] = {}
-        self._seen: dict[int, _Seen] = {}  # in the order of the posters' newest records
+        self._newest: dict[int, _NewestRecord] = {}  # in the order of the posters' newest records
         self._servers: frozenset[int] = frozenset()
         self._settled_ms: int | None = None
         self._measured_ms = 0
-        self._looked_ms = 0
+        self._sampled_ms = 0
 
     def watch(self, runs: Sequence[ParameterRun]) -> None:
         """Set the runs that are measured."""
@@ -162,21 +162,21 @@ class ReplayMeter:
         passed = self._clock.passed_ms
         self._clock = FarmClock()
         self._clock.passed_ms = passed
-        self._dates, self._seen = {}, {}
+        self._dates, self._newest = {}, {}
         self._servers = frozenset(servers)
         self._settled_ms = None
         for tally in self._tallies:
             tally.publisher = None
-            tally.lost, tally.listed, tally.before = {}, {}, {}
+            tally.replaced, tally.listed, tally.past_listings = {}, {}, {}
 
     def configured(self, servers: Sequence[int]) -> None:
         """See `replay.ReplayListener`."""
         self._servers = frozenset(servers)
         for server in self._dates.keys() - self._servers:
             del self._dates[server]
-            self._seen.pop(server, None)
+            self._newest.pop(server, None)
             for tally in self._tallies:
-                tally.lost.pop(server, None)
+                tally.replaced.pop(server, None)
 
     def heard(self, record: StatusRecord) -> None:
         """See `replay.ReplayListener`."""
@@ -185,14 +185,14 @@ class ReplayMeter:
             joined = poster not in self._dates
             self._dates[poster] = record.date_ms
             self._advance(joined=joined)
-        now, before = self._clock.passed_ms, self._seen.pop(poster, None)
+        now, before = self._clock.passed_ms, self._newest.pop(poster, None)
         leaves: dict[bytes, bool] = {}
         for leaf in record.leaves:
             leaves[leaf.hash] = (leaf.up and record.router_up) or leaves.get(leaf.hash, False)
         able = is_server and self._is_able(record)
-        self._seen[poster] = _Seen(now, able, leaves)
-        if len(self._seen) > MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
+        self._newest[poster] = _NewestRecord(now, able, leaves)
+        if len(self._newest) > MOST_POSTERS:
+            del self._newest[next(iter(self._newest))]
         if before is None:
             return
         silent = self._judge_leaves(poster, before)
@@ -202,18 +202,18 @@ class ReplayMeter:
         if is_server:
             self._judge_server(poster, now, well=able and not silent)
 
-    def decided(self, run: int, *, publisher_changed: bool, listing: bool, told: bool) -> None:
+    def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
         """See `replay.ReplayListener`."""
-        found, tally = self._runs[run], self._tallies[run]
-        if publisher_changed and found.publisher is not None:
-            old, tally.publisher = tally.publisher, found.publisher
-            if old is not None and old != found.publisher and self._is_settled:
+        parameter_run, tally = self._runs[run], self._tallies[run]
+        if publisher_changed and parameter_run.publisher is not None:
+            old, tally.publisher = tally.publisher, parameter_run.publisher
+            if old is not None and old != parameter_run.publisher and self._is_settled:
                 tally.changes += 1
-                if not told and self._seems_well(old, found):
-                    tally.lost.setdefault(old, []).append(self._clock.passed_ms)
+                if not by_admin and self._seems_well(old, parameter_run):
+                    tally.replaced.setdefault(old, []).append(self._clock.passed_ms)
         if listing:
             tally.set_changes += self._is_settled
-            self._update_listed(tally, found)
+            self._update_listed(tally, parameter_run)
 
     # The counting ----------------------------------------------------------------------------------------------------
 
@@ -232,7 +232,7 @@ class ReplayMeter:
                 without_publisher_ms=tally.vacant_ms,
                 stale_ms=tally.stale_ms,
                 set_changes=tally.set_changes,
-                balance=tally.imbalance / tally.looks if tally.looks else 0.0,
+                balance=tally.imbalance / tally.samples if tally.samples else 0.0,
             )
             for run, tally in zip(self._runs, self._tallies, strict=True)
         ]
@@ -254,10 +254,10 @@ class ReplayMeter:
 
     def _seems_well(self, server: int, run: ParameterRun) -> bool:
         """Return whether the log gives no reason why another server replaces this server as publisher."""
-        seen, record = self._seen.get(server), run.state.records.get(server)
+        newest, record = self._newest.get(server), run.state.records.get(server)
         return (
-            seen is not None
-            and seen.able
+            newest is not None
+            and newest.able
             and server not in run.state.accused
             and record is not None
             and Setting.of(record) == run.state.common_setting
@@ -276,41 +276,41 @@ class ReplayMeter:
             return
         self._measured_ms += step
         vacant = [tally for tally, run in zip(self._tallies, self._runs, strict=True) if run.publisher is None]
-        if vacant and self._somebody_could(before):
+        if vacant and self._anybody_able(before):
             for tally in vacant:
                 tally.vacant_ms += step
-        if clock.passed_ms - self._looked_ms >= BALANCE_MS:
-            self._looked_ms = clock.passed_ms
+        if clock.passed_ms - self._sampled_ms >= BALANCE_MS:
+            self._sampled_ms = clock.passed_ms
             for tally, run in zip(self._tallies, self._runs, strict=True):
                 self._sample_balance(tally, run)
 
-    def _somebody_could(self, at_ms: int) -> bool:
+    def _anybody_able(self, at_ms: int) -> bool:
         return any(
-            (seen := self._seen.get(server)) is not None and seen.able and at_ms - seen.heard_ms <= SILENT_MS
+            (newest := self._newest.get(server)) is not None and newest.able and at_ms - newest.heard_ms <= SILENT_MS
             for server in self._servers
         )
 
     def _judge_server(self, server: int, now_ms: int, *, well: bool) -> None:
         for tally in self._tallies:
-            if server not in tally.lost:
+            if server not in tally.replaced:
                 continue
             if not well:
-                del tally.lost[server]
+                del tally.replaced[server]
                 continue
-            times = tally.lost[server]
+            times = tally.replaced[server]
             while times and now_ms - times[0] >= LONG_MS:
                 del times[0]
                 tally.unneeded += 1
             if not times:
-                del tally.lost[server]
+                del tally.replaced[server]
 
-    def _judge_leaves(self, poster: int, seen: _Seen) -> bool:
+    def _judge_leaves(self, poster: int, newest: _NewestRecord) -> bool:
         """Count the stale time of a poster's leaves since its last record; return whether the poster was silent."""
         now = self._clock.passed_ms
-        silent = now - seen.heard_ms > SILENT_MS
-        if self._settled_ms is not None and (silent or not all(seen.leaves.values())):
-            since = max(seen.heard_ms, self._settled_ms)
-            for hash_, up in seen.leaves.items():
+        silent = now - newest.heard_ms > SILENT_MS
+        if self._settled_ms is not None and (silent or not all(newest.leaves.values())):
+            since = max(newest.heard_ms, self._settled_ms)
+            for hash_, up in newest.leaves.items():
                 if silent or not up:
                     leaf = _Leaf(poster, hash_)
                     for tally in self._tallies:
@@ -318,24 +318,24 @@ class ReplayMeter:
         return silent
 
     def _judge_all(self) -> None:
-        for poster, seen in self._seen.items():
-            self._judge_leaves(poster, seen)
+        for poster, newest in self._newest.items():
+            self._judge_leaves(poster, newest)
 
     def _update_listed(self, tally: _Tally, run: ParameterRun) -> None:
         now = self._clock.passed_ms
         entries = (*run.entries, *(entry for branch in run.branches for entry in branch.entries))
         leaves = {_Leaf(entry.owner, entry.hash) for entry in entries}
         for leaf in tally.listed.keys() - leaves:
-            seen = self._seen.get(leaf.owner)
-            judged = now if seen is None else seen.heard_ms
-            times = [each for each in tally.before.get(leaf, ()) if each[1] > judged]
+            newest = self._newest.get(leaf.owner)
+            judged = now if newest is None else newest.heard_ms
+            times = [each for each in tally.past_listings.get(leaf, ()) if each[1] > judged]
             since = tally.listed.pop(leaf)
             if now > judged:
                 times.append((since, now))
             if times:
-                tally.before[leaf] = times
+                tally.past_listings[leaf] = times
             else:
-                tally.before.pop(leaf, None)
+                tally.past_listings.pop(leaf, None)
         for leaf in leaves - tally.listed.keys():
             tally.listed[leaf] = now
 
@@ -351,7 +351,7 @@ class ReplayMeter:
                 weights.append(256 - listed.cost)
                 rooms.append(max(1 - sum(inputs.load(poster, listed.owner, leaf).points.values()) / WORST, 0.0))
         if len(rooms) > 1 and sum(rooms) > 0:
-            tally.looks += 1
+            tally.samples += 1
             tally.imbalance += imbalance(weights, rooms)
 
 
@@ -366,9 +366,11 @@ def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
 
 def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
     """Return for how many milliseconds between these times a leaf was listed; forget the leaf's past times."""
-    found = sum(max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.before.pop(leaf, ()))
+    past_ms = sum(
+        max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.past_listings.pop(leaf, ())
+    )
     listed = tally.listed.get(leaf)
-    return found if listed is None else found + max(until_ms - max(listed, since_ms), 0)
+    return past_ms if listed is None else past_ms + max(until_ms - max(listed, since_ms), 0)
 
 
 class Trial:

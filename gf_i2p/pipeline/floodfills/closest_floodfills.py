@@ -59,26 +59,26 @@ class SortedHashes:
         `self.words`, shape (keys, floodfills), and their distances, shape (keys, floodfills, 4).
         """
         columns = min(most, len(self))
-        found: Places = np.empty((len(keys), columns), dtype=np.int64)
+        places: Places = np.empty((len(keys), columns), dtype=np.int64)
         if columns:
-            self._descend(keys, found)
-        distances = self.words[found] ^ keys[:, np.newaxis, :]
+            self._descend(keys, places)
+        distances = self.words[places] ^ keys[:, np.newaxis, :]
         rows = np.repeat(np.arange(len(keys)), columns)
         flat = distances.reshape(-1, WORDS)
         order = np.lexsort((*(flat[:, word] for word in reversed(range(WORDS))), rows))
-        return found.reshape(-1)[order].reshape(found.shape), flat[order].reshape(distances.shape)
+        return places.reshape(-1)[order].reshape(places.shape), flat[order].reshape(distances.shape)
 
-    def _descend(self, keys: Words, found: Places) -> None:
-        """Write the places of each key's closest hashes into the key's row of `found`, in no particular order."""
-        count, columns = found.shape
+    def _descend(self, keys: Words, places: Places) -> None:
+        """Write the places of each key's closest hashes into the key's row of `places`, in no particular order."""
+        count, columns = places.shape
         rows = np.arange(count)  # the keys that are not done yet; low, high and need belong to these keys
         low, high = np.zeros(count, dtype=np.int64), np.full(count, len(self), dtype=np.int64)
         need = np.full(count, columns, dtype=np.int64)
         for bit in range(BITS + 1):
             done = high - low == need
-            _take(found, rows[done], columns - need[done], low[done], need[done])
-            left = ~done
-            rows, low, high, need = rows[left], low[left], high[left], need[left]
+            _take(places, rows[done], columns - need[done], low[done], need[done])
+            pending = ~done
+            rows, low, high, need = rows[pending], low[pending], high[pending], need[pending]
             if not len(rows):
                 return
             middle = self._split(low, high, bit)
@@ -87,7 +87,7 @@ class SortedHashes:
             near = near_high - near_low
             enough = near >= need
             some = ~enough
-            _take(found, rows[some], columns - need[some], near_low[some], near[some])
+            _take(places, rows[some], columns - need[some], near_low[some], near[some])
             need = np.where(enough, need, need - near)
             low, high = (
                 np.where(enough, near_low, np.where(is_one, low, middle)),
@@ -108,7 +108,7 @@ class SortedHashes:
         return low
 
 
-def _take(found: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
-    """Write `first`, `first` + 1, … into each row of `found`, from the row's column on; `sizes` tells how many."""
+def _take(places: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
+    """Write `first`, `first` + 1, … into each row of `places`, from the row's column on; `sizes` tells how many."""
     steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    found[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps
+    places[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps

@@ -17,15 +17,17 @@ from pyspark.sql import functions as fn
 
 from gf_i2p.netdb.encoding import HASH_BYTES
 from gf_i2p.pipeline.errors import PipelineError
+from gf_i2p.pipeline.floodfills import base64_columns
 from gf_i2p.pipeline.floodfills.closest_floodfills import SortedHashes, to_bytes, to_words
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
 from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find, read
 from gf_i2p.pipeline.floodfills.searched_hashes import targets_of
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.lake.quarantine import not_in_quarantine
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 CLOSEST: Final = 8
 """Floodfills for each hash and day; a lease set is on four to six floodfills at any moment."""
@@ -94,10 +96,10 @@ def find_closest(
         if not hashes:
             raise PipelineError(f"No record in {lake.root} names a master or a leaf: give hashes with --hash")
         progress("looking for the files of routers")
-        found = find(options.netdbs, options.profiles)
-        progress(f"reading {found.count} files of routers")
+        files = find(options.netdbs, options.profiles)
+        progress(f"reading {files.count} files of routers")
         began = time.monotonic()
-        quarantined = write_routers(spark, lake, found, now_ms)
+        quarantined = write_routers(spark, lake, files, now_ms)
         parsed = time.monotonic()
         routers = spark.read.parquet(lake.path("routers"))
         floodfills = counting(routers, options, now_ms)
@@ -110,8 +112,8 @@ def find_closest(
             fn.count("profile").alias("profiles"),
         ).collect()
         return FloodfillFigures(
-            files=found.count,
-            bytes=found.size,
+            files=files.count,
+            bytes=files.size,
             routers=counts.routers,
             unverified=counts.unverified,
             profiles=counts.profiles,
@@ -129,13 +131,13 @@ def find_closest(
 # Routers -------------------------------------------------------------------------------------------------------------
 
 
-def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: int) -> int:
+def write_routers(spark: "SparkSession", lake: Lake, files: FoundFiles, now_ms: int) -> int:
     """Write the table `routers`, add the broken files to `quarantine`, and return the number of broken files.
 
     If a router has several RouterInfos, the newest counts. If a router has several profiles, the profile with the
     latest `heard_ms` counts.
     """
-    rows = read(spark, found).persist()
+    rows = read(spark, files).persist()
     try:
         broken = rows.where(fn.col("reason").isNotNull())
         _quarantine(spark, lake, broken, now_ms)
@@ -162,7 +164,7 @@ def write_routers(spark: "SparkSession", lake: Lake, found: FoundFiles, now_ms: 
 
 def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: int) -> None:
     """Add the broken files that the quarantine does not have yet, so that a second run adds nothing."""
-    new = broken.select(
+    rows = broken.select(
         fn.col("file").alias("source"),
         fn.lit("file").alias("what"),
         fn.lit(None).cast("string").alias("farm"),
@@ -173,12 +175,7 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
         "digest",
         fn.lit(now_ms).cast("bigint").alias("found_ms"),
     )
-    known = tables.read(spark, lake, "quarantine")
-    if known is not None:
-        old = known.where(fn.col("what") == "file").select(fn.col("source").alias("s"), fn.col("digest").alias("d"))
-        same = (fn.col("source") == fn.col("s")) & fn.col("digest").eqNullSafe(fn.col("d"))
-        new = new.join(old, same, "left_anti")
-    new.coalesce(1).write.mode("append").parquet(lake.path("quarantine"))
+    not_in_quarantine(spark, lake, rows).coalesce(1).write.mode("append").parquet(lake.path("quarantine"))
 
 
 def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
@@ -193,7 +190,7 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
         midnight = datetime.combine(options.day + timedelta(1), datetime.min.time(), UTC)
         then = min(now_ms, int(midnight.timestamp()) * 1000)
         chosen = chosen.where(fn.col("published_ms") >= then - options.within_hours * _HOUR_MS)
-    hashes = chosen.select(_to_bytes(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
+    hashes = chosen.select(base64_columns.decoded(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
     if not hashes.num_rows:
         raise PipelineError(
             "None of these routers is a floodfill of the wanted network and age: check --net-id, --published-within, "
@@ -212,15 +209,15 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
 def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: date, floodfills: SortedHashes) -> None:
     """Write the table `closest`. `targets`: from `targets_of`. The table `routers` must exist."""
     profiles = spark.read.parquet(lake.path("routers")).select(fn.col("hash").alias("floodfill"), "profile")
-    found = closest(targets, day, floodfills).select(
-        _to_text(fn.col("hash")).alias("hash"),
+    rows = closest(targets, day, floodfills).select(
+        base64_columns.encoded(fn.col("hash")).alias("hash"),
         "name",
         "day",
         "rank",
-        _to_text(fn.col("floodfill")).alias("floodfill"),
+        base64_columns.encoded(fn.col("floodfill")).alias("floodfill"),
         fn.lower(fn.hex("distance")).alias("distance"),
     )
-    found.join(profiles, "floodfill", "left").select(
+    rows.join(profiles, "floodfill", "left").select(
         "hash", "name", "day", "rank", "floodfill", "distance", "profile"
     ).write.mode("overwrite").parquet(lake.path("closest"))
 
@@ -243,11 +240,11 @@ def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Ite
             places, distances = floodfills.closest(to_words(_fixed(batch.column("key"))), CLOSEST)
             count, columns = places.shape
             from_row = pa.array(np.repeat(np.arange(count), columns))
-            kept = {name: batch.column(name).take(from_row) for name in ("hash", "name", "day")}
+            sought = {name: batch.column(name).take(from_row) for name in ("hash", "name", "day")}
             ranks = np.tile(np.arange(1, columns + 1, dtype=np.int32), count)
             yield pa.RecordBatch.from_pydict(
                 {
-                    **kept,
+                    **sought,
                     "rank": pa.array(ranks),
                     "floodfill": _variable(to_bytes(floodfills.words[places])),
                     "distance": _variable(to_bytes(distances)),
@@ -269,13 +266,3 @@ def _variable(data: bytes) -> Any:
     count = len(data) // HASH_BYTES
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(HASH_BYTES)
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-
-
-def _to_text(column: "Column") -> "Column":
-    """Return the column that encodes bytes in I2P's base64."""
-    return fn.translate(fn.base64(column), "+/", "-~")
-
-
-def _to_bytes(column: "Column") -> "Column":
-    """Return the column that decodes I2P's base64."""
-    return fn.unbase64(fn.translate(column, "-~", "+/"))

@@ -130,8 +130,8 @@ def _time(values: dict[str, str], name: str) -> int | None:
 
 
 def _seconds(values: dict[str, str], name: str) -> int | None:
-    found = _time(values, name)
-    return None if found is None else found * 1000
+    seconds = _time(values, name)
+    return None if seconds is None else seconds * 1000
 
 
 def _amount(values: dict[str, str], name: str) -> float | None:

@@ -134,10 +134,10 @@ def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
     return FoundFiles(table, len(rows), sum(columns[2]))
 
 
-def read(spark: "SparkSession", found: FoundFiles) -> "DataFrame":
+def read(spark: "SparkSession", files: FoundFiles) -> "DataFrame":
     """Read and parse the files; give a row of `READ_TYPE` for each file that still exists."""
-    tasks = math.ceil(found.count / _FILES_A_TASK)
-    return spark.createDataFrame(found.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
+    tasks = math.ceil(files.count / _FILES_A_TASK)
+    return spark.createDataFrame(files.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
 
 
 def read_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -186,11 +186,11 @@ def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
         profile: PeerProfile = parse_java(data) if name.endswith(".gz") else parse_i2pd(data)
         return {"hash": match["hash"], "profile": asdict(profile)}
     info = RouterInfo.parse(data)
-    found = to_base64(info.hash)
-    if found != match["hash"]:
-        raise NetDbError(f"the file has another router's name: the RouterInfo is of {found}")
+    hash_ = to_base64(info.hash)
+    if hash_ != match["hash"]:
+        raise NetDbError(f"the file has another router's name: the RouterInfo is of {hash_}")
     return {
-        "hash": found,
+        "hash": hash_,
         "published_ms": min(info.published, _MAX_MS),
         "caps": info.caps,
         "floodfill": info.floodfill,
@@ -229,9 +229,9 @@ def _add_files(address: str, inside: str, kind: str, rows: list[tuple[str, str, 
     system, base = _file_system(address)
     top = f"{base}/{inside}" if inside else base
     before = len(rows)
-    left = [top]
-    while left:
-        directory = left.pop()
+    directories = [top]
+    while directories:
+        directory = directories.pop()
         try:
             infos = system.get_file_info(fs.FileSelector(directory, allow_not_found=True))
         except (pa.ArrowException, OSError) as error:
@@ -244,7 +244,7 @@ def _add_files(address: str, inside: str, kind: str, rows: list[tuple[str, str, 
             except UnicodeDecodeError:  # a router's files have ASCII names
                 continue
             if info.type == fs.FileType.Directory and directory == top and _SUBDIRECTORY.fullmatch(name):
-                left.append(info.path)
+                directories.append(info.path)
             elif info.type == fs.FileType.File and _NAMES[kind].fullmatch(name):
                 rows.append((address, info.path, info.size, kind))
         if len(rows) > MAX_FILES:

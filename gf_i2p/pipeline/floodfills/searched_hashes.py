@@ -6,28 +6,29 @@ import pyarrow as pa
 from pyspark.sql import functions as fn
 
 from gf_i2p.netdb.encoding import HASH_BYTES
+from gf_i2p.pipeline.floodfills.base64_columns import decoded_if_valid
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _LEAST_DESTINATION: Final = 387
 """Bytes of the shortest destination."""
 
 
-def targets_of(spark: "SparkSession", given: list[SoughtLeaseSet], entries: "DataFrame | None") -> "DataFrame | None":
-    """Give each hash once, as columns `hash` (32 bytes) and `name`; None without `given` and without `entries`.
+def targets_of(spark: "SparkSession", sought: list[SoughtLeaseSet], entries: "DataFrame | None") -> "DataFrame | None":
+    """Give each hash once, as columns `hash` (32 bytes) and `name`; None without `sought` and without `entries`.
 
     `entries`: the lake's table. A name that the operator gives wins over a farm's name. The command `post` finds a
     farm's hashes by the farm's name.
     """
     frames = []
-    if given:
+    if sought:
         table = pa.table(
             {
-                "hash": pa.array([each.hash for each in given], pa.binary()),
-                "name": pa.array([each.name for each in given], pa.string()),
-                "order": pa.array([0 if each.is_named else 3 for each in given], pa.int32()),
+                "hash": pa.array([each.hash for each in sought], pa.binary()),
+                "name": pa.array([each.name for each in sought], pa.string()),
+                "order": pa.array([0 if each.is_named else 3 for each in sought], pa.int32()),
             }
         )
         frames.append(spark.createDataFrame(table, "hash binary, name string, order int"))
@@ -35,17 +36,17 @@ def targets_of(spark: "SparkSession", given: list[SoughtLeaseSet], entries: "Dat
         frames += _reported(entries)
     if not frames:
         return None
-    together = frames[0]
+    hashes = frames[0]
     for frame in frames[1:]:
-        together = together.unionByName(frame)
+        hashes = hashes.unionByName(frame)
     best = fn.min(fn.struct("order", "name")).alias("best")
-    return together.groupBy("hash").agg(best).select("hash", fn.col("best.name").alias("name"))
+    return hashes.groupBy("hash").agg(best).select("hash", fn.col("best.name").alias("name"))
 
 
 def _reported(entries: "DataFrame") -> list["DataFrame"]:
     """Give masters and leaves from the farms' records. A record has a master's destination, and a leaf's hash."""
     records = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
-    master = _from_base64(fn.col("destination"))
+    master = decoded_if_valid(fn.col("destination"))
     masters = (
         records.select("farm", fn.col("record.meta.destination").alias("destination"))
         .distinct()
@@ -56,7 +57,7 @@ def _reported(entries: "DataFrame") -> list["DataFrame"]:
             fn.lit(1).alias("order"),
         )
     )
-    leaf = _from_base64(fn.col("leaf"))
+    leaf = decoded_if_valid(fn.col("leaf"))
     leaves = (
         records.select(
             "farm", fn.col("record.id").alias("server"), fn.explode("record.destinations.hash").alias("leaf")
@@ -70,8 +71,3 @@ def _reported(entries: "DataFrame") -> list["DataFrame"]:
         )
     )
     return [masters, leaves]
-
-
-def _from_base64(column: "Column") -> "Column":
-    """Return the column that decodes I2P's base64; null for any other text."""
-    return fn.try_to_binary(fn.translate(column, "-~", "+/"), fn.lit("base64"))

@@ -22,7 +22,7 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 class Sensing:
     """The findings to post for a farm."""
 
-    found: list[tuple[bytes, Sensed]]
+    findings: list[tuple[bytes, Sensed]]
     """Hash and finding of a day; only the newest `MAX_DAYS` days."""
     left_out: int
     """Number of hashes beyond `MAX_HASHES`, the most that a farm's state keeps."""
@@ -39,18 +39,18 @@ def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
         raise PipelineError(f"{lake.root} has no table closest: run `gf-i2p pipeline floodfills` first.")
     days = [row.day for row in closest.select("day").distinct().orderBy(sf.desc("day")).limit(MAX_DAYS).collect()]
     newest = closest.where(sf.col("day").isin(days) & (sf.col("rank") <= MAX_CLOSEST))
-    own = _hashes(newest.where(sf.col("name").startswith(f"{farm}: ")))
-    total = own.count()
+    hashes = _hashes(newest.where(sf.col("name").startswith(f"{farm}: ")))
+    total = hashes.count()
     if not total:
-        own = _hashes(_leaves(spark, lake, farm, newest))
-        total = own.count()
+        hashes = _hashes(_leaves(spark, lake, farm, newest))
+        total = hashes.count()
     if not total:
         raise PipelineError(
             f"The table closest has no hash of {farm}: run `gf-i2p pipeline floodfills` again, once the lake has "
             "entries of this farm that name a master or a leaf."
         )
     # Masters before leaves. The names are "farm: master" and "farm: leaf of server 1".
-    chosen = own.orderBy(sf.col("called").endswith(": master").desc(), "called", "hash").limit(MAX_HASHES)
+    chosen = hashes.orderBy(sf.col("called").endswith(": master").desc(), "called", "hash").limit(MAX_HASHES)
     rows = newest.join(sf.broadcast(chosen), "hash").limit(MAX_HASHES * MAX_DAYS * MAX_CLOSEST).collect()
     figures = [name for name in closest.columns if name not in _OF_CLOSEST]
     return Sensing(_findings(rows, figures), max(total - MAX_HASHES, 0))
@@ -64,8 +64,8 @@ def _leaves(spark: SparkSession, lake: Lake, farm: str, newest: DataFrame) -> Da
     hours = tables.read(spark, lake, "destination_hours")
     if hours is None:
         return newest.limit(0)
-    own = hours.where(sf.col("farm") == farm).select(sf.col("destination").alias("hash")).distinct()
-    return newest.join(own, "hash", "left_semi")
+    leaves = hours.where(sf.col("farm") == farm).select(sf.col("destination").alias("hash")).distinct()
+    return newest.join(leaves, "hash", "left_semi")
 
 
 def _findings(rows: list[Row], figures: list[str]) -> list[tuple[bytes, Sensed]]:
@@ -74,9 +74,12 @@ def _findings(rows: list[Row], figures: list[str]) -> list[tuple[bytes, Sensed]]
         by_day.setdefault((row["hash"], row["day"]), []).append(row)
     try:
         return [
-            (a_hash(hash_, "a hash"), Sensed.parse({"day": day, "closest": [_floodfill(row, figures) for row in own]}))
-            for (hash_, day), near in sorted(by_day.items())
-            for own in [sorted(near, key=lambda row: row["rank"])]
+            (
+                a_hash(hash_, "a hash"),
+                Sensed.parse({"day": day, "closest": [_floodfill(row, figures) for row in closest]}),
+            )
+            for (hash_, day), of_day in sorted(by_day.items())
+            for closest in [sorted(of_day, key=lambda row: row["rank"])]
         ]
     except RecordError as error:
         raise PipelineError(
@@ -85,17 +88,17 @@ def _findings(rows: list[Row], figures: list[str]) -> list[tuple[bytes, Sensed]]
 
 
 def _floodfill(row: Row, figures: list[str]) -> dict[str, Any]:
-    found = {"hash": row["floodfill"], "distance": row["distance"]}
+    floodfill = {"hash": row["floodfill"], "distance": row["distance"]}
     profile = profile_of({name: row[name] for name in figures})
-    return found | ({"profile": profile} if profile else {})
+    return floodfill | ({"profile": profile} if profile else {})
 
 
 def profile_of(figures: dict[str, Any]) -> dict[str, int | float]:
     """Return the numbers of a profile, from columns or from the fields of structs: at most `MAX_FIGURES`."""
-    found: dict[str, int | float] = {}
+    numbers: dict[str, int | float] = {}
     for name, value in figures.items():
         if isinstance(value, Row):
-            found |= profile_of(value.asDict())
+            numbers |= profile_of(value.asDict())
         elif type(value) in {int, float} and math.isfinite(value) and abs(value) <= MAX_DATE_MS:
-            found[_NO_NAME.sub("_", name)[:MAX_FIGURE_NAME] or "_"] = value
-    return dict(list(found.items())[:MAX_FIGURES])
+            numbers[_NO_NAME.sub("_", name)[:MAX_FIGURE_NAME] or "_"] = value
+    return dict(list(numbers.items())[:MAX_FIGURES])

@@ -105,10 +105,10 @@ def _middle(in_order: "Column") -> "Column":
 
 def _by_measure(make: Callable[[HourlyFigure], "Column"]) -> "Column":
     """Return a column that has, in each row, the value that `make` gives for the row's measure."""
-    found = fn.when(fn.lit(False), make(MEASURES[0]))
+    column = fn.when(fn.lit(False), make(MEASURES[0]))
     for each in MEASURES:
-        found = found.when(fn.col("measure") == each.name, make(each))
-    return found
+        column = column.when(fn.col("measure") == each.name, make(each))
+    return column
 
 
 def _sentence() -> "Column":

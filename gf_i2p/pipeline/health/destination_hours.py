@@ -29,13 +29,13 @@ def destination_hours(
     fresh_ms: int = FRESH_MS,
 ) -> "DataFrame":
     """Give one row for each farm, server, destination and hour; the arguments are as for `server_hours`."""
-    found = _within(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
+    figures = _within(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
     in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
     hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
     recent = first - fn.col("past_ms") <= MEMORY_MS
     # End of the time for which the server's last record of the hour counts; null: that record omits the destination.
     stands_ms = fn.when(fn.col("stands"), fn.least("server_next_ms", reach, last + MEMORY_MS))
-    found = found.withColumns(
+    figures = figures.withColumns(
         {"past_ms": fn.lag("last_ms").over(in_order), "past_up": fn.lag("last_up").over(in_order)}
     ).withColumns(
         {
@@ -47,23 +47,23 @@ def destination_hours(
     )
     # A piece for the hour itself, and one for each later hour in which the hour's last record still counts.
     to = fn.greatest(hour, hour_of(fn.col("stands_ms") - 1))  # greatest() leaves null out
-    pieces = found.withColumn("each_ms", fn.explode(fn.sequence(hour, to, fn.lit(HOUR_MS))))
+    pieces = figures.withColumn("each_ms", fn.explode(fn.sequence(hour, to, fn.lit(HOUR_MS))))
     each = fn.col("each_ms")
-    own = each == hour
+    same_hour = each == hour
     covered_ms = fn.least(last + fresh_ms, "stands_ms", each + HOUR_MS) - fn.greatest(last, each)
     up_ms = fn.when(fn.col("stands") & fn.col("last_up") & (covered_ms > 0), covered_ms).otherwise(0)
     rows = pieces.groupBy(*_PLACE, each.alias("hour_ms")).agg(
-        fn.sum(_if(own, "records", 0)).alias("records"),
-        fn.sum(_if(own, "up_records", 0)).alias("up_records"),
-        fn.sum(up_ms + _if(own, "inner_up_ms", 0)).alias("up_ms"),
-        fn.sum(_if(own, "flaps", 0)).alias("flaps"),
-        fn.max(_if(own, "connections", None)).alias("connections"),
-        fn.max(_if(own, "load", None)).alias("load"),
-        fn.min(fn.when(own, fn.col("begin_ms")).otherwise(each)).alias("begin_ms"),
+        fn.sum(_if(same_hour, "records", 0)).alias("records"),
+        fn.sum(_if(same_hour, "up_records", 0)).alias("up_records"),
+        fn.sum(up_ms + _if(same_hour, "inner_up_ms", 0)).alias("up_ms"),
+        fn.sum(_if(same_hour, "flaps", 0)).alias("flaps"),
+        fn.max(_if(same_hour, "connections", None)).alias("connections"),
+        fn.max(_if(same_hour, "load", None)).alias("load"),
+        fn.min(fn.when(same_hour, fn.col("begin_ms")).otherwise(each)).alias("begin_ms"),
         fn.max("reach_ms").alias("reach_ms"),
     )
     watched_ms = fn.least(hour + HOUR_MS, reach) - fn.col("begin_ms")
-    made = rows.select(
+    hours = rows.select(
         "farm",
         "hour_ms",
         "server",
@@ -76,7 +76,7 @@ def destination_hours(
         "load",
         day_of(hour).alias("day"),
     )
-    return made if span.since_ms is None else made.where(hour >= span.since_ms)
+    return hours if span.since_ms is None else hours.where(hour >= span.since_ms)
 
 
 def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
@@ -85,7 +85,7 @@ def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
     lasts = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
     leaves = status.withColumn("lasts_ms", lasts).withColumn("leaf", fn.explode(_each_once("named")))
-    named = leaves.select(
+    leaf_reports = leaves.select(
         "farm",
         "server",
         "hour_ms",
@@ -101,7 +101,9 @@ def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     by_destination = Window.partitionBy("farm", "server", "hour_ms", "destination")
     in_its_order = by_destination.orderBy("received_ms", "index", "term")
     up, was_up, lasts_ms = fn.col("up"), fn.col("was_up"), fn.col("lasts_ms")
-    rows = named.withColumns({"was_up": fn.lag("up").over(in_its_order), "next_up": fn.lead("up").over(in_its_order)})
+    rows = leaf_reports.withColumns(
+        {"was_up": fn.lag("up").over(in_its_order), "next_up": fn.lead("up").over(in_its_order)}
+    )
     return rows.groupBy("farm", "server", "hour_ms", "destination").agg(
         fn.count("*").alias("records"),
         fn.count_if(up).alias("up_records"),

@@ -102,27 +102,31 @@ def refresh(
     called with the name of each step.
     """
     began = time.monotonic()
-    read = _of(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
+    entries = _of_farm(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
     limited = span != ALL_DAYS
-    known = extents(read) if limited else None
-    rows = read.where(in_days(span, before=1)) if limited else read
+    past_extents = extents(entries) if limited else None
+    rows = entries.where(in_days(span, before=1)) if limited else entries
     on_step("hours of servers")
-    _write(server_hours(rows, known, span), lake, "server_hours")
+    _write(server_hours(rows, past_extents, span), lake, "server_hours")
     on_step("hours of destinations")
-    _write(destination_hours(rows, known, span), lake, "destination_hours")
+    _write(destination_hours(rows, past_extents, span), lake, "destination_hours")
     on_step("anomalies")
     hours = tables.read(spark, lake, "server_hours")
-    made = None if hours is None else _of(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
-    if hours is None or made is None or not made[0]:
-        wanted = "any farm" if farm is None else f"farm {farm!r}"
-        raise PipelineError(f"The lake has no status records of {wanted} on these days: check what ingest has read.")
+    counts = (
+        None
+        if hours is None
+        else _of_farm(hours, farm).where(in_days(span)).agg(fn.count("*"), fn.sum("records")).head()
+    )
+    if hours is None or counts is None or not counts[0]:
+        farms = "any farm" if farm is None else f"farm {farm!r}"
+        raise PipelineError(f"The lake has no status records of {farms} on these days: check what ingest has read.")
     anomalies(hours).write.mode("overwrite").parquet(lake.path("anomalies"))
     leaves = tables.read(spark, lake, "destination_hours")
     return HealthFigures(
-        records=made[1],
-        server_hours=made[0],
-        destination_hours=0 if leaves is None else _of(leaves, farm).where(in_days(span)).count(),
-        anomalies=_of(spark.read.parquet(lake.path("anomalies")), farm).count(),
+        records=counts[1],
+        server_hours=counts[0],
+        destination_hours=0 if leaves is None else _of_farm(leaves, farm).where(in_days(span)).count(),
+        anomalies=_of_farm(spark.read.parquet(lake.path("anomalies")), farm).count(),
         seconds=time.monotonic() - began,
     )
 
@@ -134,10 +138,10 @@ def summarize(
 
     The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
     """
-    every = _existing(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
-    hours = _of(every, farm).where(in_days(span))
+    all_hours = _existing(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
+    hours = _of_farm(all_hours, farm).where(in_days(span))
     watched, records = fn.sum("watched_ms"), fn.sum("records")
-    each = hours.groupBy("farm", "server").agg(
+    by_server = hours.groupBy("farm", "server").agg(
         fn.count("*").alias("hours"),
         records.alias("records"),
         fn.coalesce(
@@ -149,26 +153,26 @@ def summarize(
         fn.max_by("skew_ms", fn.abs("skew_ms")).alias("skew_ms"),
         *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
     )
-    servers = each.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
-    odd = _of(_existing(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
+    servers = by_server.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
+    unusual = _of_farm(_existing(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
     if span.since_ms is not None:
-        odd = odd.where(fn.col("hour_ms") >= span.since_ms)
+        unusual = unusual.where(fn.col("hour_ms") >= span.since_ms)
     if span.until_ms is not None:
-        odd = odd.where(fn.col("hour_ms") < span.until_ms)
-    newest = odd.orderBy(fn.desc("hour_ms"), fn.desc("score"), "farm", "server", "measure").limit(MAX_ANOMALIES + 1)
+        unusual = unusual.where(fn.col("hour_ms") < span.until_ms)
+    newest = unusual.orderBy(fn.desc("hour_ms"), fn.desc("score"), "farm", "server", "measure").limit(MAX_ANOMALIES + 1)
     return (
         [ServerSummary(**row.asDict()) for row in servers],
         [Anomaly(**row.asDict()) for row in newest.collect()],
     )
 
 
-def _existing(found: "DataFrame | None", lake: Lake, table: str, job: str) -> "DataFrame":
-    if found is None:
+def _existing(frame: "DataFrame | None", lake: Lake, table: str, job: str) -> "DataFrame":
+    if frame is None:
         raise PipelineError(f"{lake.root} has no table {table}: run `gf-i2p pipeline {job}` first.")
-    return found
+    return frame
 
 
-def _of(rows: "DataFrame", farm: str | None) -> "DataFrame":
+def _of_farm(rows: "DataFrame", farm: str | None) -> "DataFrame":
     return rows if farm is None else rows.where(fn.col("farm") == farm)
 
 
@@ -192,15 +196,15 @@ def refresh_days(
     rows = entries.where(fn.col("farm").isin(*farms))
     for span in spans_around(days):
         hours = tables.read_columns(spark, lake, "server_hours", _HOURS).where(fn.col("farm").isin(*farms))
-        known = _extents(rows, hours, span)
-        known.coalesce(1).write.mode("overwrite").parquet(scratch)  # Spark cannot read a table that it writes
-        known = spark.read.schema(known.schema).parquet(scratch)
+        near_extents = _extents(rows, hours, span)
+        near_extents.coalesce(1).write.mode("overwrite").parquet(scratch)  # Spark cannot read a table that it writes
+        near_extents = spark.read.schema(near_extents.schema).parquet(scratch)
         near = rows.where(in_days(span, before=1))
-        _write(server_hours(near, known, span), lake, "server_hours")
-        _write(destination_hours(near, known, span), lake, "destination_hours")
-    made = tables.read(spark, lake, "server_hours")
-    assert made is not None
-    anomalies(made).write.mode("overwrite").parquet(lake.path("anomalies"))
+        _write(server_hours(near, near_extents, span), lake, "server_hours")
+        _write(destination_hours(near, near_extents, span), lake, "destination_hours")
+    all_hours = tables.read(spark, lake, "server_hours")
+    assert all_hours is not None
+    anomalies(all_hours).write.mode("overwrite").parquet(lake.path("anomalies"))
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":

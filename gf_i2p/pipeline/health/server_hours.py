@@ -73,7 +73,7 @@ def server_hours(
     turned = (first - before <= MEMORY_MS) & (fn.col("first_up") != fn.col("before_up"))
     watched = _not_negative(end - begin)
     ahead = fn.col("ahead_ms")
-    made = filled.withColumns(
+    hours = filled.withColumns(
         {
             "watched_ms": watched,
             "availability": fn.coalesce(fn.try_divide(up_ms, watched), fn.try_divide("up_records", "records")),
@@ -84,7 +84,7 @@ def server_hours(
             "day": day_of(hour),
         }
     )
-    return made.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*_COLUMNS)
+    return hours.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*_COLUMNS)
 
 
 def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
@@ -142,7 +142,7 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
     last_hour = fn.greatest(fn.col("hour_ms"), hour_of(fn.col("reach_ms") - 1))
     to = fn.coalesce(fn.col("next_hour_ms") - HOUR_MS, last_hour)
     spread = hours.withColumn("each_ms", fn.explode(fn.sequence("hour_ms", to, fn.lit(HOUR_MS))))
-    own = fn.col("each_ms") == fn.col("hour_ms")
+    same_hour = fn.col("each_ms") == fn.col("hour_ms")
     of_hour = ("first_ms", "last_ms", "first_up", "last_up", "inner_up_ms", "inner_gap_ms", "ahead_ms", "publishing")
     counts = ("records", "up_records", "inner_gaps", "inner_flaps")
     filled = spread.select(
@@ -151,10 +151,10 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
         fn.col("each_ms").alias("hour_ms"),
         "born_ms",
         "reach_ms",
-        fn.when(own, fn.col("past_ms")).otherwise(fn.coalesce("last_ms", "past_ms")).alias("before_ms"),
-        fn.when(own, fn.col("past_up")).otherwise(fn.coalesce("last_up", "past_up")).alias("before_up"),
-        *(fn.when(own, fn.col(name)).alias(name) for name in (*of_hour, *_MEANS)),
-        *(fn.coalesce(fn.when(own, fn.col(name)), fn.lit(0)).alias(name) for name in counts),
+        fn.when(same_hour, fn.col("past_ms")).otherwise(fn.coalesce("last_ms", "past_ms")).alias("before_ms"),
+        fn.when(same_hour, fn.col("past_up")).otherwise(fn.coalesce("last_up", "past_up")).alias("before_up"),
+        *(fn.when(same_hour, fn.col(name)).alias(name) for name in (*of_hour, *_MEANS)),
+        *(fn.coalesce(fn.when(same_hour, fn.col(name)), fn.lit(0)).alias(name) for name in counts),
     )
     return filled if span.since_ms is None else filled.where(fn.col("hour_ms") >= span.since_ms)
 
@@ -166,8 +166,8 @@ def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
     """
     first = fn.col("first_ms")
     start = first if span.since_ms is None else fn.greatest(first, fn.lit(span.since_ms - MEMORY_MS))
-    known = extents if span.until_ms is None else extents.where(first < span.until_ms)
-    return known.select(
+    servers = extents if span.until_ms is None else extents.where(first < span.until_ms)
+    return servers.select(
         "farm", "server", hour_of(start).alias("hour_ms"), first.alias("known_ms"), fn.col("reach_ms").alias("far_ms")
     )
 

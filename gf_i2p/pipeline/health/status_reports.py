@@ -31,16 +31,16 @@ _TRAFFIC: Final = {
 
 def in_days(span: Span, *, before: int = 0) -> "Column":
     """Give the condition that a row's `day` is in the span, or within `before` days before the span."""
-    found = fn.lit(True)
+    condition = fn.lit(True)
     if span.since is not None:
-        found &= fn.col("day") >= (span.since - timedelta(days=before)).isoformat()
+        condition &= fn.col("day") >= (span.since - timedelta(days=before)).isoformat()
     if span.until is not None:
-        found &= fn.col("day") <= span.until.isoformat()
-    return found
+        condition &= fn.col("day") <= span.until.isoformat()
+    return condition
 
 
-def reports(entries: "DataFrame", *more: "Column") -> "DataFrame":
-    """Give the status records without `misfit`: farm, server, hour_ms, received_ms, index, term, up, and `more`.
+def reports(entries: "DataFrame", *columns: "Column") -> "DataFrame":
+    """Give the status records without `misfit`: farm, server, hour_ms, received_ms, index, term, up, and `columns`.
 
     Records of members count, too. `up` is the router's state.
     """
@@ -54,7 +54,7 @@ def reports(entries: "DataFrame", *more: "Column") -> "DataFrame":
         "index",
         "term",
         fn.coalesce(fn.col("record.router.up"), fn.lit(False)).alias("up"),
-        *more,
+        *columns,
     )
 
 
@@ -74,8 +74,8 @@ def extents(entries: "DataFrame") -> "DataFrame":
     The hours of some days need the extents of all entries. The time before a server's first report does not count.
     After its last report, the server counts as silent until the farm's last report.
     """
-    found = reports(entries).groupBy("farm", "server")
-    each = found.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))
+    by_server = reports(entries).groupBy("farm", "server")
+    each = by_server.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))
     farms = each.groupBy("farm").agg(fn.max("last_ms").alias("reach_ms"))
     return each.drop("last_ms").join(farms, "farm")
 

@@ -26,9 +26,9 @@ def taken(schema_text: str, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.Reco
     for batch in plans:
         for plan in batch.to_pylist():
             count = 0
-            for found in _batches(plan):
-                count += len(found)
-                yield typer.rows(plan["farm"], plan["exporter"], found)
+            for lines in _batches(plan):
+                count += len(lines)
+                yield typer.rows(plan["farm"], plan["exporter"], lines)
             if count != plan["entries"]:
                 raise RuntimeError(f"{plan['path']} {CHANGED}: {count} of {plan['entries']} entries are there")
 
@@ -42,13 +42,13 @@ def _batches(plan: dict[str, Any]) -> Iterator[list[FoundLine]]:
     except FileNotFoundError:
         raise RuntimeError(f"{plan['path']} {CHANGED}: it is gone") from None
     with file, closing(iter(Walk(Lines(UnpackedFile(file, packed=packed)), strict=plan["strict"]))) as walk:
-        for found in walk:
-            if found.what is Is.BAD or not wanted.takes(found.at, found.term):
+        for line in walk:
+            if line.what is Is.BAD or not wanted.takes(line.at, line.term):
                 if wanted.done:
                     break
                 continue
-            batch.append(found)
-            size += len(found.text)
+            batch.append(line)
+            size += len(line.text)
             if len(batch) == BATCH_ROWS or size >= BATCH_BYTES:
                 yield batch
                 batch, size = [], 0

@@ -83,7 +83,7 @@ class _Part:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.held: list[pa.RecordBatch] = []
+        self.batches: list[pa.RecordBatch] = []
         self.held_bytes = 0
         self.path = ""
         """Path of the unfinished file; empty: there is no file yet."""
@@ -141,7 +141,7 @@ class EntryWriter:
         part = self._parts.pop(key, None) or self._part()
         self._parts[key] = part
         size = rows.nbytes + _BATCH_OVERHEAD
-        part.held.append(rows)
+        part.batches.append(rows)
         part.held_bytes += size
         self._held_bytes += size
         if part.held_bytes >= _GROUP_BYTES:
@@ -156,15 +156,15 @@ class EntryWriter:
     def _flush(self, key: tuple[str, str]) -> None:
         """Write the rows in memory of a farm and day as a row group."""
         part = self._parts[key]
-        if not part.held:
+        if not part.batches:
             return
         if part.writer is None:
             if self.open >= _OPEN:
                 self._finish(next(each for each, other in self._parts.items() if other.writer is not None))
-            self._begin(part, part.held[0].schema)
-        part.writer.write_table(pa.Table.from_batches(part.held), row_group_size=1 << 30)
+            self._begin(part, part.batches[0].schema)
+        part.writer.write_table(pa.Table.from_batches(part.batches), row_group_size=1 << 30)
         self._held_bytes -= part.held_bytes
-        part.held, part.held_bytes = [], 0
+        part.batches, part.held_bytes = [], 0
 
     def _begin(self, part: _Part, schema: pa.Schema) -> None:
         self._system.create_dir(self._unfinished, recursive=True)

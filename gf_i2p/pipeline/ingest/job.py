@@ -22,6 +22,7 @@ from gf_i2p.pipeline.ingest.entry_writer import KINDS, WRITTEN, OutputDirectorie
 from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, islands, planned
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
+from gf_i2p.pipeline.lake.quarantine import KEY, RECORD_KEY, not_in_quarantine
 from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
 from gf_i2p.pipeline.read.survey import LISTED, SURVEYED, listed, surveyed
@@ -30,15 +31,10 @@ from gf_i2p.pipeline.session import failed
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-QUARANTINE: Final = (
-    "source string, what string, farm string, index bigint, reason string, text string, length bigint, digest string, "
-    "found_ms bigint"
-)
 FILES: Final = (
     "path string, size bigint, mtime_ms bigint, sha256 string, farm string, exporter bigint, lines bigint, "
     "entries bigint, bad bigint, bytes bigint, reason string, read_ms bigint"
 )
-_KEY: Final = ("source", "what", "digest", "index")
 _SURVEY_BYTES: Final = 32 << 20
 """Stored bytes of files for each task of the survey."""
 _TASK_BYTES: Final = 128 << 20
@@ -149,14 +145,14 @@ class _Run:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         self._step("looking for files")
-        asked = self.spark.createDataFrame([(path,) for path in exports], "path string")
-        there = self._staged(asked.mapInArrow(listed, columns(LISTED)), "listed")
-        there = there.dropDuplicates(["path"])
+        directories = self.spark.createDataFrame([(path,) for path in exports], "path string")
+        listing = self._staged(directories.mapInArrow(listed, columns(LISTED)), "listed")
+        listing = listing.dropDuplicates(["path"])
         files = tables.read_columns(self.spark, self.lake, "files", FILES)
-        known = files.select("path", "size", "mtime_ms").dropDuplicates().withColumn("known", F.lit(1))
-        todo = there.join(known, ["path", "size", "mtime_ms"], "left").where("known is null")
+        read_before = files.select("path", "size", "mtime_ms").dropDuplicates().withColumn("known", F.lit(1))
+        todo = listing.join(read_before, ["path", "size", "mtime_ms"], "left").where("known is null")
         count = (
-            there.join(known, ["path", "size", "mtime_ms"], "left")
+            listing.join(read_before, ["path", "size", "mtime_ms"], "left")
             .agg(
                 F.count("size").alias("files"),
                 F.count("known").alias("unchanged"),
@@ -188,30 +184,30 @@ class _Run:
             todo.select(*LISTED.names).repartition(tasks).mapInArrow(surveyed, columns(SURVEYED)), "surveyed", "part"
         )
         survey_seconds = monotonic() - self._began
-        read = self._staged(self._originals(survey.where("part = 'file'"), files), "files")
+        read_files = self._staged(self._originals(survey.where("part = 'file'"), files), "files")
         runs = (
             survey.where("part = 'run'")
             .drop("strict")
-            .join(read.where("original is null").select("path", "strict"), "path")
+            .join(read_files.where("original is null").select("path", "strict"), "path")
         )
         self._step("looking for the lake's entries")
         plan = self._staged(self._plan(runs), "plan")
-        wanted = plan.agg(F.count("*"), F.sum("entries"), F.sum("bytes")).first()
-        assert wanted is not None
+        plan_sums = plan.agg(F.count("*"), F.sum("entries"), F.sum("bytes")).first()
+        assert plan_sums is not None
         kinds, misfits, new = dict.fromkeys(KINDS, 0), 0, 0
-        if wanted[0]:
-            self._step(f"reading {wanted[1]} entries from {wanted[0]} files")
-            found = self._take(plan, wanted[0], wanted[2])
-            kinds = {kind: found[f"kind_{kind}"] for kind in KINDS}
-            misfits, new = found["misfits"], found["new"]
+        if plan_sums[0]:
+            self._step(f"reading {plan_sums[1]} entries from {plan_sums[0]} files")
+            counts = self._take(plan, plan_sums[0], plan_sums[2])
+            kinds = {kind: counts[f"kind_{kind}"] for kind in KINDS}
+            misfits, new = counts["misfits"], counts["new"]
         self._step("writing the quarantine")
-        quarantined, rows = self._quarantine(survey, read, runs)
-        totals = read.agg(
+        quarantined, rows = self._quarantine(survey, read_files, runs)
+        totals = read_files.agg(
             F.count("original"), F.count("reason"), F.sum("lines"), F.sum("entries"), F.sum("size"), F.sum("bytes")
         ).first()
         assert totals is not None
         tables.append(
-            read.where("sha256 is not null")
+            read_files.where("sha256 is not null")
             .withColumn("read_ms", F.lit(self._now_ms))
             .select(*[name.split()[0] for name in FILES.split(", ")])
             .coalesce(1),
@@ -241,18 +237,18 @@ class _Run:
     def _lake_bytes(self) -> int:
         return tables.size(self.spark, self.lake.path("entries"))
 
-    def _originals(self, read: "DataFrame", files: "DataFrame") -> "DataFrame":
+    def _originals(self, read_files: "DataFrame", files: "DataFrame") -> "DataFrame":
         """Add a column `original`: the first file with the same content; null: the file itself is the first."""
         from pyspark.sql import Window  # noqa: PLC0415
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-        before = files.join(read.select("path"), "path", "left_anti").select(
+        before = files.join(read_files.select("path"), "path", "left_anti").select(
             F.lit("known").alias("part"), "path", "sha256"
         )
         same = Window.partitionBy("sha256").orderBy(F.col("part") == "file", "path")
         first = F.first("path").over(same)
         return (
-            read.unionByName(before, allowMissingColumns=True)
+            read_files.unionByName(before, allowMissingColumns=True)
             .withColumn("original", F.when((first != F.col("path")) & F.col("sha256").isNotNull(), first))
             .where("part = 'file'")
         )
@@ -262,35 +258,35 @@ class _Run:
 
         bounds = runs.groupBy("farm").agg(F.min("first").alias("low"), F.max("last").alias("high"))
         ends = bounds.agg(F.min("low"), F.max("high")).first()
-        known = tables.read_columns(self.spark, self.lake, "entries", "farm string, index bigint, term bigint")
+        stored = tables.read_columns(self.spark, self.lake, "entries", "farm string, index bigint, term bigint")
         if ends is not None and ends[0] is not None:
-            known = known.where(F.col("index").between(ends[0], ends[1]))
-        known = known.join(F.broadcast(bounds), "farm").where("index between low and high")
-        known_runs = known.select("farm", "index", "term").mapInArrow(islands, columns(RUNS))
-        every = runs.select(*RUNS.names).unionByName(known_runs)
-        return every.groupBy("farm").applyInArrow(planned, columns(PLAN))
+            stored = stored.where(F.col("index").between(ends[0], ends[1]))
+        stored = stored.join(F.broadcast(bounds), "farm").where("index between low and high")
+        stored_runs = stored.select("farm", "index", "term").mapInArrow(islands, columns(RUNS))
+        all_runs = runs.select(*RUNS.names).unionByName(stored_runs)
+        return all_runs.groupBy("farm").applyInArrow(planned, columns(PLAN))
 
     def _take(self, plan: "DataFrame", count: int, size: int) -> dict[str, int]:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         tasks = max(1 + size // _TASK_BYTES, min(8, count, 1 + size // _LEAST_BYTES))
         target = OutputDirectories(self.lake.path("entries"), f"{self.stage}/unfinished", self.run)
-        found = (
+        sums = (
             plan.repartitionByRange(tasks, "farm", "first")
             .sortWithinPartitions("farm", "first", "path")
             .mapInArrow(partial(written, self.schema_text, target), columns(WRITTEN))
             .agg(*[F.sum(name).alias(name) for name in WRITTEN.names])
             .first()
         )
-        assert found is not None
-        return {name: found[name] or 0 for name in WRITTEN.names}
+        assert sums is not None
+        return {name: sums[name] or 0 for name in WRITTEN.names}
 
-    def _quarantine(self, survey: "DataFrame", read: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
+    def _quarantine(self, survey: "DataFrame", read_files: "DataFrame", runs: "DataFrame") -> "tuple[list[Row], int]":
         """Add new rows to the quarantine; return the most frequent reasons with counts, and the number of new rows."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         nothing = F.lit(None).cast("bigint").alias("index")
-        originals = read.where("original is null")
+        originals = read_files.where("original is null")
         bad = survey.where("part = 'bad'").drop("farm").join(originals.select("path", "farm"), "path")
         lines = bad.select(
             F.col("path").alias("source"),
@@ -306,24 +302,15 @@ class _Run:
             F.col("path").alias("source"), F.lit("file").alias("what"), "farm", nothing, "reason",
             F.lit("").alias("text"), F.col("size").alias("length"), F.coalesce("sha256", F.lit("")).alias("digest"),
         ]  # fmt: skip
-        wrong = originals.where("reason is not null").select(*of_file)
-        double = (
-            read.where("original is not null")
+        wrong_files = originals.where("reason is not null").select(*of_file)
+        copies = (
+            read_files.where("original is not null")
             .withColumn("reason", F.concat(F.lit("it is the same as "), "original"))
             .select(*of_file)
         )
-        found = self._misfits(runs).unionByName(lines).unionByName(wrong).unionByName(double)
-        known = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE).select(*_KEY)
-        new = (
-            found.dropDuplicates(list(_KEY))
-            .alias("found")
-            .join(
-                known.alias("known"),
-                [F.col(f"found.{name}").eqNullSafe(F.col(f"known.{name}")) for name in _KEY],
-                "left_anti",
-            )
-            .withColumn("found_ms", F.lit(self._now_ms))
-        )
+        errors = self._misfits(runs).unionByName(lines).unionByName(wrong_files).unionByName(copies)
+        new = not_in_quarantine(self.spark, self.lake, errors.dropDuplicates(list(KEY)))
+        new = new.withColumn("found_ms", F.lit(self._now_ms))
         staged = self._staged(new, "quarantine")
         kinds = staged.groupBy("what", "reason").count().orderBy(F.desc("count"), "what", "reason")
         counts, rows = kinds.limit(_SHOWN).collect(), staged.count()  # reasons contain numbers, so there may be many
@@ -335,11 +322,10 @@ class _Run:
         """Give the misfits of the surveyed files that the quarantine lacks, also misfits from an interrupted run."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-        quarantined = tables.read_columns(self.spark, self.lake, "quarantine", QUARANTINE)
-        made = "farm string, index bigint, term bigint, exporter bigint, value string, raw binary, misfit string"
-        entries = tables.read_columns(self.spark, self.lake, "entries", made)
+        schema = "farm string, index bigint, term bigint, exporter bigint, value string, raw binary, misfit string"
+        entries = tables.read_columns(self.spark, self.lake, "entries", schema)
         content = F.coalesce(F.col("value").cast("binary"), "raw")
-        return (
+        misfits = (
             entries.where("misfit is not null")
             .join(
                 F.broadcast(runs.select("farm", "exporter", "term", "path", "first", "last")),
@@ -362,10 +348,5 @@ class _Run:
                 F.octet_length("content").cast("bigint").alias("length"),
                 F.md5("content").alias("digest"),
             )
-            .join(
-                quarantined.where("what = 'record'").select("farm", "index", "digest"),
-                ["farm", "index", "digest"],
-                "left_anti",
-            )
-            .select("source", "what", "farm", "index", "reason", "text", "length", "digest")
         )
+        return not_in_quarantine(self.spark, self.lake, misfits, RECORD_KEY)

@@ -83,15 +83,15 @@ def planned(runs: pa.Table) -> pa.Table:
         key=lambda run: (run["worth"], run["strict"] or False, run["first"] - run["last"], run["path"] or ""),
     )
     covered: dict[int, Covered] = defaultdict(Covered)
-    taken: dict[tuple[str, int, bool], list[tuple[int, int, int, int]]] = defaultdict(list)
+    parts_by_file: dict[tuple[str, int, bool], list[tuple[int, int, int, int]]] = defaultdict(list)
     for run in rows:
         new = covered[run["term"]].add(run["first"], run["last"])
         if run["worth"] != KNOWN:
             size = run["bytes"] // (run["last"] - run["first"] + 1)
             for first, last in new:
-                taken[run["path"], run["exporter"], run["strict"]].append((first, last, run["term"], size))
+                parts_by_file[run["path"], run["exporter"], run["strict"]].append((first, last, run["term"], size))
     plan = []
-    for (path, exporter, strict), parts in taken.items():
+    for (path, exporter, strict), parts in parts_by_file.items():
         parts.sort()
         firsts, lasts, terms, sizes = zip(*parts, strict=True)
         counts = [last - first + 1 for first, last in zip(firsts, lasts, strict=True)]

@@ -47,9 +47,9 @@ def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
     if root is None or not tables or (job in _NEED_A_LAKE and not root.is_dir()):
         yield
         return
-    with ExitStack() as all_of_them:
+    with ExitStack() as locks:
         for table in tables:
-            all_of_them.enter_context(_held(root, table, job))
+            locks.enter_context(_lock_table(root, table, job))
         yield
 
 
@@ -72,7 +72,7 @@ def directory(lake: Lake, remote: str | None = None) -> Path | None:
 
 
 @contextmanager
-def _held(root: Path, table: str, job: str) -> Iterator[None]:
+def _lock_table(root: Path, table: str, job: str) -> Iterator[None]:
     path = root / DIRECTORY / table
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,8 +110,8 @@ def _write(descriptor: int, text: bytes) -> None:
 def _holder(descriptor: int) -> str:
     """Return a text that names the holder of a file's lock: the subject of a sentence."""
     try:
-        said: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
-        job, process = said["job"], int(said["process"])
+        note: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
+        job, process = note["job"], int(note["process"])
     except (OSError, ValueError, KeyError, TypeError):  # the holder has not written a note yet
         return "Another job"
     if job not in WRITES:

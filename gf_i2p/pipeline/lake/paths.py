@@ -47,8 +47,8 @@ class Lake:
         object.__setattr__(self, "root", absolute(self.root))
         _, is_address, below = self.root.partition("://")
         if not is_address:
-            if found := _PATTERN.intersection(self.root):
-                raise UsageError(f"{self.root}: Spark reads {min(found)} as a pattern. Give the lake another name.")
+            if patterns := _PATTERN.intersection(self.root):
+                raise UsageError(f"{self.root}: Spark reads {min(patterns)} as a pattern. Give the lake another name.")
             return
         _, _, inside = below.partition("/")
         if inside != quote(inside, safe=_PLAIN):

@@ -31,22 +31,22 @@ def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
 
     A field is null in the rows of files that are older than the field. Columns of a later version are left out.
     """
-    made = columns(entries_schema(RecordSchema(farm_schema.text())))
-    return _if_there(lambda: spark.read.schema(made).parquet(lake.path("entries")))
+    schema = columns(entries_schema(RecordSchema(farm_schema.text())))
+    return _if_there(lambda: spark.read.schema(schema).parquet(lake.path("entries")))
 
 
-def read_columns(spark: "SparkSession", lake: Lake, table: str, wanted: str) -> "DataFrame":
+def read_columns(spark: "SparkSession", lake: Lake, table: str, schema: str) -> "DataFrame":
     """Return some columns of a table; no rows if the table does not exist.
 
-    `wanted`: the columns in the form "NAME TYPE, …". So Spark need not open each file to find the schema.
+    `schema`: the columns in the form "NAME TYPE, …". So Spark need not open each file to find the schema.
     """
-    return read_path(spark, lake.path(table), wanted)
+    return read_path(spark, lake.path(table), schema)
 
 
-def read_path(spark: "SparkSession", path: str, wanted: str) -> "DataFrame":
+def read_path(spark: "SparkSession", path: str, schema: str) -> "DataFrame":
     """Return some columns of a directory, as `read_columns` does of a table."""
-    found = _if_there(lambda: spark.read.schema(wanted).parquet(path))
-    return spark.createDataFrame([], wanted) if found is None else found
+    frame = _if_there(lambda: spark.read.schema(schema).parquet(path))
+    return spark.createDataFrame([], schema) if frame is None else frame
 
 
 def _if_there(make: Callable[[], "DataFrame"]) -> "DataFrame | None":
@@ -89,9 +89,9 @@ def for_worker(spark: "SparkSession", path: str) -> "DataFrame":
 
 def size(spark: "SparkSession", path: str) -> int:
     """Return the bytes of all files in a directory; 0 if the directory does not exist."""
-    asked = for_worker(spark, path)
-    found = asked.mapInArrow(_sizes, _SIZES).agg({"bytes": "sum"}).first()
-    return 0 if found is None else found[0] or 0
+    request = for_worker(spark, path)
+    total = request.mapInArrow(_sizes, _SIZES).agg({"bytes": "sum"}).first()
+    return 0 if total is None else total[0] or 0
 
 
 def delete(spark: "SparkSession", path: str) -> None:
@@ -105,14 +105,14 @@ def empty(spark: "SparkSession", path: str) -> None:
 
 
 def _written(path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    found = [batch for batch in batches if batch.num_rows]
-    if not found:
+    filled = [batch for batch in batches if batch.num_rows]
+    if not filled:
         return
     system, inside = file_system(path)
     directory, _, name = inside.rpartition("/")
     draft = f"{directory}/.{name}"  # Spark ignores names that begin with a dot
     system.create_dir(directory, recursive=True)
-    pq.write_table(pa.Table.from_batches(found), draft, filesystem=system, compression="zstd")
+    pq.write_table(pa.Table.from_batches(filled), draft, filesystem=system, compression="zstd")
     system.move(draft, inside)
     yield pa.RecordBatch.from_pydict({"path": [path]})
 
@@ -121,8 +121,8 @@ def _sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for path in batch.column(0).to_pylist():
             system, inside = file_system(path)
-            found = system.get_file_info(pafs.FileSelector(inside, recursive=True, allow_not_found=True))
-            total = sum(each.size or 0 for each in found)
+            files = system.get_file_info(pafs.FileSelector(inside, recursive=True, allow_not_found=True))
+            total = sum(each.size or 0 for each in files)
             yield pa.RecordBatch.from_pydict({"path": [path], "bytes": pa.array([total], pa.int64())})
 
 

@@ -74,10 +74,10 @@ class Typer:
             explicit_schema=pa.schema({"i": pa.int64(), "r": self._schema.type}), unexpected_field_behavior="ignore"
         )
 
-    def rows(self, farm: str, exporter: int, found: Sequence[FoundLine]) -> pa.RecordBatch:
-        """Return the rows for entries of one farm, which one server exported. `found`: no lines of kind `Is.BAD`."""
-        count = len(found)
-        whats, indexes, terms, times, texts, *_ = zip(*found, strict=True) if found else [()] * len(FoundLine._fields)
+    def rows(self, farm: str, exporter: int, lines: Sequence[FoundLine]) -> pa.RecordBatch:
+        """Return the rows for entries of one farm, which one server exported. `lines`: no lines of kind `Is.BAD`."""
+        count = len(lines)
+        whats, indexes, terms, times, texts, *_ = zip(*lines, strict=True) if lines else [()] * len(FoundLine._fields)
         received = np.array(times, dtype=np.int64)
         likely = [
             place
@@ -91,12 +91,12 @@ class Typer:
         ]
         odd: dict[int, Odd] = {}
         quick: list[tuple[list[int], pa.StructArray]] = []
-        self._read(farm, found, likely, quick, odd)
+        self._parse_together(farm, lines, likely, quick, odd)
         if sum(len(places) for places, _ in quick) + len(odd) < count:
             fits = {place for places, _ in quick for place in places}
-            for place, each in enumerate(found):
+            for place, line in enumerate(lines):
                 if place not in fits and place not in odd:
-                    odd[place] = self._odd(farm, each)
+                    odd[place] = self._parse_alone(farm, line)
         arrays = [
             pa.repeat(farm, count),
             _days(received),
@@ -104,7 +104,7 @@ class Typer:
             pa.array(terms, pa.int64()),
             pa.array(received),
             pa.repeat(pa.scalar(exporter, pa.int64()), count),
-            *(self._odd_columns(found, odd) if odd else self._usual_columns(texts)),
+            *(self._odd_columns(lines, odd) if odd else self._usual_columns(texts)),
             self._records(count, quick, odd),
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -118,18 +118,18 @@ class Typer:
             *(pa.nulls(count, self.schema.field(name).type) for name in ("raw", "servers", "leader", "misfit")),
         ]
 
-    def _odd_columns(self, found: Sequence[FoundLine], odd: Mapping[int, Odd]) -> list[pa.Array]:
+    def _odd_columns(self, lines: Sequence[FoundLine], odd: Mapping[int, Odd]) -> list[pa.Array]:
         """Return the columns from `kind` to `misfit` for a batch with other entries. `odd`: these entries, by place."""
-        count = len(found)
+        count = len(lines)
         kinds: list[str] = ["status"] * count
         misfits: list[str | None] = [None] * count
         servers: list[Sequence[int] | None] = [None] * count
         leaders: list[int | None] = [None] * count
-        values: list[bytes | None] = [each.text for each in found]
+        values: list[bytes | None] = [line.text for line in lines]
         raws: list[bytes | None] = [None] * count
         for place, (kind, _, misfit) in odd.items():
             kinds[place], misfits[place] = kind, misfit
-            what, text = found[place].what, found[place].text
+            what, text = lines[place].what, lines[place].text
             if kind == "servers":
                 configuration = servers_of(text)
                 servers[place] = configuration.servers
@@ -147,10 +147,10 @@ class Typer:
             pa.array(misfits, pa.string()),
         ]
 
-    def _read(
+    def _parse_together(
         self,
         farm: str,
-        found: Sequence[FoundLine],
+        lines: Sequence[FoundLine],
         places: list[int],
         quick: list[tuple[list[int], pa.StructArray]],
         odd: dict[int, Odd],
@@ -158,20 +158,20 @@ class Typer:
         """Parse the entries at `places`: add good entries to `quick` as columns, and doubtful entries to `odd`."""
         if not places:
             return
-        texts = [found[place].text for place in places]
+        texts = [lines[place].text for place in places]
         joined = b"".join([b'{"i":%d,"r":%b}\n' % each for each in enumerate(texts)])
         records = self._columns(joined, len(texts))
         if records is None:
             if len(places) <= _ONE_BY_ONE:
-                odd |= {place: self._odd(farm, found[place]) for place in places}
+                odd |= {place: self._parse_alone(farm, lines[place]) for place in places}
                 return
             middle = len(places) // 2
-            self._read(farm, found, places[:middle], quick, odd)
-            self._read(farm, found, places[middle:], quick, odd)
+            self._parse_together(farm, lines, places[:middle], quick, odd)
+            self._parse_together(farm, lines, places[middle:], quick, odd)
             return
         doubt = self._schema.doubtful(records) | _doubtful(texts, joined)
         dates = records.field("date").to_numpy(zero_copy_only=False)
-        received = np.array([found[place].received_ms for place in places], dtype=np.int64)
+        received = np.array([lines[place].received_ms for place in places], dtype=np.int64)
         with np.errstate(invalid="ignore"):
             for times in (dates, received):
                 doubt |= ~((times >= EARLIEST_MS) & (times < LATEST_MS))
@@ -180,7 +180,9 @@ class Typer:
         if not doubt.any():
             quick.append((places, records))
             return
-        odd |= {places[number]: self._odd(farm, found[places[number]]) for number in np.flatnonzero(doubt).tolist()}
+        odd |= {
+            places[number]: self._parse_alone(farm, lines[places[number]]) for number in np.flatnonzero(doubt).tolist()
+        }
         sure = np.flatnonzero(~doubt)
         if len(sure):
             quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
@@ -200,29 +202,27 @@ class Typer:
         records = table.column("r")
         return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
-    def _odd(self, farm: str, found: FoundLine) -> Odd:
+    def _parse_alone(self, farm: str, line: FoundLine) -> Odd:
         """Parse one entry alone, of any kind."""
-        if found.what is not Is.RECORD:
-            return ("servers" if found.what in {Is.SERVERS, Is.GAP} else "other"), None, None
+        if line.what is not Is.RECORD:
+            return ("servers" if line.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:
-            value = read_json(found.text)
+            value = read_json(line.text)
         except (ValueError, RecursionError):
             return "other", None, _NOT_JSON
         if not isinstance(value, dict):
             return "other", None, None
         is_status = value.keys() >= _STATUS
-        misfit, row = self._status(farm, found, value) if is_status else (None, None)
+        misfit, row = self._status(farm, line, value) if is_status else (None, None)
         if row is None and value.keys() >= _ADMIN:
             return "admin", None, None
         return ("status" if is_status else "other"), row, misfit
 
-    def _status(
-        self, farm: str, found: FoundLine, value: Mapping[str, Any]
-    ) -> tuple[str | None, dict[str, Any] | None]:
+    def _status(self, farm: str, line: FoundLine, value: Mapping[str, Any]) -> tuple[str | None, dict[str, Any] | None]:
         if reason := self._schema.misfit(value):
             return reason, None
         try:
-            record = StatusRecord.parse(found.text)
+            record = StatusRecord.parse(line.text)
             row = self._schema.row(value)
         except RecordError as error:
             return str(error), None
@@ -232,13 +232,13 @@ class Typer:
             return "it is of another farm", None
         if record.date_ms < EARLIEST_MS:
             return "its date is before 2020", None
-        if found.received_ms < EARLIEST_MS:
+        if line.received_ms < EARLIEST_MS:
             return "the exporter's clock said that it was before 2020", None
         if record.date_ms >= LATEST_MS:
             return "its date is after 2199", None
-        if found.received_ms >= LATEST_MS:
+        if line.received_ms >= LATEST_MS:
             return "the exporter's clock said that it was after 2199", None
-        if abs(record.date_ms - found.received_ms) > MAX_APART_MS:
+        if abs(record.date_ms - line.received_ms) > MAX_APART_MS:
             return "its date is more than a day away from when the exporter took it in", None
         return None, row
 
@@ -247,11 +247,11 @@ class Typer:
     ) -> pa.StructArray:
         if len(quick) == 1 and len(quick[0][0]) == count:
             return quick[0][1]
-        by_itself = [(place, row) for place, (_, row, _) in odd.items() if row is not None]
+        alone = [(place, row) for place, (_, row, _) in odd.items() if row is not None]
         parts = [records for _, records in quick]
-        parts.append(pa.array([row for _, row in by_itself], self._schema.type))
+        parts.append(pa.array([row for _, row in alone], self._schema.type))
         order = np.full(count, -1, dtype=np.int64)
-        order[[place for places, _ in quick for place in places] + [place for place, _ in by_itself]] = np.arange(
+        order[[place for places, _ in quick for place in places] + [place for place, _ in alone]] = np.arange(
             sum(map(len, parts))
         )
         return pa.concat_arrays(parts).take(pa.array(order, mask=order < 0))

@@ -95,14 +95,14 @@ class Walk:
         """Whether the file has its last line."""
         self.lines = 0
         self._offset = 0
-        self._held: list[FoundLine] = []
+        self._undated: list[FoundLine] = []
         """Lines of kind `Is.GAP` that wait for the next entry, because they get the time of that entry."""
 
     def __iter__(self) -> Generator[FoundLine]:
         """Yield entries, gaps with servers, and bad lines; nothing if the first line is not a history's header."""
         # The line that is held back: as parsed, its offset, and its text.
         pending: tuple[FoundLine | MissingRange, int, bytes | Overlong] | None = None
-        missed = 0  # bad lines since the last good line
+        bad_lines = 0  # bad lines since the last good line
         strict = self._strict
         for line in self._lines:
             # The fast path of almost all lines: the next entry, with nothing pending. The code below would do the same.
@@ -111,59 +111,59 @@ class Walk:
                 place = int(index)
                 if (
                     place == self.last_index + 1
-                    and not (self._held or self.closed or self.header is None)
-                    and not (strict and _wrong_with(text))
+                    and not (self._undated or self.closed or self.header is None)
+                    and not (strict and _json_error(text))
                 ):
                     self.lines += 1
                     self._offset += len(line) + 1
-                    self.last_index, missed = place, 0
+                    self.last_index, bad_lines = place, 0
                     yield FoundLine(Is.RECORD, place, int(term), int(time), text)
                     continue
             if self.header is None:
-                self._header(line)
+                self._read_header(line)
                 if self.header is None:
                     return
                 self.lines, self._offset = 1, _length(line) + 1
                 continue
             self.lines += 1
             at, self._offset = self._offset, self._offset + _length(line) + 1
-            found = self._read(line)
-            if found is None:
+            item = self._read_line(line)
+            if item is None:
                 continue
-            if isinstance(found, FoundLine) and found.at == self.last_index + 1 and pending is None and not self.closed:
-                self.last_index, missed = found.at, 0
-                if self._held:
-                    yield from self._dated(found.received_ms)
-                yield found
+            if isinstance(item, FoundLine) and item.at == self.last_index + 1 and pending is None and not self.closed:
+                self.last_index, bad_lines = item.at, 0
+                if self._undated:
+                    yield from self._dated(item.received_ms)
+                yield item
                 continue
-            if isinstance(found, FoundLine) and found.what is Is.BAD:
-                missed += 1
-                yield found
+            if isinstance(item, FoundLine) and item.what is Is.BAD:
+                bad_lines += 1
+                yield item
                 continue
-            first = _first(found)
+            first = _first(item)
             if pending is not None:
-                held, where, text = pending
+                earlier, offset, text = pending
                 pending = None
-                if first == _last(held) + 1:
-                    self._note_problem(f"after entry {self.last_index} comes {_first(held)}", where)
-                    self.last_index, missed = _last(held), 0
-                    yield from self._entries(held)
+                if first == _last(earlier) + 1:
+                    self._note_problem(f"after entry {self.last_index} comes {_first(earlier)}", offset)
+                    self.last_index, bad_lines = _last(earlier), 0
+                    yield from self._entries(earlier)
                 else:
-                    missed += 1
-                    yield _misplaced(held, text, self.last_index)
-            if self.last_index < first <= self.last_index + 1 + missed and not self.closed:
-                self.last_index, missed = _last(found), 0
-                yield from self._entries(found)
+                    bad_lines += 1
+                    yield _misplaced(earlier, text, self.last_index)
+            if self.last_index < first <= self.last_index + 1 + bad_lines and not self.closed:
+                self.last_index, bad_lines = _last(item), 0
+                yield from self._entries(item)
             elif first > self.last_index and not self.closed:
-                pending = found, at, line
+                pending = item, at, line
             else:
-                missed += 1
-                yield _misplaced(found, line, self.last_index)
+                bad_lines += 1
+                yield _misplaced(item, line, self.last_index)
         if pending is not None:
-            held, where, _ = pending
-            self._note_problem(f"after entry {self.last_index} comes {_first(held)}", where)
-            self.last_index = _last(held)
-            yield from self._entries(held)
+            earlier, offset, _ = pending
+            self._note_problem(f"after entry {self.last_index} comes {_first(earlier)}", offset)
+            self.last_index = _last(earlier)
+            yield from self._entries(earlier)
         if self.header is not None:
             yield from self._dated(self.header.opened_ms)
         if self.header is None:
@@ -171,51 +171,51 @@ class Walk:
         elif self._lines.rest:
             yield _bad(self._lines.rest, "it has no end: the file was cut, or is being written")
 
-    def _entries(self, found: FoundLine | MissingRange) -> Iterable[FoundLine]:
-        if isinstance(found, FoundLine):
-            return (*self._dated(found.received_ms), found)
-        if found.servers is not None:
-            self._held.append(found.servers)
+    def _entries(self, item: FoundLine | MissingRange) -> Iterable[FoundLine]:
+        if isinstance(item, FoundLine):
+            return (*self._dated(item.received_ms), item)
+        if item.servers is not None:
+            self._undated.append(item.servers)
         return ()
 
     def _dated(self, received_ms: int) -> list[FoundLine]:
-        dated, self._held = [each._replace(received_ms=received_ms) for each in self._held], []
+        dated, self._undated = [each._replace(received_ms=received_ms) for each in self._undated], []
         return dated
 
     def _note_problem(self, what: str, offset: int) -> None:
         if self.problem is None:
             self.problem, self.problem_at = what, offset
 
-    def _header(self, line: bytes | Overlong) -> None:
+    def _read_header(self, line: bytes | Overlong) -> None:
         try:
             if isinstance(line, Overlong):
                 raise LineError("it is too long")
-            found = parse_line(line)
-            if not isinstance(found, Header):
+            header = parse_line(line)
+            if not isinstance(header, Header):
                 raise LineError("it should be the first line of a history's file")
-            if check_name("cluster name", found.cluster) == _NULL_PARTITION:
+            if check_name("cluster name", header.cluster) == _NULL_PARTITION:
                 raise LineError(f"no farm of a lake can be called {_NULL_PARTITION}: Spark reads this name as null")
         except ValueError as error:
             self._note_problem(f"line 1: {error}", 0)
             return
-        self.header = found
-        self.last_index = found.first - 1
+        self.header = header
+        self.last_index = header.first - 1
 
-    def _read(self, line: bytes | Overlong) -> FoundLine | MissingRange | None:
+    def _read_line(self, line: bytes | Overlong) -> FoundLine | MissingRange | None:
         """Return an entry or bad line, or a range without entries; None for the last line of a rotated file."""
         if isinstance(line, Overlong):
             return _bad(line, "it is too long")
         if match := match_record(line):
             index, received_ms, text, term = match.groups()
-            if self._strict and (reason := _wrong_with(text)):
+            if self._strict and (reason := _json_error(text)):
                 return _bad(line, reason)
             return FoundLine(Is.RECORD, int(index), int(term), int(received_ms), text)
         try:
-            return self._parse(line)
+            return self._parse_line(line)
         except LineError as error:
             return _bad(line, str(error))
 
-    def _parse(self, line: bytes) -> FoundLine | MissingRange | None:
+    def _parse_line(self, line: bytes) -> FoundLine | MissingRange | None:
         match parse_line(line):
             case Record(index, term, received_ms, value, raw):
                 if raw is not None:
@@ -244,22 +244,22 @@ class Walk:
 
 def servers_of(line: bytes) -> Servers | Gap:
     """Parse the `FoundLine.text` of a line of kind `Is.SERVERS` or `Is.GAP`."""
-    found = parse_line(line)
-    assert isinstance(found, Servers | Gap)
-    return found
+    configuration = parse_line(line)
+    assert isinstance(configuration, Servers | Gap)
+    return configuration
 
 
-def _wrong_with(text: bytes) -> str:
+def _json_error(text: bytes) -> str:
     """Return the reason why this text is not a record; empty: the text is a record.
 
     `MAX_DEPTH` limits the depth, because Python's own limit depends on the caller's stack, and the survey and the later
     reading must agree.
     """
     try:
-        found = read_json(text)
+        value = read_json(text)
     except (ValueError, RecursionError):
         return "it is not JSON in UTF-8"
-    return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(found) > MAX_DEPTH else ""
+    return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH else ""
 
 
 def _bad(line: bytes | Overlong, reason: str) -> FoundLine:
@@ -268,16 +268,16 @@ def _bad(line: bytes | Overlong, reason: str) -> FoundLine:
     return FoundLine(Is.BAD, 0, 0, 0, line, reason)
 
 
-def _misplaced(found: FoundLine | MissingRange, line: bytes | Overlong, last: int) -> FoundLine:
-    return _bad(line, f"entry {_first(found)} does not belong after entry {last}")
+def _misplaced(item: FoundLine | MissingRange, line: bytes | Overlong, last: int) -> FoundLine:
+    return _bad(line, f"entry {_first(item)} does not belong after entry {last}")
 
 
-def _first(found: FoundLine | MissingRange) -> int:
-    return found.at if isinstance(found, FoundLine) else found.first
+def _first(item: FoundLine | MissingRange) -> int:
+    return item.at if isinstance(item, FoundLine) else item.first
 
 
-def _last(found: FoundLine | MissingRange) -> int:
-    return found.at if isinstance(found, FoundLine) else found.last
+def _last(item: FoundLine | MissingRange) -> int:
+    return item.at if isinstance(item, FoundLine) else item.last
 
 
 def _length(line: bytes | Overlong) -> int:

@@ -48,14 +48,14 @@ class RecordSchema:
         """Type of the column in the syntax of Spark's DDL."""
         return ddl(self.type)
 
-    def misfit(self, found: object) -> str | None:
+    def misfit(self, value: object) -> str | None:
         """Return the reason why a value, parsed by Python's `json`, breaks the schema; None: the value fits."""
-        return _misfit(self._root, found, "the record")
+        return _misfit(self._root, value, "the record")
 
-    def row(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    def row(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Return a record without `misfit` as a value of `type`. Raises `ValueError` for text that is not Unicode."""
-        made: dict[str, Any] = _row(self._root, found, "")
-        return made
+        row: dict[str, Any] = _row(self._root, record, "")
+        return row
 
     def doubtful(self, records: pa.StructArray) -> Flags:
         """Return, for each record, whether required fields, ranges, patterns or numbers of items may break the schema.
@@ -105,84 +105,86 @@ def _name(node: Mapping[str, Any]) -> str | None:
     return next(kind for kind in kinds if kind != "null") if isinstance(kinds, list) else kinds
 
 
-def _misfit(node: Mapping[str, Any], found: object, where: str) -> str | None:
+def _misfit(node: Mapping[str, Any], value: object, label: str) -> str | None:
     kind = _name(node)
-    if kind is None or (found is None and "null" in node.get("type", ())):
+    if kind is None or (value is None and "null" in node.get("type", ())):
         return None
-    if type(found) is not _PYTHON[kind]:
-        return f"{where} must be of type {kind}"
-    if "enum" in node and found not in node["enum"]:
-        return f"{where} must be one of {node['enum']}"
-    if isinstance(found, dict):
+    if type(value) is not _PYTHON[kind]:
+        return f"{label} must be of type {kind}"
+    if "enum" in node and value not in node["enum"]:
+        return f"{label} must be one of {node['enum']}"
+    if isinstance(value, dict):
         for name in node.get("required", ()):
-            if name not in found:
-                return f"{where} has no {name}"
+            if name not in value:
+                return f"{label} has no {name}"
         for name, below in node["properties"].items():
-            if name in found and (reason := _misfit(below, found[name], name)):
+            if name in value and (reason := _misfit(below, value[name], name)):
                 return reason
-    elif isinstance(found, list):
-        if len(found) > node.get("maxItems", len(found)):
-            return f"{where} may have up to {node['maxItems']} items"
-        for each in found:
-            if reason := _misfit(node["items"], each, f"an item of {where}"):
+    elif isinstance(value, list):
+        if len(value) > node.get("maxItems", len(value)):
+            return f"{label} may have up to {node['maxItems']} items"
+        for each in value:
+            if reason := _misfit(node["items"], each, f"an item of {label}"):
                 return reason
-    elif isinstance(found, str):
-        if "pattern" in node and not re.search(node["pattern"], found):
-            return f"{where} is not of the form {node['pattern']}"
-    elif isinstance(found, int) and not node.get("minimum", found) <= found <= node.get("maximum", found):
-        return f"{where} must be from {node.get('minimum')} to {node.get('maximum')}"
+    elif isinstance(value, str):
+        if "pattern" in node and not re.search(node["pattern"], value):
+            return f"{label} is not of the form {node['pattern']}"
+    elif isinstance(value, int) and not node.get("minimum", value) <= value <= node.get("maximum", value):
+        return f"{label} must be from {node.get('minimum')} to {node.get('maximum')}"
     return None
 
 
-def _row(node: Mapping[str, Any], found: Any, name: str) -> Any:
-    if found is None:
+def _row(node: Mapping[str, Any], value: Any, name: str) -> Any:
+    if value is None:
         return None
     match _name(node):
         case "object":
-            return {each: _row(below, found.get(each), each) for each, below in node["properties"].items()}
+            return {each: _row(below, value.get(each), each) for each, below in node["properties"].items()}
         case "array":
-            return [_row(node["items"], each, name) for each in found]
+            return [_row(node["items"], each, name) for each in value]
         case None if name not in _OPEN_TEXTS:
-            return float(found) if type(found) in {int, float} else None
-        case None if not isinstance(found, str):
+            return float(value) if type(value) in {int, float} else None
+        case None if not isinstance(value, str):
             return None
-    if isinstance(found, str):
-        found.encode()
-    return found
+    if isinstance(value, str):
+        value.encode()
+    return value
 
 
-def _doubtful(node: Mapping[str, Any], found: pa.Array) -> Flags:
-    doubt = np.zeros(len(found), dtype=np.bool_)
-    if found.null_count == len(found):
+def _doubtful(node: Mapping[str, Any], column: pa.Array) -> Flags:
+    doubt = np.zeros(len(column), dtype=np.bool_)
+    if column.null_count == len(column):
         return doubt
     match _name(node):
         case "object":
             required = node.get("required", ())
             for name, below in node["properties"].items():
-                field = found.field(name)
+                field = column.field(name)
                 if name in required:
                     doubt |= _flags(field.is_null())
                 if _restricts(below):
                     doubt |= _doubtful(below, field)
-            return doubt & _flags(found.is_valid())
+            return doubt & _flags(column.is_valid())
         case "array":
             if "maxItems" in node:
-                doubt |= _flags(pc.greater(pc.list_value_length(found), node["maxItems"]))
+                doubt |= _flags(pc.greater(pc.list_value_length(column), node["maxItems"]))
             if _restricts(node["items"]):
-                inside = _doubtful(node["items"], found.flatten())
+                inside = _doubtful(node["items"], column.flatten())
                 if inside.any():
-                    doubt[pc.list_parent_indices(found).to_numpy()[inside]] = True
+                    doubt[pc.list_parent_indices(column).to_numpy()[inside]] = True
         case "string" if "pattern" in node:
-            doubt |= _flags(pc.invert(pc.match_substring_regex(found, _SURE.get(node["pattern"], node["pattern"]))))
+            doubt |= _flags(pc.invert(pc.match_substring_regex(column, _SURE.get(node["pattern"], node["pattern"]))))
         case "integer" if "enum" in node:
-            doubt |= _flags(pc.invert(pc.is_in(found, pa.array(node["enum"], found.type)))) & _flags(found.is_valid())
+            doubt |= _flags(pc.invert(pc.is_in(column, pa.array(node["enum"], column.type)))) & _flags(
+                column.is_valid()
+            )
         case "integer":
             if "minimum" in node:
-                doubt |= _flags(pc.less(found, node["minimum"]))
+                doubt |= _flags(pc.less(column, node["minimum"]))
             if "maximum" in node:
-                doubt |= _flags(pc.greater(found, node["maximum"]))
-        case None if found.type == pa.float64():
-            doubt |= _flags(pc.invert(pc.is_finite(found)))
+                doubt |= _flags(pc.greater(column, node["maximum"]))
+        case None if column.type == pa.float64():
+            doubt |= _flags(pc.invert(pc.is_finite(column)))
     return doubt
 
 
@@ -193,7 +195,7 @@ def _restricts(node: Mapping[str, Any]) -> bool:
     )
 
 
-def _flags(found: pa.Array) -> Flags:
+def _flags(column: pa.Array) -> Flags:
     """Return a column of booleans as an array, with False in place of null."""
-    made: Flags = pc.fill_null(found, False).to_numpy(zero_copy_only=False)
-    return made
+    flags: Flags = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
+    return flags

@@ -134,8 +134,8 @@ class Lines:
     def __iter__(self) -> Iterator[bytes | Overlong]:
         """Yield the lines."""
         rest = b""
-        for given in self._pieces:
-            piece = given
+        for next_piece in self._pieces:
+            piece = next_piece
             self.bytes += len(piece)
             if len(rest) > MAX_LINE_BYTES and b"\n" not in piece:
                 piece, overlong = self._overlong(rest + piece)
@@ -152,18 +152,18 @@ class Lines:
             yield from others if len(piece) <= MAX_LINE_BYTES else map(_bounded, others)
         self.rest = _bounded(rest)
 
-    def _overlong(self, begun: bytes) -> tuple[bytes, Overlong | None]:
+    def _overlong(self, beginning: bytes) -> tuple[bytes, Overlong | None]:
         """Read an overlong line to its end.
 
         Return the bytes after the line break, and the line (None: no line break).
         """
-        digest, length, head = hashlib.md5(begun, usedforsecurity=False), len(begun), begun[:HEAD_BYTES]
+        digest, length, head = hashlib.md5(beginning, usedforsecurity=False), len(beginning), beginning[:HEAD_BYTES]
         for piece in self._pieces:
             self.bytes += len(piece)
-            part, found, rest = piece.partition(b"\n")
+            part, line_break, rest = piece.partition(b"\n")
             digest.update(part)
             length += len(part)
-            if found:
+            if line_break:
                 return rest, Overlong(head, length, digest.hexdigest())
         self.rest = Overlong(head, length, digest.hexdigest())
         return b"", None

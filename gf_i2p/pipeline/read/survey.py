@@ -81,9 +81,9 @@ def _files(path: str) -> Iterator[dict[str, Any]]:
         for each in level:
             if each.type == pafs.FileType.Directory and depth <= MAX_DEPTH:
                 below += system.get_file_info(pafs.FileSelector(_path(each)))
-            elif each.type == pafs.FileType.File and first_index(found := _path(each)) is not None:
+            elif each.type == pafs.FileType.File and first_index(file_path := _path(each)) is not None:
                 mtime_ms = (each.mtime_ns or 0) // 1_000_000
-                yield {"path": _address(path, found), "size": each.size, "mtime_ms": mtime_ms}
+                yield {"path": _address(path, file_path), "size": each.size, "mtime_ms": mtime_ms}
         level = below
 
 
@@ -101,11 +101,11 @@ def _path(info: Any) -> str:
         raise OSError(f"{name}: the name of this directory is not in UTF-8, so rename the directory") from None
 
 
-def _address(asked: str, path: str) -> str:
-    """Return `path` as an address if `asked` is an address, otherwise unchanged."""
-    if "://" not in asked:
+def _address(directory: str, path: str) -> str:
+    """Return `path` as an address if `directory` is an address, otherwise unchanged."""
+    if "://" not in directory:
         return path
-    parts = urlsplit(asked)
+    parts = urlsplit(directory)
     return f"{parts.scheme}://{parts.netloc if path.startswith('/') else ''}{quote(path)}"
 
 
@@ -136,18 +136,19 @@ def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
     """Survey one file; yield rows of `SURVEYED`: for bad lines, then for runs, then for the file."""
     try:
         packed = path.endswith(".gz")
-        walked = _FileSurvey(path, strict=not packed)
-        yield from walked
-        if packed and walked.stored.damage:  # no checksum holds, so each record must be parsed; bad lines come twice
-            walked = _FileSurvey(path, strict=True)
-            yield from walked
+        file_survey = _FileSurvey(path, strict=not packed)
+        yield from file_survey
+        if packed and file_survey.stored.damage:
+            # No checksum holds, so each record must be parsed. Bad lines come twice.
+            file_survey = _FileSurvey(path, strict=True)
+            yield from file_survey
     except OSError as error:
-        nothing = {"lines": 0, "entries": 0, "bad": 0, "bytes": 0, "strict": False}
-        yield _row("file", path, size=size, mtime_ms=mtime_ms, reason=f"it cannot be read: {error}", **nothing)
+        zeros = {"lines": 0, "entries": 0, "bad": 0, "bytes": 0, "strict": False}
+        yield _row("file", path, size=size, mtime_ms=mtime_ms, reason=f"it cannot be read: {error}", **zeros)
         return
-    header = walked.walk.header
+    header = file_survey.walk.header
     owner = {} if header is None else {"farm": header.cluster, "exporter": header.server}
-    for run in walked.runs:
+    for run in file_survey.runs:
         yield _row("run", path, **owner, **run)
     yield _row(
         "file",
@@ -155,13 +156,13 @@ def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
         **owner,
         size=size,
         mtime_ms=mtime_ms,
-        sha256=walked.stored.sha256,
-        lines=walked.walk.lines,
-        entries=walked.entries,
-        bad=walked.bad,
-        bytes=walked.lines.bytes,
-        strict=walked.strict,
-        reason=walked.problem(),
+        sha256=file_survey.stored.sha256,
+        lines=file_survey.walk.lines,
+        entries=file_survey.entries,
+        bad=file_survey.bad,
+        bytes=file_survey.lines.bytes,
+        strict=file_survey.strict,
+        reason=file_survey.problem(),
     )
 
 
@@ -225,7 +226,7 @@ class _Late:
 
     def __init__(self) -> None:
         self._late = 0
-        self._row = 0  # entries in a row that say otherwise
+        self._contrary = 0  # entries in a row that say otherwise
 
     def worth(self, text: bytes, received_ms: int) -> int:
         """Take in the next entry; return 1 when the exporter is late, otherwise 0. `text`: the entry's value."""
@@ -233,11 +234,11 @@ class _Late:
         date = text[at + 7 : at + 20] if at >= 0 else b""
         if date.isdigit():
             if (received_ms - int(date) > LATE_MS) == bool(self._late):
-                self._row = 0
+                self._contrary = 0
             else:
-                self._row += 1
-                if self._row == _LASTING:
-                    self._late, self._row = 1 - self._late, 0
+                self._contrary += 1
+                if self._contrary == _LASTING:
+                    self._late, self._contrary = 1 - self._late, 0
         return self._late
 
 

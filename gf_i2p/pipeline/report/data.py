@@ -168,7 +168,7 @@ class AnomalyRow:
 class Anomalies:
     """The strongest anomalies, and how many there are."""
 
-    found: Sequence[AnomalyRow]
+    strongest: Sequence[AnomalyRow]
     total: int
 
 

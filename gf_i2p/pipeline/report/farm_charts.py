@@ -51,29 +51,29 @@ Span: TypeAlias = tuple[int, int, int | None]
 
 def spans(turns: Sequence[Turn], period: Period) -> list[Span]:
     """Return the times of each leader, or publisher, inside the period. Adjoining times of one server are joined."""
-    found: list[Span] = []
+    times: list[Span] = []
     for number, turn in enumerate(turns):
         end = turns[number + 1].at_ms if number + 1 < len(turns) else period.until_ms
         start, end = max(turn.at_ms, period.since_ms), min(end, period.until_ms)
         if end <= start:
             continue
-        if found and found[-1][2] == turn.who and found[-1][1] >= start:
-            found[-1] = (found[-1][0], end, turn.who)
+        if times and times[-1][2] == turn.who and times[-1][1] >= start:
+            times[-1] = (times[-1][0], end, turn.who)
         else:
-            found.append((start, end, turn.who))
-    return found
+            times.append((start, end, turn.who))
+    return times
 
 
-def timeline(made: Timeline, period: Period) -> Markup:
+def timeline(turns: Timeline, period: Period) -> Markup:
     """Draw a lane for each server: the times of leading above, the times of publishing below."""
-    led, published = spans(made.led, period), spans(made.published or (), period)
-    lasted: dict[int, list[int]] = {}
-    for at, found in enumerate((led, published)):
-        for start, end, who in found:
+    led, published = spans(turns.led, period), spans(turns.published or (), period)
+    durations: dict[int, list[int]] = {}
+    for at, times in enumerate((led, published)):
+        for start, end, who in times:
             if who is not None:
-                lasted.setdefault(who, [0, 0])[at] += end - start
-    most = sorted(lasted, key=lambda who: -sum(lasted[who]))
-    shown = sorted(most[:MAX_SERVERS])
+                durations.setdefault(who, [0, 0])[at] += end - start
+    servers = sorted(durations, key=lambda who: -sum(durations[who]))
+    shown = sorted(servers[:MAX_SERVERS])
     lanes = []
     for server in shown:
         name = words.server(server)
@@ -81,12 +81,12 @@ def timeline(made: Timeline, period: Period) -> Markup:
             *(_span(each, period, 3, 7, "led", f"{name} led") for each in led if each[2] == server),
             *(_span(each, period, 12, 11, "published", f"{name} published") for each in published if each[2] == server),
         ]
-        share = words.percent(None if made.published is None else lasted[server][1] / period.length_ms)
-        about = f"{name}: led {words.lasting(lasted[server][0])}, published {words.lasting(lasted[server][1])}"
+        share = words.percent(None if turns.published is None else durations[server][1] / period.length_ms)
+        about = f"{name}: led {words.lasting(durations[server][0])}, published {words.lasting(durations[server][1])}"
         lanes.append(row(name, plot(_LANE, about, grid(period, _LANE), *shapes), share))
     without = [each for each in published if each[2] is None]
     nobody = sum(end - start for start, end, _ in without)
-    if made.published is not None:
+    if turns.published is not None:
         shapes = [_span(each, period, 3, _LANE - 6, "nobody", "nobody published") for each in without]
         about = f"nobody published for {words.lasting(nobody)} in all"
         share = words.percent(nobody / period.length_ms)
@@ -94,21 +94,21 @@ def timeline(made: Timeline, period: Period) -> Markup:
     rows = (
         (
             words.server(server),
-            words.lasting(lasted[server][0]),
-            words.lasting(lasted[server][1]),
-            words.percent(lasted[server][1] / period.length_ms),
+            words.lasting(durations[server][0]),
+            words.lasting(durations[server][1]),
+            words.percent(durations[server][1] / period.length_ms),
         )
         for server in shown
     )
-    said = [f"{words.plural(made.led_changes, 'change')} of leader"]
-    if made.published is not None:
-        said.append(f"{words.plural(made.published_changes, 'change')} of publisher")
-    notes = [", ".join(said) + "; the figure is the share of the time in which a server published."]
-    if max(made.led_changes, made.published_changes) > MAX_TURNS:
+    changes = [f"{words.plural(turns.led_changes, 'change')} of leader"]
+    if turns.published is not None:
+        changes.append(f"{words.plural(turns.published_changes, 'change')} of publisher")
+    notes = [", ".join(changes) + "; the figure is the share of the time in which a server published."]
+    if max(turns.led_changes, turns.published_changes) > MAX_TURNS:
         notes.append(f" The newest {words.count(MAX_TURNS)} of each are drawn.")
-    if len(most) > len(shown):
-        notes.append(f" {words.plural(len(most) - len(shown), 'more server')} led or published for shorter.")
-    if made.published is None:
+    if len(servers) > len(shown):
+        notes.append(f" {words.plural(len(servers) - len(shown), 'more server')} led or published for shorter.")
+    if turns.published is None:
         notes.append(
             " The publishers are not known: the last gf-i2p pipeline backtest was of other farms, or there was none."
         )
@@ -131,13 +131,13 @@ def level(availability: float) -> int:
     return next((at for at, (least, _) in enumerate(LEVELS) if availability >= least), len(LEVELS) - 1)
 
 
-def heat(made: Heat, period: Period) -> Markup:
+def heat(heat_map: Heat, period: Period) -> Markup:
     """Draw the availability of servers by hours or days."""
-    rows = [_heat_row(each, made, period) for each in made.rows]
-    said = f"Each field is {words.lasting(made.stretch_ms)}; the figure is the mean of all hours."
-    if made.others:
-        said += f" {words.plural(made.others, 'more server')} are not drawn; their mean is "
-        said += f"{words.percent(made.others_availability)}."
+    rows = [_heat_row(each, heat_map, period) for each in heat_map.rows]
+    remark = f"Each field is {words.lasting(heat_map.stretch_ms)}; the figure is the mean of all hours."
+    if heat_map.others:
+        remark += f" {words.plural(heat_map.others, 'more server')} are not drawn; their mean is "
+        remark += f"{words.percent(heat_map.others_availability)}."
     cells = (
         (
             words.server(each.server),
@@ -147,91 +147,93 @@ def heat(made: Heat, period: Period) -> Markup:
             words.count(each.flaps),
             words.lasting(each.longest_gap_ms),
         )
-        for each in made.rows
+        for each in heat_map.rows
     )
     head = ["server", "availability", "worst stretch", "records", "up and down", "longest gap"]
     return joined(
         legend(*((f"a{at}", text) for at, (_, text) in enumerate(LEVELS)), ("none", "no record")),
         _rows(*rows, axis(period)),
-        note(said),
+        note(remark),
         folded("As a table", table(head, cells, "Availability of servers")),
     )
 
 
-def _heat_row(each: HeatRow, made: Heat, period: Period) -> Markup:
-    name, shapes = words.server(each.server), []
-    for at, cell in sorted(each.cells.items()):
-        start = period.hour_ms + at * made.stretch_ms
-        x1, x2 = across(period, start), across(period, start + made.stretch_ms)
+def _heat_row(server_row: HeatRow, heat_map: Heat, period: Period) -> Markup:
+    name, shapes = words.server(server_row.server), []
+    for at, cell in sorted(server_row.cells.items()):
+        start = period.hour_ms + at * heat_map.stretch_ms
+        x1, x2 = across(period, start), across(period, start + heat_map.stretch_ms)
         flaps = f", {words.plural(cell.flaps, 'change')} up or down" if cell.flaps else ""
         about = (
             f"{name}, {words.moment(start)} UTC: {words.percent(cell.availability)}, "
             f"{words.plural(cell.records, 'record')}{flaps}"
         )
         shapes.append(block(x1, x2, 0, _HEAT, f"cell a{level(cell.availability)}", about))
-    about = f"{name}: available {words.percent(each.availability)} of its hours"
-    return row(name, plot(_HEAT, about, *shapes), words.percent(each.availability))
+    about = f"{name}: available {words.percent(server_row.availability)} of its hours"
+    return row(name, plot(_HEAT, about, *shapes), words.percent(server_row.availability))
 
 
-def weights(made: SmallLines, period: Period) -> Markup:
+def weights(chart: SmallLines, period: Period) -> Markup:
     """Draw the cost of leaves, 0 at the bottom and 255 at the top. A line has a gap where the leaf is not listed."""
-    said = (
-        f"Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), every {words.lasting(made.stretch_ms)}."
+    remark = (
+        f"Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), every {words.lasting(chart.stretch_ms)}."
     )
-    said += " A gap: not listed. The figure is the last cost."
-    return _lines(made, period, period.since_ms, 255.0, "cost", words.figure, said)
+    remark += " A gap: not listed. The figure is the last cost."
+    return _lines(chart, period, period.since_ms, 255.0, "cost", words.figure, remark)
 
 
-def loads(made: SmallLines, period: Period) -> Markup:
+def loads(chart: SmallLines, period: Period) -> Markup:
     """Draw the used share of each leaf's connections."""
-    highest = max((value for line in made.lines for value in line.values if value is not None), default=1.0)
-    said = f"Connections in use, of those that are allowed; every {words.lasting(made.stretch_ms)}"
-    above = f", from 0 to {words.percent(max(highest, 1.0))}. The figure is the mean."
-    return _lines(made, period, period.hour_ms, max(highest, 1.0), "load", words.percent, said + above)
+    highest = max((value for line in chart.lines for value in line.values if value is not None), default=1.0)
+    remark = f"Connections in use, of those that are allowed; every {words.lasting(chart.stretch_ms)}"
+    figure = f", from 0 to {words.percent(max(highest, 1.0))}. The figure is the mean."
+    return _lines(chart, period, period.hour_ms, max(highest, 1.0), "load", words.percent, remark + figure)
 
 
 def _lines(
-    made: SmallLines,
+    chart: SmallLines,
     period: Period,
     begin_ms: int,
     highest: float,
     what: str,
     show: Callable[[float | None], str],
-    said: str,
+    remark: str,
 ) -> Markup:
     """`begin_ms`: start of the first stretch, which may be before the period."""
     rows, cells = [], []
-    wide = WIDTH * made.stretch_ms / period.length_ms
+    wide = WIDTH * chart.stretch_ms / period.length_ms
     early = WIDTH * (period.since_ms - begin_ms) / period.length_ms
-    for line in made.lines:
-        known = [value for value in line.values if value is not None]
-        mean = sum(known) / len(known) if known else None
+    for line in chart.lines:
+        values = [value for value in line.values if value is not None]
+        mean = sum(values) / len(values) if values else None
         shown = mean if what == "load" else next((value for value in reversed(line.values) if value is not None), None)
-        about = f"{what} of leaf {line.name}: from {show(min(known, default=None))} to {show(max(known, default=None))}"
+        about = (
+            f"{what} of leaf {line.name}: from {show(min(values, default=None))} to {show(max(values, default=None))}"
+        )
         drawn = plot(_LINE, about, grid(period, _LINE), steps(line.values, _LINE, highest, wide, early))
-        rows.append(row(words.short(line.name), drawn, show(shown), whole=line.name))
-        share = len(known) / max(len(line.values), 1)
-        low, high = min(known, default=None), max(known, default=None)
+        rows.append(row(words.short(line.name), drawn, show(shown), full_name=line.name))
+        share = len(values) / max(len(line.values), 1)
+        low, high = min(values, default=None), max(values, default=None)
         cells.append((line.name, show(low), show(mean), show(high), words.percent(share)))
     if not rows:
         return note("No leaf is known in this time.")
-    more = f" {words.plural(made.others, 'more leaf', 'more leaves')} are not drawn." if made.others else ""
+    omitted = f" {words.plural(chart.others, 'more leaf', 'more leaves')} are not drawn." if chart.others else ""
     head = ["leaf", "least", "mean", "most", "of the time"]
     return joined(
         _rows(*rows, axis(period)),
-        note(said, more),
+        note(remark, omitted),
         folded("As a table", table(head, cells, f"{what.capitalize()} of leaves")),
     )
 
 
-def anomalies(made: Anomalies, period: Period) -> Markup:
+def anomalies(hours: Anomalies, period: Period) -> Markup:
     """Draw a dot for each hour unlike a server's own past, and list these hours, the strongest first."""
-    if not made.found:
+    if not hours.strongest:
         return note("No hour was unlike its server's own past.")
-    servers = sorted({each.server for each in made.found})
+    servers = sorted({each.server for each in hours.strongest})
     rows = []
     for server in servers[:MAX_SERVERS]:
-        own = [each for each in made.found if each.server == server]
+        of_server = [each for each in hours.strongest if each.server == server]
         dots = [
             dot(
                 across(period, each.hour_ms),
@@ -239,17 +241,21 @@ def anomalies(made: Anomalies, period: Period) -> Markup:
                 "strong" if each.score >= 10 else "weak",
                 f"{words.moment(each.hour_ms)} UTC, {each.measure}: {each.text} (score {words.figure(each.score)})",
             )
-            for each in own
+            for each in of_server
         ]
         name = words.server(server)
-        about = f"{name}: {words.plural(len(own), 'unusual hour')}"
-        rows.append(row(name, plot(_STRIP, about, grid(period, _STRIP), *dots), words.count(len(own))))
+        about = f"{name}: {words.plural(len(of_server), 'unusual hour')}"
+        rows.append(row(name, plot(_STRIP, about, grid(period, _STRIP), *dots), words.count(len(of_server))))
     cells = (
         (words.moment(each.hour_ms), words.server(each.server), each.measure, each.text, words.figure(each.score))
-        for each in sorted(made.found, key=lambda each: -each.score)
+        for each in sorted(hours.strongest, key=lambda each: -each.score)
     )
-    more = made.total - len(made.found)
-    text = f"The strongest {len(made.found)} of {words.count(made.total)}." if more else f"All {len(made.found)}."
+    hidden = hours.total - len(hours.strongest)
+    text = (
+        f"The strongest {len(hours.strongest)} of {words.count(hours.total)}."
+        if hidden
+        else f"All {len(hours.strongest)}."
+    )
     return joined(
         legend(("strong", "score of 10 and more (large)"), ("weak", "score of 5 to 10 (small)")),
         _rows(*rows, axis(period)),

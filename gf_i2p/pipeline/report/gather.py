@@ -40,7 +40,7 @@ _OF_CLOSEST: Final = frozenset({"hash", "name", "day", "rank", "floodfill", "dis
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Scope:
     """The farms and times of the report. Times are in milliseconds since the epoch; None: no limit."""
 
     farms: tuple[str, ...] = ()
@@ -49,77 +49,77 @@ class Asked:
     until_ms: int | None = None
 
 
-def gather(spark: SparkSession, lake: Lake, asked: Asked, say: Callable[[str], None] = lambda _: None) -> Report:
+def gather(spark: SparkSession, lake: Lake, scope: Scope, say: Callable[[str], None] = lambda _: None) -> Report:
     """Sum up the lake. `say`: called with the name of each step.
 
-    Raises `PipelineError` when the lake has nothing that was asked for, or `asked` has too many farms or no time.
+    Raises `PipelineError` when the lake has nothing of the scope, or `scope` has too many farms or no time.
     """
-    if len(asked.farms) > MAX_FARMS:
-        raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(asked.farms)}: make several reports.")
+    if len(scope.farms) > MAX_FARMS:
+        raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(scope.farms)}: make several reports.")
     now = now_ms()
     tables = {name: read_entries(spark, lake) if name == "entries" else read(spark, lake, name) for name in TABLES}
-    since = max(asked.since_ms or FIRST_MS, FIRST_MS)
-    until = min(asked.until_ms or now + words.DAY_MS, now + words.DAY_MS)
+    since = max(scope.since_ms or FIRST_MS, FIRST_MS)
+    until = min(scope.until_ms or now + words.DAY_MS, now + words.DAY_MS)
     if since >= until:
         raise PipelineError("The period is empty: give a --since that is before --until, and not in the future.")
     say("farms and their sizes")
     sizes = [_size(lake, name, frame) for name, frame in tables.items()]
     if all(each.rows is None for each in sizes):
         raise PipelineError(f"{lake.root} has no table of the pipeline: begin with gf-i2p pipeline ingest.")
-    found, totals = _farms(tables, asked.farms, since, until)
-    made = []
-    for name, entries, first, last in found:
+    farms, totals = _farms(tables, scope.farms, since, until)
+    farm_reports = []
+    for name, entries, first, last in farms:
         say(f"farm {name}")
         period = Period(max(first, since), min(max(last, first + _LEAST_MS), until))
-        made.append(_farm(tables, name, entries, period))
+        farm_reports.append(_farm(tables, name, entries, period))
     say("floodfills and quarantine")
     return Report(
         made_ms=now,
         lake=lake.root,
-        farms=made,
+        farms=farm_reports,
         farms_total=totals[0],
         entries_total=totals[1],
         floodfills=None if (frame := tables["closest"]) is None else _floodfills(frame),
         quarantine=None if (frame := tables["quarantine"]) is None else _quarantine(frame),
         sizes=sizes,
-        strange_clocks=_strange(tables["entries"], now),
+        strange_clocks=_count_strange_clocks(tables["entries"], now),
     )
 
 
 def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: Period) -> FarmReport:
-    def own(which: str) -> DataFrame | None:
-        frame = tables[which]
+    def table_of(table: str) -> DataFrame | None:
+        frame = tables[table]
         return None if frame is None else frame.where(sf.col("farm") == name)
 
-    def made(make: Callable[[DataFrame, Period], Any], which: str) -> Any:
-        frame = own(which)
+    def summary(make: Callable[[DataFrame, Period], Any], table: str) -> Any:
+        frame = table_of(table)
         if frame is None:
             return None
         if "day" in frame.columns:  # by the day, Spark leaves whole files out
             frame = frame.where(sf.col("day").between(words.day(period.since_ms), words.day(period.until_ms)))
         return make(frame, period)
 
-    def replayed(which: str) -> DataFrame | None:
+    def replayed(table: str) -> DataFrame | None:
         """Give None for a table without a row of the farm, because the last backtest was of other farms."""
-        frame = own(which)
+        frame = table_of(table)
         return None if frame is None or frame.isEmpty() else frame
 
-    entries_of, decisions, trials = own("entries"), replayed("decisions"), replayed("backtest")
+    entries_of, decisions, trials = table_of("entries"), replayed("decisions"), replayed("backtest")
     return FarmReport(
         name,
         entries,
         period,
         timeline=None if entries_of is None else timeline(entries_of, decisions, period),
-        heat=made(heat, "server_hours"),
+        heat=summary(heat, "server_hours"),
         weights=None if decisions is None else weights(decisions, period),
-        loads=made(loads, "destination_hours"),
-        anomalies=made(anomalies, "anomalies"),
+        loads=summary(loads, "destination_hours"),
+        anomalies=summary(anomalies, "anomalies"),
         backtest=None if trials is None else backtest(trials, period),
     )
 
 
 def _farms(
-    tables: dict[str, DataFrame | None], asked: tuple[str, ...], since: int, until: int
+    tables: dict[str, DataFrame | None], names: tuple[str, ...], since: int, until: int
 ) -> tuple[list[tuple[str, int, int, int]], tuple[int, int]]:
     """Return name, entries, first and last time of the drawn farms, and the numbers of all farms and entries."""
     for name, at, rows in (
@@ -138,24 +138,24 @@ def _farms(
             .agg(sf.sum(rows).alias("rows"), sf.min(at).alias("first"), sf.max(last).alias("last"))
         )
         total = each.agg(sf.count("*").alias("farms"), sf.sum("rows").alias("rows")).collect()[0]
-        chosen = each.where(sf.col("farm").isin(list(asked))) if asked else each
-        best = chosen.orderBy(sf.desc("rows"), "farm").limit(MAX_FARMS).collect()
-        known = {row.farm for row in best}
-        unknown = [farm for farm in asked if farm not in known]
+        chosen = each.where(sf.col("farm").isin(list(names))) if names else each
+        largest = chosen.orderBy(sf.desc("rows"), "farm").limit(MAX_FARMS).collect()
+        present = {row.farm for row in largest}
+        unknown = [farm for farm in names if farm not in present]
         if unknown:
             raise PipelineError(
                 f"The lake has nothing of a farm {unknown[0]!r} in this period: a report without --farm names farms."
             )
-        found = [(row.farm, int(row.rows or 0), int(row.first), int(row.last)) for row in best]
-        if asked:
-            found.sort(key=lambda one: asked.index(one[0]))
-        return found, (int(total.farms), int(total.rows or 0))
-    if asked:
+        farms = [(row.farm, int(row.rows or 0), int(row.first), int(row.last)) for row in largest]
+        if names:
+            farms.sort(key=lambda one: names.index(one[0]))
+        return farms, (int(total.farms), int(total.rows or 0))
+    if names:
         raise PipelineError("The lake has no table of any farm: begin with gf-i2p pipeline ingest.")
     return [], (0, 0)
 
 
-def _strange(entries: DataFrame | None, now: int) -> int:
+def _count_strange_clocks(entries: DataFrame | None, now: int) -> int:
     if entries is None:
         return 0
     return int(entries.where(~sf.col("received_ms").between(FIRST_MS, now + words.DAY_MS)).count())
@@ -169,26 +169,26 @@ def _floodfills(closest: DataFrame) -> Floodfills:
     chosen = hashes.orderBy(sf.col("called").asc_nulls_last(), "hash").limit(MAX_HASHES)
     rows = newest.join(sf.broadcast(chosen), "hash").limit(MAX_HASHES * _DAYS * _RANKS).collect()
     figures = [name for name in closest.columns if name not in _OF_CLOSEST]
-    found: dict[tuple[str, str], dict[str, list[Near]]] = {}
+    by_hash: dict[tuple[str, str], dict[str, list[Near]]] = {}
     for row in rows:
         near = Near(row["rank"], row["floodfill"], row["distance"], _profile({name: row[name] for name in figures}))
-        found.setdefault((row["called"] or "", row["hash"]), {}).setdefault(row["day"], []).append(near)
+        by_hash.setdefault((row["called"] or "", row["hash"]), {}).setdefault(row["day"], []).append(near)
     return Floodfills(
         [
             Closest(hash_, name, {day: sorted(near, key=lambda one: one.rank) for day, near in days_of.items()})
-            for (name, hash_), days_of in sorted(found.items(), key=lambda item: (not item[0][0], item[0]))
+            for (name, hash_), days_of in sorted(by_hash.items(), key=lambda item: (not item[0][0], item[0]))
         ],
-        max(total - len(found), 0),
+        max(total - len(by_hash), 0),
     )
 
 
 def _profile(figures: dict[str, Any]) -> dict[str, str]:
     """Give the first figures of a profile, from columns or from the fields of a struct."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, value in figures.items():
         fields = value.asDict() if isinstance(value, Row) else {name: value}
-        found |= {key: _shown(figure) for key, figure in fields.items() if figure is not None}
-    return dict(list(found.items())[:_FIGURES])
+        texts |= {key: _shown(figure) for key, figure in fields.items() if figure is not None}
+    return dict(list(texts.items())[:_FIGURES])
 
 
 def _shown(value: object) -> str:

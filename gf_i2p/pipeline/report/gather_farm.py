@@ -75,7 +75,7 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
     chosen = each.orderBy(sf.col("server") >= 1 << 31, "availability", "server").limit(MAX_SERVERS)
     shown = {row.server: row for row in chosen.collect()}
     is_other, is_server = ~sf.col("server").isin(list(shown)), sf.col("server") < 1 << 31
-    rest = each.agg(
+    others = each.agg(
         sf.count_if(is_other).alias("number"),
         sf.avg(sf.when(is_other, sf.col("availability"))).alias("mean"),
         sf.count_if(is_server).alias("servers"),
@@ -107,10 +107,10 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
             )
             for server, row in sorted(shown.items())
         ],
-        rest.number,
-        rest["mean"],
-        rest.servers,
-        rest.of_servers,
+        others.number,
+        others["mean"],
+        others.servers,
+        others.of_servers,
     )
 
 
@@ -135,23 +135,27 @@ def weights(decisions: DataFrame, period: Period) -> SmallLines:
     total = leaves.count()
     chosen = leaves.orderBy(sf.desc("times"), "hash").limit(MAX_LEAVES).select("hash")
     rows = costs.join(sf.broadcast(chosen), "hash").limit(MAX_LEAVES * (steps + 2)).collect()
-    known = {(row["hash"], row["at"]): row["cost"] for row in rows}
-    names = sorted({hash_ for hash_, _ in known})
+    cost_by_stretch = {(row["hash"], row["at"]): row["cost"] for row in rows}
+    names = sorted({hash_ for hash_, _ in cost_by_stretch})
     return SmallLines(
-        stretch_ms, [Line(name, _carried(name, known, decided, steps)) for name in names], max(total - len(names), 0)
+        stretch_ms,
+        [Line(name, _carried(name, cost_by_stretch, decided, steps)) for name in names],
+        max(total - len(names), 0),
     )
 
 
-def _carried(name: str, known: dict[tuple[str, int], Any], decided: list[int], steps: int) -> list[float | None]:
+def _carried(
+    name: str, cost_by_stretch: dict[tuple[str, int], Any], decided: list[int], steps: int
+) -> list[float | None]:
     """Give a leaf's cost in each stretch. A stretch without a decision has the cost of the stretch before."""
-    made: list[float | None] = []
-    cost = known.get((name, -1))
-    news = set(decided)
+    costs: list[float | None] = []
+    cost = cost_by_stretch.get((name, -1))
+    decided_stretches = set(decided)
     for at in range(steps):
-        if at in news:
-            cost = known.get((name, at))
-        made.append(None if cost is None else float(cost))
-    return made
+        if at in decided_stretches:
+            cost = cost_by_stretch.get((name, at))
+        costs.append(None if cost is None else float(cost))
+    return costs
 
 
 def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
@@ -178,9 +182,9 @@ def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
     return SmallLines(stretch_ms, lines, max(total - len(lines), 0))
 
 
-def anomalies(found: DataFrame, period: Period) -> Anomalies:
+def anomalies(frame: DataFrame, period: Period) -> Anomalies:
     """Give the strongest anomalies."""
-    inside = _hours(found, period)
+    inside = _hours(frame, period)
     rows = inside.orderBy(sf.desc("score"), "hour_ms", "server", "measure").limit(MAX_ANOMALIES).collect()
     return Anomalies(
         [

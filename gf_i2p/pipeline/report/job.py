@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.report.gather import Asked, gather
+from gf_i2p.pipeline.report.gather import Scope, gather
 from gf_i2p.pipeline.report.page import page
 
 
@@ -18,7 +18,7 @@ class ReportOptions:
 
     out: Path
     """The file; an existing file is replaced."""
-    asked: Asked = field(default_factory=Asked)
+    scope: Scope = field(default_factory=Scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def make_report(
 ) -> ReportFigures:
     """Make the report. `say`: called with the name of each step. Raises `PipelineError` and `OSError`."""
     began = time.monotonic()
-    report = gather(spark, lake, options.asked, say)
+    report = gather(spark, lake, options.scope, say)
     text = page(report).encode("utf-8", "replace")
     part = options.out.with_name(f".{options.out.name}.part")
     try:

@@ -82,11 +82,11 @@ def plot(height: float, about: str, *shapes: str, class_: str = "plot") -> Marku
     )
 
 
-def row(label: str, drawn: Markup, value: str = "", *, whole: str | None = None) -> Markup:
-    """Make a row. `whole`: the full name, if the label is shortened."""
+def row(label: str, drawn: Markup, value: str = "", *, full_name: str | None = None) -> Markup:
+    """Make a row. `full_name`: the name, if the label is shortened."""
     return element(
         "div",
-        element("div", label, class_="label", title=whole),
+        element("div", label, class_="label", title=full_name),
         drawn,
         element("div", value, class_="value"),
         class_="row",

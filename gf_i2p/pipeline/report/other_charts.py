@@ -21,13 +21,13 @@ _NOTHING: Final = "as in the log"
 """Text for the live set, and for a set whose values the farm has at the end of the log."""
 
 
-def backtest(made: Backtest) -> Markup:
+def backtest(results: Backtest) -> Markup:
     """Show the results with the live parameters, with the best other sets, and which set is recommended."""
-    live = next((each for each in made.trials if each.live), None)
-    best = recommended(made)
+    live = next((each for each in results.trials if each.live), None)
+    best = recommended(results)
     head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "imbalance"]
     rows = []
-    for each in made.trials:
+    for each in results.trials:
         marks = [
             element("strong", text) for text, holds in (("live ", each.live), ("recommended ", each is best)) if holds
         ]
@@ -50,45 +50,47 @@ def backtest(made: Backtest) -> Markup:
     names = (element("th", name, scope="col", class_="n" if at else None) for at, name in enumerate(head))
     caption = element("caption", "The farm's measures with other parameters, by a replay of its log")
     tables = element("table", caption, element("thead", element("tr", *names)), element("tbody", *rows))
-    more = made.total - len(made.trials)
-    said = (
+    hidden = results.total - len(results.trials)
+    remark = (
         "Less is better in all columns. nobody: time without a publisher though a server could publish. stale leaves: "
         "time in which a listed leaf was down, added up over leaves. sets: changes of the published set. imbalance: "
         "the part of new clients that would have to go to another leaf for a fair use of free room. cost: the weighted "
         "sum of all measures, in points a day."
     )
     if best is None:
-        said += (
+        remark += (
             f" Nothing is recommended: no set costs {LEAST_GAIN * 100:.0f} % less than the live set, the farm has "
             "the best set by now, or the log has less than a day of farm time."
         )
-    if more > 0:
-        said += f" {words.plural(more, 'more set')} cost more and are not shown."
-    return joined(element("div", tables, class_="wide", role="region", aria_label="Backtest", tabindex="0"), note(said))
+    if hidden > 0:
+        remark += f" {words.plural(hidden, 'more set')} cost more and are not shown."
+    return joined(
+        element("div", tables, class_="wide", role="region", aria_label="Backtest", tabindex="0"), note(remark)
+    )
 
 
-def recommended(made: Backtest) -> TrialRow | None:
+def recommended(results: Backtest) -> TrialRow | None:
     """Return the cheapest set that the farm can have; None: no set is recommended.
 
     The rules are the rules of `backtest.recommendation`: at least a day of farm time, and a saving of `LEAST_GAIN`.
     """
-    live = next((each for each in made.trials if each.live), None)
+    live = next((each for each in results.trials if each.live), None)
     if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < words.DAY_MS):
         return None
-    known = [each for each in made.trials if each.cost is not None and not each.live and _can_be(each, live)]
-    best = min(known, key=lambda each: each.cost or 0.0, default=None)
+    candidates = [each for each in results.trials if each.cost is not None and not each.live and _fits_farm(each, live)]
+    best = min(candidates, key=lambda each: each.cost or 0.0, default=None)
     if best is None or best.cost is None:
         return None
-    saved = live.cost - best.cost
-    if saved <= 0 or saved < LEAST_GAIN * live.cost:
+    saving = live.cost - best.cost
+    if saving <= 0 or saving < LEAST_GAIN * live.cost:
         return None
     return None if differences(best, live) == _NOTHING else best
 
 
-def _can_be(trial: TrialRow, live: TrialRow) -> bool:
+def _fits_farm(trial: TrialRow, live: TrialRow) -> bool:
     """Return whether all values fit the farm's other parameters."""
     try:
-        Parameters().changed({**_read(live.in_force or live.parameters), **_read(trial.parameters)})
+        Parameters().changed({**_values(live.in_force or live.parameters), **_values(trial.parameters)})
     except RecordError:
         return False
     return True
@@ -96,36 +98,36 @@ def _can_be(trial: TrialRow, live: TrialRow) -> bool:
 
 def differences(trial: TrialRow, live: TrialRow | None) -> str:
     """Name the values in which a set differs from the live set."""
-    own, others = _read(trial.parameters), {} if live is None else _read(live.in_force or live.parameters)
+    values, live_values = _values(trial.parameters), {} if live is None else _values(live.in_force or live.parameters)
     if trial.live:
         return _NOTHING
-    found = [f"{name} = {value}" for name, value in own.items() if others.get(name, None) != value]
-    more = ", …" if len(found) > _PARAMETERS else ""
-    return ", ".join(found[:_PARAMETERS]) + more or _NOTHING
+    changes = [f"{name} = {value}" for name, value in values.items() if live_values.get(name, None) != value]
+    ellipsis = ", …" if len(changes) > _PARAMETERS else ""
+    return ", ".join(changes[:_PARAMETERS]) + ellipsis or _NOTHING
 
 
-def _read(text: str) -> dict[str, Any]:
+def _values(text: str) -> dict[str, Any]:
     try:
-        found = json.loads(text)
+        values = json.loads(text)
     except (ValueError, RecursionError):
         return {"parameters": text}
-    return found if isinstance(found, dict) else {"parameters": text}
+    return values if isinstance(values, dict) else {"parameters": text}
 
 
-def floodfills(made: Floodfills) -> Markup:
+def floodfills(closest: Floodfills) -> Markup:
     """Draw the distance of the closest floodfills from each hash, day by day."""
-    if not made.hashes:
+    if not closest.hashes:
         return note("No hash was looked for.")
-    every = [near.equal_bits for each in made.hashes for day in each.days.values() for near in day]
-    highest = max([_LEAST_BITS, *(bits + 1 for bits in every)])
-    shown = [_closest(each, highest) for each in made.hashes]
-    more = f" {words.count(made.others)} more hashes are not drawn." if made.others else ""
+    equal_bits = [near.equal_bits for each in closest.hashes for day in each.days.values() for near in day]
+    highest = max([_LEAST_BITS, *(bits + 1 for bits in equal_bits)])
+    shown = [_closest(each, highest) for each in closest.hashes]
+    omitted = f" {words.count(closest.others)} more hashes are not drawn." if closest.others else ""
     return joined(
         element("div", *shown, class_="hashes"),
         note(
             f"Each dot is a floodfill. The place tells how many first bits the floodfill's hash shares with the "
             f"routing key of the hash above: 0 (left) to {highest} (right). Further right is closer. Routing keys "
-            f"change at midnight UTC.{more}"
+            f"change at midnight UTC.{omitted}"
         ),
     )
 
@@ -150,7 +152,7 @@ def _closest(each: Closest, highest: int) -> Markup:
         ]
         closest = max((one.equal_bits for one in near), default=0)
         about = f"{day}: {words.plural(len(near), 'floodfill')}, the closest shares {words.plural(closest, 'bit')}"
-        rows.append(row(day[5:], plot(_DAY, about, *lines, *reversed(dots)), f"{closest} bits", whole=day))
+        rows.append(row(day[5:], plot(_DAY, about, *lines, *reversed(dots)), f"{closest} bits", full_name=day))
         cells += [
             (day, str(one.rank), one.floodfill, str(one.equal_bits), one.distance[:16] + "…", _profile(one))
             for one in near
@@ -178,29 +180,32 @@ def _profile(one: Near) -> str:
     return ", ".join(f"{name} {value}" for name, value in one.profile.items())
 
 
-def quarantine(made: Quarantine) -> Markup:
+def quarantine(summary: Quarantine) -> Markup:
     """Draw how many files, lines and records did not fit, by reason."""
-    if not made.total:
+    if not summary.total:
         return note("Nothing is in quarantine.")
-    most = max(each.count for each in made.reasons)
+    most = max(each.count for each in summary.reasons)
     rows = []
-    for each in made.reasons:
+    for each in summary.reasons:
         about = f"{each.what}: {each.reason}: {words.count(each.count)}, {words.size(each.length)}"
         bar = plot(_BAR, about, block(0, WIDTH * each.count / most, 2, _BAR - 4, "bar", about))
         rows.append(
-            row(f"{each.what}: {each.reason}", bar, words.count(each.count), whole=f"{each.what}: {each.reason}")
+            row(f"{each.what}: {each.reason}", bar, words.count(each.count), full_name=f"{each.what}: {each.reason}")
         )
-    left = made.total - sum(each.count for each in made.reasons)
-    more = f" {words.count(left)} more for {words.count(made.kinds - len(made.reasons))} other reasons." if left else ""
-    cells = ((each.what, each.reason, words.count(each.count), words.size(each.length)) for each in made.reasons)
+    hidden = summary.total - sum(each.count for each in summary.reasons)
+    others = words.count(summary.kinds - len(summary.reasons))
+    more = f" {words.count(hidden)} more for {others} other reasons." if hidden else ""
+    cells = ((each.what, each.reason, words.count(each.count), words.size(each.length)) for each in summary.reasons)
     return joined(
         element("div", *rows, class_="rows reasons"),
-        note(f"{words.plural(made.total, 'piece')} in all; each is kept with its reason, and none is dropped.{more}"),
+        note(
+            f"{words.plural(summary.total, 'piece')} in all; each is kept with its reason, and none is dropped.{more}"
+        ),
         folded("As a table", table(["what", "reason", "count", "size"], cells, "Quarantine by reason", text_columns=2)),
     )
 
 
-def sizes(made: list[TableSize]) -> Markup:
+def sizes(tables: list[TableSize]) -> Markup:
     """Show the sizes of the tables."""
     cells = [
         (
@@ -209,10 +214,10 @@ def sizes(made: list[TableSize]) -> Markup:
             "–" if each.files is None else words.count(each.files),
             "–" if each.bytes is None else words.size(each.bytes),
         )
-        for each in made
+        for each in tables
     ]
-    known = [each.bytes for each in made if each.bytes is not None]
-    total = note(f"{words.size(sum(known))} in all.") if known else ""
+    known_bytes = [each.bytes for each in tables if each.bytes is not None]
+    total = note(f"{words.size(sum(known_bytes))} in all.") if known_bytes else ""
     return joined(
         table(["table", "rows", "files", "on disk"], cells, "Tables of the lake"), *([total] if total else [])
     )

@@ -45,22 +45,22 @@ def _header(report: Report) -> Markup:
         ("sizes", "Sizes"),
     ]
     shown = sum(farm.entries for farm in report.farms)
-    known = f"{words.plural(report.farms_total, 'farm')}, {words.count(report.entries_total)} entries."
-    said = [f"{known} Made {words.moment(report.made_ms)} UTC. All times are UTC."]
+    total = f"{words.plural(report.farms_total, 'farm')}, {words.count(report.entries_total)} entries."
+    remarks = [f"{total} Made {words.moment(report.made_ms)} UTC. All times are UTC."]
     if report.farms_total > len(report.farms):
-        rest = words.count(report.entries_total - shown)
-        said.append(
-            f" {words.plural(report.farms_total - len(report.farms), 'more farm')} with {rest} entries: see --farm."
+        hidden = words.count(report.entries_total - shown)
+        remarks.append(
+            f" {words.plural(report.farms_total - len(report.farms), 'more farm')} with {hidden} entries: see --farm."
         )
     if report.strange_clocks:
-        said.append(
+        remarks.append(
             f" Not drawn: {words.plural(report.strange_clocks, 'entry', 'entries')} with a time of before 2020, or of "
             "the future."
         )
     return element(
         "header",
         element("h1", "Garlic farms"),
-        note(*said),
+        note(*remarks),
         element(
             "nav",
             element("ul", *(element("li", element("a", name, href=f"#{id_}")) for id_, name in links)),
@@ -96,22 +96,22 @@ def _charts(farm: FarmReport) -> Iterable[tuple[str, str, Markup | None]]:
 
 def _tiles(farm: FarmReport) -> Markup:
     """Give the figures that readers look for first."""
-    found = [("entries", words.count(farm.entries))]
+    figures = [("entries", words.count(farm.entries))]
     if farm.heat is not None and farm.heat.rows:
-        found.append(("servers", words.count(farm.heat.servers)))
+        figures.append(("servers", words.count(farm.heat.servers)))
         if farm.heat.servers_availability is not None:
-            found.append(("availability", words.percent(farm.heat.servers_availability)))
+            figures.append(("availability", words.percent(farm.heat.servers_availability)))
     if farm.timeline is not None:
-        found.append(("changes of leader", words.count(farm.timeline.led_changes)))
+        figures.append(("changes of leader", words.count(farm.timeline.led_changes)))
     if farm.timeline is not None and farm.timeline.published is not None:
-        found.append(("changes of publisher", words.count(farm.timeline.published_changes)))
+        figures.append(("changes of publisher", words.count(farm.timeline.published_changes)))
         spans = farm_charts.spans(farm.timeline.published, farm.period)
         without = sum(end - start for start, end, who in spans if who is None)
-        found.append(("nobody published", words.percent(without / farm.period.length_ms)))
+        figures.append(("nobody published", words.percent(without / farm.period.length_ms)))
     if farm.anomalies is not None:
-        found.append(("unusual hours", words.count(farm.anomalies.total)))
+        figures.append(("unusual hours", words.count(farm.anomalies.total)))
     return element(
-        "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in found), class_="tiles"
+        "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in figures), class_="tiles"
     )
 
 

@@ -68,19 +68,19 @@ def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits
     `entries`: the entries of the farms that have new entries, at least of each farm's last day.
     """
     events = tables.read_columns(spark, lake, "alerts", EVENTS)
-    found = changes(conditions(entries, limits), standing(events))
+    news = changes(conditions(entries, limits), standing(events))
     names = [each.split()[0] for each in EVENTS.split(", ")][:-1]
-    rows = found.select(names).limit(MAX_EVENTS).collect()  # at most as many as servers with changes
+    rows = news.select(names).limit(MAX_EVENTS).collect()  # at most as many as servers with changes
     if rows:
         write(spark, lake, [tuple(row) for row in rows], now_ms())
     return len(rows)
 
 
-def write(spark: "SparkSession", lake: Lake, found: Sequence[EventRow], at_ms: int) -> None:
+def write(spark: "SparkSession", lake: Lake, news: Sequence[EventRow], at_ms: int) -> None:
     """Add events that are noticed at `at_ms`. Their `noticed_ms` is later than that of all earlier events."""
     last = tables.read_columns(spark, lake, "alerts", EVENTS).agg(fn.max("noticed_ms")).first()
     noticed_ms = max(at_ms, 0 if last is None or last[0] is None else last[0] + 1)
-    rows = spark.createDataFrame([(*each, noticed_ms) for each in found], EVENTS)
+    rows = spark.createDataFrame([(*each, noticed_ms) for each in news], EVENTS)
     tables.append_file(rows, lake, "alerts")
 
 
@@ -92,11 +92,11 @@ def standing(events: "DataFrame") -> "DataFrame":
     return newest.where(fn.col("event") == BEGINS).drop("event")
 
 
-def changes(found: "DataFrame", standing: "DataFrame") -> "DataFrame":
-    """Give the events that make `standing` agree with `found` (see `conditions`)."""
+def changes(possible: "DataFrame", standing: "DataFrame") -> "DataFrame":
+    """Give the events that make `standing` agree with `possible` (see `conditions`)."""
     same = [fn.col(f"now.{name}").eqNullSafe(fn.col(f"then.{name}")) for name in ("farm", "server", "alert")]
     stands = fn.col("then.since_ms").isNotNull()
-    both = found.alias("now").join(standing.alias("then"), same, "left")
+    both = possible.alias("now").join(standing.alias("then"), same, "left")
     event = fn.when(~stands & fn.col("begins"), BEGINS).when(stands & fn.col("ends"), ENDS)
     return (
         both.withColumn("event", event)
@@ -107,7 +107,7 @@ def changes(found: "DataFrame", standing: "DataFrame") -> "DataFrame":
 
 def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
     """Give for each farm and server the possible alerts: `alert`, whether it `begins` or `ends`, `value`, `text`."""
-    each = _servers(entries, limits)
+    servers = _servers(entries, limits)
     name = fn.when(fn.col("server") < FIRST_LEAF_MEMBER_ID, "server ").otherwise("member ")
     who = fn.concat(name, fn.col("server").cast("string"))
     gone = ~fn.col("belongs")
@@ -150,31 +150,31 @@ def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
         )
         for alert, (begins, ends, value, text) in tests.items()
     ]
-    told = each.select("farm", "server", "at_ms", fn.inline(fn.array(*of_servers)))
-    return told.unionByName(_publisher(each, limits))
+    server_alerts = servers.select("farm", "server", "at_ms", fn.inline(fn.array(*of_servers)))
+    return server_alerts.unionByName(_publisher(servers, limits))
 
 
 def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
     """Give the possible alert `publisher` of each farm: no server publishes, though a server should."""
-    at, own = fn.col("at_ms"), fn.col("belongs")
+    at, belongs = fn.col("at_ms"), fn.col("belongs")
     since_ms = at - fn.coalesce("published_ms", "first_ms")
     farms = servers.groupBy("farm", "at_ms").agg(
         fn.max("published_ms").alias("published_ms"),
         fn.min("first_ms").alias("first_ms"),
-        fn.coalesce(fn.max(own & fn.col("would") & (at - fn.col("last_ms") <= limits.silent_ms)), fn.lit(False)).alias(
-            "would"
-        ),
+        fn.coalesce(
+            fn.max(belongs & fn.col("would") & (at - fn.col("last_ms") <= limits.silent_ms)), fn.lit(False)
+        ).alias("would"),
     )
-    none = fn.col("would") & (since_ms > limits.silent_ms)
+    is_vacant = fn.col("would") & (since_ms > limits.silent_ms)
     return farms.select(
         "farm",
         fn.lit(None).cast("bigint").alias("server"),
         "at_ms",
         fn.lit("publisher").alias("alert"),
-        none.alias("begins"),
-        (~none).alias("ends"),
+        is_vacant.alias("begins"),
+        (~is_vacant).alias("ends"),
         (since_ms / 1000).cast("double").alias("value"),
-        fn.when(none, fn.format_string("nobody has published for %d s", fn.floor(since_ms / 1000)))
+        fn.when(is_vacant, fn.format_string("nobody has published for %d s", fn.floor(since_ms / 1000)))
         .when(~fn.col("would"), "nobody is configured to publish")
         .otherwise("there is a publisher")
         .alias("text"),
@@ -200,7 +200,7 @@ def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
     ).withColumn("until_ms", fn.least(fn.coalesce("until_ms", at), heard + limits.silent_ms))
     covered = fn.col("until_ms") - fn.greatest(heard, at - HOUR_MS)
     watched = fn.least(fn.lit(HOUR_MS), at - fn.col("first_ms"))
-    each = rows.groupBy("farm", "server", "at_ms").agg(
+    by_server = rows.groupBy("farm", "server", "at_ms").agg(
         fn.min(heard).alias("first_ms"),
         fn.max(heard).alias("last_ms"),
         fn.sum(fn.when(fn.col("up") & (covered > 0), covered).otherwise(0)).alias("up_ms"),
@@ -209,7 +209,7 @@ def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
         fn.max(fn.when(fn.col("publishing"), heard)).alias("published_ms"),
         fn.max_by("would", heard).alias("would"),
     )
-    return each.join(_configured(entries), "farm", "left").select(
+    return by_server.join(_configured(entries), "farm", "left").select(
         "farm",
         "server",
         "at_ms",
@@ -226,8 +226,8 @@ def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
 
 def _configured(entries: "DataFrame") -> "DataFrame":
     """Give the servers of each farm by the farm's newest Configuration in `entries`, if there is a Configuration."""
-    told = entries.where((fn.col("kind") == "servers") & fn.col("servers").isNotNull())
-    return told.groupBy("farm").agg(fn.max_by("servers", fn.struct("index", "term")).alias("configured"))
+    configurations = entries.where((fn.col("kind") == "servers") & fn.col("servers").isNotNull())
+    return configurations.groupBy("farm").agg(fn.max_by("servers", fn.struct("index", "term")).alias("configured"))
 
 
 def _belongs() -> "Column":

@@ -14,9 +14,9 @@ from pyspark.sql import Observation, Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.health.job import refresh_days
-from gf_i2p.pipeline.ingest.job import QUARANTINE
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.pipeline.lake.quarantine import KEY, RECORD_KEY, not_in_quarantine
 from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS, entries_schema
 from gf_i2p.pipeline.read.record_schema import RecordSchema, columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
@@ -34,9 +34,7 @@ BATCH: Final = (
 """`farms`: the farms in the batch, and when the newest status record of each was received; null: no such record."""
 KEPT: Final = 16
 """Number of batches whose figures are kept."""
-_KEY: Final = ("farm", "index", "term")
-_BAD_KEY: Final = ("source", "what", "digest", "index")
-_RECORD_KEY: Final = ("what", "farm", "index", "digest")
+_ENTRY_KEY: Final = ("farm", "index", "term")
 
 
 def stream_root(lake: Lake) -> str:
@@ -74,29 +72,29 @@ class Taking:
         spark = lines.sparkSession
         # Spark turns this off in the stream's own session, for streams with state. This stream has no state.
         spark.conf.set("spark.sql.adaptive.enabled", self.adaptive)
-        stage, made = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
-        seen = Observation()  # Spark's own count is 0 when another process than the stream's runs the batch
-        counted = lines.observe(seen, fn.count(fn.lit(1)).alias("lines"))
-        counted.mapInArrow(partial(arrived, self.schema_text), made).write.mode("overwrite").parquet(stage)
-        found = spark.read.schema(made).parquet(stage)
-        farms = _summary(found)
-        named = [each for each in farms if each["entries"]]
-        new = self._take(spark, found.where("what is null"), named) if named else 0
-        bad = self._quarantine(spark, found) if any(each["bad"] for each in farms) else 0
-        events = self._judge(spark, {each["farm"]: each["days"] for each in named if each["days"]})
-        newest_ms = max((each["newest_ms"] for each in named if each["newest_ms"] is not None), default=None)
-        heard = {each["farm"]: each["newest_ms"] for each in farms if each["farm"] is not None}
+        stage, schema = f"{stream_root(self.lake)}/arrived", columns(arrived_schema(self.schema_text))
+        observation = Observation()  # Spark's own count is 0 when another process than the stream's runs the batch
+        observed = lines.observe(observation, fn.count(fn.lit(1)).alias("lines"))
+        observed.mapInArrow(partial(arrived, self.schema_text), schema).write.mode("overwrite").parquet(stage)
+        rows = spark.read.schema(schema).parquet(stage)
+        farms = _summary(rows)
+        with_entries = [each for each in farms if each["entries"]]
+        new = self._take(spark, rows.where("what is null"), with_entries) if with_entries else 0
+        bad = self._quarantine(spark, rows) if any(each["bad"] for each in farms) else 0
+        events = self._judge(spark, {each["farm"]: each["days"] for each in with_entries if each["days"]})
+        newest_ms = max((each["newest_ms"] for each in with_entries if each["newest_ms"] is not None), default=None)
+        newest_by_farm = {each["farm"]: each["newest_ms"] for each in farms if each["farm"] is not None}
         entries = sum(each["entries"] for each in farms)
-        row = (batch, seen.get["lines"], entries, new, bad, events, newest_ms, now_ms(), heard)
+        row = (batch, observation.get["lines"], entries, new, bad, events, newest_ms, now_ms(), newest_by_farm)
         spark.createDataFrame([row], BATCH).coalesce(1).write.mode("overwrite").parquet(figures_path(self.lake, batch))
         if batch >= KEPT:
             tables.delete(spark, figures_path(self.lake, batch - KEPT))
 
-    def _take(self, spark: "SparkSession", found: "DataFrame", farms: "Sequence[Row]") -> int:
+    def _take(self, spark: "SparkSession", batch_rows: "DataFrame", farms: "Sequence[Row]") -> int:
         """Add the entries that the lake does not have; return their number."""
         names = entries_schema(RecordSchema(self.schema_text)).names
         low, high = min(each["low"] for each in farms), max(each["high"] for each in farms)
-        known = (
+        stored = (
             tables.read_columns(spark, self.lake, "entries", "farm string, index bigint, term bigint")
             .where(fn.col("farm").isin(*[each["farm"] for each in farms]))
             .where(fn.col("index").between(low, high))
@@ -104,10 +102,10 @@ class Taking:
         # The exporter that applied the entry in time comes first, as in the plan of `ingest`.
         late = fn.coalesce(fn.col("received_ms") - fn.col("record.date") > LATE_MS, fn.lit(False))
         no_clock = ~fn.col("received_ms").between(EARLIEST_MS, LATEST_MS - 1)
-        best = Window.partitionBy(*_KEY).orderBy(no_clock, late, "exporter", "received_ms")
+        best = Window.partitionBy(*_ENTRY_KEY).orderBy(no_clock, late, "exporter", "received_ms")
         rows = (
-            found.select(*names)
-            .join(known, list(_KEY), "left_anti")
+            batch_rows.select(*names)
+            .join(stored, list(_ENTRY_KEY), "left_anti")
             .withColumn("place", fn.row_number().over(best))
             .where("place = 1")
             .select(*names)
@@ -126,12 +124,12 @@ class Taking:
         staged = spark.read.schema(rows.schema).parquet(path)
         return staged, staged.count()
 
-    def _quarantine(self, spark: "SparkSession", found: "DataFrame") -> int:
+    def _quarantine(self, spark: "SparkSession", batch_rows: "DataFrame") -> int:
         """Add the rows that the quarantine does not have; return their number."""
         nothing = fn.lit(None).cast("bigint").alias("index")
-        lines = found.where("what is not null").select("source", "what", "farm", nothing, *BAD.names[2:])
+        lines = batch_rows.where("what is not null").select("source", "what", "farm", nothing, *BAD.names[2:])
         content = fn.coalesce(fn.col("value").cast("binary"), "raw")
-        records = found.where("misfit is not null").select(
+        records = batch_rows.where("misfit is not null").select(
             "source",
             fn.lit("record").alias("what"),
             "farm",
@@ -141,38 +139,35 @@ class Taking:
             fn.octet_length(content).cast("bigint").alias("length"),
             fn.md5(content).alias("digest"),
         )
-        known = tables.read_columns(spark, self.lake, "quarantine", QUARANTINE)
-        new = [
-            _not_in(lines.dropDuplicates(list(_BAD_KEY)), known, _BAD_KEY),
-            _not_in(records.dropDuplicates(list(_RECORD_KEY)), known, _RECORD_KEY),
-        ]
-        rows = new[0].unionByName(new[1]).withColumn("found_ms", fn.lit(now_ms()))
+        new_lines = not_in_quarantine(spark, self.lake, lines.dropDuplicates(list(KEY)))
+        new_records = not_in_quarantine(spark, self.lake, records.dropDuplicates(list(RECORD_KEY)), RECORD_KEY)
+        rows = new_lines.unionByName(new_records).withColumn("found_ms", fn.lit(now_ms()))
         staged, count = self._staged(spark, rows.coalesce(1), "bad")
         if count:
             tables.append(staged, self.lake, "quarantine")
         return count
 
-    def _judge(self, spark: "SparkSession", touched: Mapping[str, Collection[str]]) -> int:
+    def _judge(self, spark: "SparkSession", days_by_farm: Mapping[str, Collection[str]]) -> int:
         """Bring the health tables up to date, and note the alerts that begin and end; return the number of events.
 
-        `touched`: the days (YYYY-MM-DD) of the batch's reports, by farm.
+        `days_by_farm`: the days (YYYY-MM-DD) of the batch's reports, by farm.
         """
-        if not touched:
+        if not days_by_farm:
             return 0
-        every = columns(entries_schema(RecordSchema(self.schema_text)))
-        entries = spark.read.schema(every).parquet(self.lake.path("entries"))
-        days = sorted({day for each in touched.values() for day in each})
-        refresh_days(spark, self.lake, entries, sorted(touched), days, f"{stream_root(self.lake)}/extents")
-        since = date.fromisoformat(min(max(each) for each in touched.values())) - timedelta(days=1)
-        recent = entries.where(fn.col("farm").isin(*touched) & (fn.col("day") >= since.isoformat()))
+        schema = columns(entries_schema(RecordSchema(self.schema_text)))
+        entries = spark.read.schema(schema).parquet(self.lake.path("entries"))
+        days = sorted({day for each in days_by_farm.values() for day in each})
+        refresh_days(spark, self.lake, entries, sorted(days_by_farm), days, f"{stream_root(self.lake)}/extents")
+        since = date.fromisoformat(min(max(each) for each in days_by_farm.values())) - timedelta(days=1)
+        recent = entries.where(fn.col("farm").isin(*days_by_farm) & (fn.col("day") >= since.isoformat()))
         return note(spark, self.lake, recent, self.limits)
 
 
-def _summary(found: "DataFrame") -> "list[Row]":
+def _summary(batch_rows: "DataFrame") -> "list[Row]":
     """Sum up the lines of each farm, and the lines without a farm: counts, indexes, days and the newest record."""
     is_entry = fn.col("what").isNull()
     return (
-        found.groupBy("farm")
+        batch_rows.groupBy("farm")
         .agg(
             fn.count_if(is_entry).alias("entries"),
             fn.count_if(~is_entry | fn.col("misfit").isNotNull()).alias("bad"),
@@ -189,8 +184,3 @@ def _believed_ms() -> "Column":
     """Give the time when a believed status record was received; null for other entries."""
     believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull()
     return fn.when(believed, fn.col("received_ms"))
-
-
-def _not_in(rows: "DataFrame", known: "DataFrame", key: Sequence[str]) -> "DataFrame":
-    same = [fn.col(f"found.{name}").eqNullSafe(fn.col(f"known.{name}")) for name in key]
-    return rows.alias("found").join(known.select(*key).alias("known"), same, "left_anti")

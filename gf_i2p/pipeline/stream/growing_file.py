@@ -126,8 +126,8 @@ def look(content: Content, place: ReadPosition, most: int, limit: int | None = N
     pending = b""  # the bytes after the last end of a line; of `pending` and `tail`, only the last bytes are kept
     at = end = place.bytes
     stop = place.bytes + most
-    for given in following:
-        piece = given if limit is None else given[: limit - at]
+    for next_piece in following:
+        piece = next_piece if limit is None else next_piece[: limit - at]
         while piece:
             if at < stop:
                 part = piece[: stop - at]
@@ -158,20 +158,20 @@ def _place(end: int, tail: bytes) -> ReadPosition:
         del lines[0]  # half of a line
     last: int | None = None
     follows: int | None = None  # the entry after the last line that tells one
-    begins = missed = 0
+    begins = unknown_lines = 0
     for number, line in enumerate(reversed(lines)):
-        found = _span(line)
-        if isinstance(found, Trailer):
-            last = found.last if number == 0 else last
-        elif found is None:
-            missed += 1
+        span = _span(line)
+        if isinstance(span, Trailer):
+            last = span.last if number == 0 else last
+        elif span is None:
+            unknown_lines += 1
         elif follows is None:
-            begins, follows = found
-            missed = 0
+            begins, follows = span
+            unknown_lines = 0
         else:
-            if not found[1] <= begins <= found[1] + missed:
+            if not span[1] <= begins <= span[1] + unknown_lines:
                 # One wrong index must not decide: the lower index counts. After a real gap, `Walk` goes on by itself.
-                follows = min(found[1], follows)
+                follows = min(span[1], follows)
             break
     return ReadPosition(end, zlib.crc32(tail), follows, last)
 
@@ -179,12 +179,12 @@ def _place(end: int, tail: bytes) -> ReadPosition:
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
     """Return a line's first entry and the entry after the line, or a `Trailer`; None: no entry, or none can follow."""
     try:
-        found = glance_line(line)
+        entry = glance_line(line)
     except LineError:
         return None
-    match found:
+    match entry:
         case Trailer():
-            return found
+            return entry
         case Record(first) | Servers(first):
             last = first
         case Gap(first, last) | Other(first, last):

@@ -56,9 +56,9 @@ class Reading:
     problem: str | None = None
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> "Reading":
+    def parse(cls, state: Mapping[str, Any]) -> "Reading":
         """Read the state from an offset."""
-        values = dict(found)
+        values = dict(state)
         return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=ReadPosition(**values))
 
     def encode(self) -> dict[str, Any]:
@@ -77,12 +77,12 @@ class Directory:
     """The other files, by their first entry."""
 
     @classmethod
-    def parse(cls, found: Mapping[str, Any]) -> "Directory":
+    def parse(cls, state: Mapping[str, Any]) -> "Directory":
         """Read the state from an offset."""
-        spans = [each.split("-") for each in found["done"].split(",") if each]
+        spans = [each.split("-") for each in state["done"].split(",") if each]
         return cls(
             [(int(first), int(last)) for first, last in spans],
-            {int(first): Reading.parse(each) for first, each in found["files"].items()},
+            {int(first): Reading.parse(each) for first, each in state["files"].items()},
         )
 
     def encode(self) -> dict[str, Any]:
@@ -96,23 +96,23 @@ class Directory:
         """Return whether the file that begins with this entry has ended and was read."""
         return any(low <= first <= high for low, high in self.done)
 
-    def forget_lost(self, there: Iterable[int]) -> None:
+    def forget_lost(self, present: Iterable[int]) -> None:
         """Forget files that have ended or are gone, if the history was begun anew: new files may have their names.
 
-        `there`: the first entries of the present files. Indexes only rise, the newest file has not ended, and a node
+        `present`: the first entries of the present files. Indexes only rise, the newest file has not ended, and a node
         removes the oldest files first. So the history was begun anew if the newest present file counts as ended, or if
         the newest file that was read is gone although an older file is there. A file that is there keeps its position,
         because the checksum shows whether the file is another one.
         """
-        names = set(there)
+        names = set(present)
         newest = max(self.files, default=0)
         if names and (self.is_done(max(names)) or (newest not in names and min(names) < newest)):
             self.done = []
             self.files = {first: each for first, each in self.files.items() if first in names}
 
-    def forget_ended(self, there: Iterable[int]) -> None:
-        """Move a file that has ended, if the next file is `there`, from `files` to the ranges of `done`."""
-        names = set(there)
+    def forget_ended(self, present: Iterable[int]) -> None:
+        """Move a file that has ended, if the next file is `present`, from `files` to the ranges of `done`."""
+        names = set(present)
         ended = {first: each.place.last for first, each in self.files.items() if each.problem is None}
         for first, last in sorted(ended.items()):
             if last is not None and first <= last and last + 1 in names:
@@ -175,7 +175,8 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._most = int(options.get("maxBytesPerTrigger", DEFAULT_BYTES))
         self._ending = options.get("ending")
         self._target: dict[str, dict[int, tuple[str, int]]] | None = None
-        self._known: dict[str, tuple[int, int]] = {}  # sizes of packed files that were read, and of their content
+        # Sizes of the packed files that were read, and of their content.
+        self._packed_sizes: dict[str, tuple[int, int]] = {}
 
     # Spark's interface -----------------------------------------------------------------------------------------------
 
@@ -193,26 +194,30 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return how far the next batch goes. All directories with new bytes have the same share of the batch."""
-        there = self._target if self._target is not None else self._list()
-        found = {directory: Directory.parse(each) for directory, each in start.items()}
+        present = self._target if self._target is not None else self._list()
+        directories = {directory: Directory.parse(each) for directory, each in start.items()}
         most = _EVERYTHING if isinstance(limit, ReadAllAvailable) else self._most
-        for directory in there.keys() & found.keys():
-            found[directory].forget_lost(there[directory])
+        for directory in present.keys() & directories.keys():
+            directories[directory].forget_lost(present[directory])
         news = False
-        ahead = [directory for directory in sorted(there) if self._has_more(found.get(directory), there[directory])]
+        ahead = [
+            directory for directory in sorted(present) if self._has_more(directories.get(directory), present[directory])
+        ]
         for directory in ahead:
-            known = found.setdefault(directory, Directory())
-            news |= self._advance(known, there[directory], max(1, most // len(ahead)))
+            state = directories.setdefault(directory, Directory())
+            news |= self._advance(state, present[directory], max(1, most // len(ahead)))
         if not news or self._is_ending():  # asked last, when the batch is about to begin
             return start
-        for directory in there.keys() & found.keys():
+        for directory in present.keys() & directories.keys():
             before = Directory.parse(start[directory]) if directory in start else Directory()
-            unread = {first: each for first, each in found[directory].files.items() if before.files.get(first) != each}
-            known = found[directory]
-            known.files = {first: each for first, each in known.files.items() if first not in unread}
-            known.forget_ended(there[directory])
-            known.files |= unread
-        return {directory: found[directory].encode() for directory in sorted(found)}
+            unread = {
+                first: each for first, each in directories[directory].files.items() if before.files.get(first) != each
+            }
+            state = directories[directory]
+            state.files = {first: each for first, each in state.files.items() if first not in unread}
+            state.forget_ended(present[directory])
+            state.files |= unread
+        return {directory: directories[directory].encode() for directory in sorted(directories)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Give the pieces between two offsets."""
@@ -220,12 +225,12 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for directory, each in end.items():
             before = Directory.parse(start[directory]) if directory in start else Directory()
             for first, reading in Directory.parse(each).files.items():
-                known = before.files.get(first, Reading())
-                if known == reading:
+                last_reading = before.files.get(first, Reading())
+                if last_reading == reading:
                     continue
-                begin = known.place if known.anew == reading.anew else ReadPosition()
+                begin = last_reading.place if last_reading.anew == reading.anew else ReadPosition()
                 path = f"{directory}/entries-{first:020}.jsonl"
-                problem = reading.problem if reading.problem != known.problem else None
+                problem = reading.problem if reading.problem != last_reading.problem else None
                 pieces.append(Piece(path, begin, reading.place, problem))
         return _grouped(pieces)
 
@@ -244,7 +249,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _list(self) -> dict[str, dict[int, tuple[str, int]]]:
         """Give the files by directory and first entry: the plain file, if there is one, and its size."""
-        found: dict[str, dict[int, tuple[str, int]]] = {}
+        directories: dict[str, dict[int, tuple[str, int]]] = {}
         roots = pa.RecordBatch.from_pydict({"path": self._roots})
         for batch in listed(iter([roots])):
             for file in batch.to_pylist():
@@ -253,40 +258,40 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 directory, _, name = file["path"].rpartition("/")
                 first = first_index(name)
                 assert first is not None
-                known = found.setdefault(directory, {})
-                if first not in known or not file["path"].endswith(".gz"):
-                    known[first] = file["path"], file["size"]
-        return found
+                files = directories.setdefault(directory, {})
+                if first not in files or not file["path"].endswith(".gz"):
+                    files[first] = file["path"], file["size"]
+        return directories
 
-    def _has_more(self, known: Directory | None, there: Mapping[int, tuple[str, int]]) -> bool:
-        return any(self._is_news(known, first, *file) for first, file in there.items())
+    def _has_more(self, state: Directory | None, files: Mapping[int, tuple[str, int]]) -> bool:
+        return any(self._is_news(state, first, *file) for first, file in files.items())
 
-    def _is_news(self, known: Directory | None, first: int, path: str, size: int) -> bool:
+    def _is_news(self, state: Directory | None, first: int, path: str, size: int) -> bool:
         """Return whether a file may have unread bytes."""
-        if known is None:
+        if state is None:
             return True
-        if known.is_done(first):
+        if state.is_done(first):
             return False
-        reading = known.files.get(first, Reading())
+        reading = state.files.get(first, Reading())
         if path.endswith(".gz"):
-            return reading.place.last is None and self._known.get(path) != (size, reading.place.bytes)
+            return reading.place.last is None and self._packed_sizes.get(path) != (size, reading.place.bytes)
         return size != reading.place.bytes
 
-    def _advance(self, known: Directory, there: Mapping[int, tuple[str, int]], most: int) -> bool:
+    def _advance(self, state: Directory, files: Mapping[int, tuple[str, int]], most: int) -> bool:
         """Move the places in files on, in order, by about `most` bytes in all; return whether anything is new."""
         news = False
-        for first in sorted(there):
-            path, size = there[first]
+        for first in sorted(files):
+            path, size = files[first]
             if most <= 0:
                 break
-            if not self._is_news(known, first, path, size):
+            if not self._is_news(state, first, path, size):
                 continue
-            before = known.files.get(first, Reading())
+            before = state.files.get(first, Reading())
             after = self._next_reading(before, path, size, most)
             if after != before:
                 begin = before.place.bytes if after.anew == before.anew else 0
                 most -= after.place.bytes - begin
-                known.files[first] = after
+                state.files[first] = after
                 news = True
         return news
 
@@ -309,7 +314,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 begin, anew = ReadPosition(), anew + 1  # the file was incomplete before, and ended in half a line
                 continue
             if is_end:
-                self._known[path] = size, place.bytes
+                self._packed_sizes[path] = size, place.bytes
             if is_end and damage is None and place.last is None:
                 damage = _NO_END if place.next is None else f"{_NO_END}, after entry {place.next - 1}"
             return Reading(place, anew, damage if is_end else None)
@@ -318,16 +323,16 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
     """Group pieces into tasks of about `_PARTITION_BYTES`."""
-    made: list[Pieces] = []
-    some: list[Piece] = []
+    tasks: list[Pieces] = []
+    group: list[Piece] = []
     size = 0
     for piece in pieces:
-        some.append(piece)
+        group.append(piece)
         size += piece.end.bytes - piece.begin.bytes
         if size >= _PARTITION_BYTES:
-            made.append(Pieces(some))
-            some, size = [], 0
-    return [*made, Pieces(some)] if some else made
+            tasks.append(Pieces(group))
+            group, size = [], 0
+    return [*tasks, Pieces(group)] if group else tasks
 
 
 # Reading --------------------------------------------------------------------------------------------------------------

@@ -151,15 +151,15 @@ class _Run:
         self._on_batch = on_batch
         self._on_event = on_event
         self._clock_ms = clock_ms
-        self._told_ms = 0
-        self._seen = -1  # number of the last batch that was reported
-        self._looked_at: Collection[tuple[int, str]] = ()  # the newest progress reports of Spark that were read
-        self._of_last: frozenset[str] = frozenset()  # the farms of the last batch
+        self._reported_ms = 0
+        self._last_batch = -1  # number of the last batch that was reported
+        self._old_progress: Collection[tuple[int, str]] = ()  # the newest progress reports of Spark that were read
+        self._last_farms: frozenset[str] = frozenset()  # the farms of the last batch
 
     def go(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
         began = time.monotonic()
         self._check(exports)
-        self._told_ms = self._last_event() if self.options.noticed_ms is None else self.options.noticed_ms
+        self._reported_ms = self._last_event() if self.options.noticed_ms is None else self.options.noticed_ms
         self._report_events()
         self._silence = SilentFarms(
             self.spark, self.lake, stream_root(self.lake), self.options.limits.farm_silent_ms, self._clock_ms
@@ -182,10 +182,10 @@ class _Run:
         return self.figures
 
     def _check(self, exports: Sequence[str]) -> None:
-        asked = self.spark.createDataFrame([(path,) for path in exports], "path string")
-        lost = asked.mapInArrow(listed, columns(LISTED)).where("error is not null").select("error").first()
-        if lost is not None:
-            raise PipelineError(f"{lost[0]}. Give directories that contain nodes' histories.")
+        directories = self.spark.createDataFrame([(path,) for path in exports], "path string")
+        unreadable = directories.mapInArrow(listed, columns(LISTED)).where("error is not null").select("error").first()
+        if unreadable is not None:
+            raise PipelineError(f"{unreadable[0]}. Give directories that contain nodes' histories.")
 
     def _start(self, exports: Sequence[str]) -> "StreamingQuery":
         for left_over in (ending_path(self.lake), batches_root(self.lake)):
@@ -223,11 +223,13 @@ class _Run:
 
     def _poll(self, query: "StreamingQuery") -> None:
         """Report batches; look for silent farms when a batch has just ended, or when no batch runs."""
-        status, before = query.status, self._seen  # first: then `_report_batches` knows all batches that had ended
+        # The status comes first: then `_report_batches` knows all batches that had ended.
+        status, before = query.status, self._last_batch
         self._report_batches(query)
         is_idle = not status["isTriggerActive"] and status["message"].startswith("Waiting")
-        if self._seen != before or is_idle:
-            self._note_silence(self._of_last if self._seen != before or status["isDataAvailable"] else frozenset())
+        if self._last_batch != before or is_idle:
+            is_unsure = self._last_batch != before or status["isDataAvailable"]
+            self._note_silence(self._last_farms if is_unsure else frozenset())
 
     def _note_silence(self, unsure: frozenset[str] = frozenset()) -> None:
         if events := self._silence.look(unsure):
@@ -237,37 +239,37 @@ class _Run:
     def _report_batches(self, query: "StreamingQuery") -> None:
         recent = {(progress["batchId"], progress["timestamp"]): progress for progress in query.recentProgress}
         for (number, at), progress in recent.items():
-            if number <= self._seen or (number, at) in self._looked_at:
+            if number <= self._last_batch or (number, at) in self._old_progress:
                 continue
             # Spark also reports the next batch while it has no data; such a batch has no figures.
             row = tables.read_path(self.spark, figures_path(self.lake, number), BATCH).first()
             if row is None:
                 continue
-            self._seen = number
+            self._last_batch = number
             seconds = progress["batchDuration"] / 1000
             values = row.asDict()
             farms = values.pop("farms") or {}
             self._silence.hear(farms)
-            self._of_last = frozenset(farms)
+            self._last_farms = frozenset(farms)
             batch = Batch(seconds=seconds, **values)
             self.figures.add(batch)
             if batch.events:
                 self._report_events()
             self._on_batch(batch)
-        self._looked_at = recent.keys()
+        self._old_progress = recent.keys()
 
     def _events(self) -> Any:
         return tables.read_columns(self.spark, self.lake, "alerts", EVENTS)
 
     def _last_event(self) -> int:
-        found = self._events().agg(fn.max("noticed_ms")).first()
-        return 0 if found is None or found[0] is None else int(found[0])
+        row = self._events().agg(fn.max("noticed_ms")).first()
+        return 0 if row is None or row[0] is None else int(row[0])
 
     def _report_events(self) -> None:
-        news = self._events().where(fn.col("noticed_ms") > self._told_ms)
+        news = self._events().where(fn.col("noticed_ms") > self._reported_ms)
         for row in news.orderBy("noticed_ms", "farm", "server", "alert").limit(MAX_EVENTS).collect():
             event = Event(**row.asDict())
-            self._told_ms = max(self._told_ms, event.noticed_ms)
+            self._reported_ms = max(self._reported_ms, event.noticed_ms)
             self._on_event(event)
 
 

@@ -64,13 +64,13 @@ class SilentFarms:
         if current - self._watched:
             self._watch(current - self._watched, now)
         silent = (self._watched & age_ms.keys()) - current - self._stands - {*unsure}
-        again = self._stands & current
-        if not silent and not again:
+        heard_again = self._stands & current
+        if not silent and not heard_again:
             return 0
         rows = [self._event(farm, alerts.BEGINS, age_ms[farm]) for farm in sorted(silent)]
-        rows += [self._event(farm, alerts.ENDS, age_ms[farm]) for farm in sorted(again)]
+        rows += [self._event(farm, alerts.ENDS, age_ms[farm]) for farm in sorted(heard_again)]
         alerts.write(self._spark, self._lake, rows, now)
-        self._stands = self._stands - again | silent
+        self._stands = self._stands - heard_again | silent
         return len(rows)
 
     def _event(self, farm: str, event: str, age_ms: int) -> alerts.EventRow:
@@ -94,5 +94,5 @@ class SilentFarms:
         since = fn.date_sub(fn.col("last").cast("date"), _DAYS - 1).cast("string")
         near = entries.join(fn.broadcast(last.select("farm", since.alias("since"))), "farm").where("day >= since")
         believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & (fn.col("received_ms") <= now)
-        found = near.where(believed).groupBy("farm").agg(fn.max("received_ms").alias("at_ms")).collect()
-        return {row["farm"]: row["at_ms"] for row in found}
+        rows = near.where(believed).groupBy("farm").agg(fn.max("received_ms").alias("at_ms")).collect()
+        return {row["farm"]: row["at_ms"] for row in rows}

@@ -41,15 +41,15 @@ def arrived(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.
     `schema_text`: the JSON Schema of the status record.
     """
     typer = Typer(schema_text)
-    made = arrived_schema(schema_text)
+    schema = arrived_schema(schema_text)
     rows = _Rows(batches)
     while rows.next is not None:
         first = rows.next
         if first["problem"] is not None:
             rows.advance()
-            yield _bad(made, {"source": first["path"], "what": "file", "reason": first["problem"]})
+            yield _error_batch(schema, {"source": first["path"], "what": "file", "reason": first["problem"]})
             continue
-        yield from _piece(rows, typer, made)
+        yield from _piece(rows, typer, schema)
 
 
 class _Rows:
@@ -100,27 +100,27 @@ class _Piece(Lines):
             yield line if row["length"] is None else Overlong(line, row["length"], row["digest"])
 
 
-def _piece(rows: _Rows, typer: Typer, made: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _piece(rows: _Rows, typer: Typer, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     piece = _Piece(rows)
     walk = Walk(piece, strict=piece.strict)
     batch: list[FoundLine] = []
     size = 0
-    for found in walk:
-        if found.what is Is.BAD:
-            yield _bad(made, _line(piece.path, walk, found))
+    for line in walk:
+        if line.what is Is.BAD:
+            yield _error_batch(schema, _line_error(piece.path, walk, line))
             continue
-        batch.append(found)
-        size += len(found.text)
+        batch.append(line)
+        size += len(line.text)
         if len(batch) == BATCH_ROWS or size >= BATCH_BYTES:
-            yield _entries(made, piece.path, walk, typer, batch)
+            yield _entries(schema, piece.path, walk, typer, batch)
             batch, size = [], 0
     if batch:
-        yield _entries(made, piece.path, walk, typer, batch)
+        yield _entries(schema, piece.path, walk, typer, batch)
     while rows.next is not None and rows.next["at"] is not None:  # skip the piece after a bad first line
         rows.advance()
     header = walk.header
     if header is None:
-        yield _bad(made, {"source": piece.path, "what": "file", "reason": walk.problem})
+        yield _error_batch(schema, {"source": piece.path, "what": "file", "reason": walk.problem})
         return
     reason = None
     if walk.problem is not None:
@@ -128,32 +128,32 @@ def _piece(rows: _Rows, typer: Typer, made: pa.Schema) -> Iterator[pa.RecordBatc
     elif piece.is_beginning and first_index(piece.path) != header.first:
         reason = f"it begins with entry {header.first}, and its name says otherwise"
     if reason is not None:
-        yield _bad(made, {"source": piece.path, "what": "file", "farm": header.cluster, "reason": reason})
+        yield _error_batch(schema, {"source": piece.path, "what": "file", "farm": header.cluster, "reason": reason})
 
 
-def _entries(made: pa.Schema, path: str, walk: Walk, typer: Typer, found: list[FoundLine]) -> pa.RecordBatch:
+def _entries(schema: pa.Schema, path: str, walk: Walk, typer: Typer, lines: list[FoundLine]) -> pa.RecordBatch:
     assert walk.header is not None
-    rows = typer.rows(walk.header.cluster, walk.header.server, found)
-    nothing = [pa.nulls(len(found), each.type) for each in BAD]
-    nothing[0] = pa.array([path] * len(found), pa.string())
-    return pa.RecordBatch.from_arrays([*rows.columns, *nothing], schema=made)
+    rows = typer.rows(walk.header.cluster, walk.header.server, lines)
+    nothing = [pa.nulls(len(lines), each.type) for each in BAD]
+    nothing[0] = pa.array([path] * len(lines), pa.string())
+    return pa.RecordBatch.from_arrays([*rows.columns, *nothing], schema=schema)
 
 
-def _line(path: str, walk: Walk, found: FoundLine) -> dict[str, Any]:
-    text, over = found.text, found.overlong
+def _line_error(path: str, walk: Walk, line: FoundLine) -> dict[str, Any]:
+    text, overlong = line.text, line.overlong
     return {
         "source": path,
         "what": "line",
         "farm": None if walk.header is None else walk.header.cluster,
-        "reason": found.reason,
+        "reason": line.reason,
         "text": text[:HEAD_BYTES].decode("utf-8", "replace").replace("\0", "\ufffd"),
-        "length": len(text) if over is None else over.length,
-        "digest": md5(text, usedforsecurity=False).hexdigest() if over is None else over.digest,
+        "length": len(text) if overlong is None else overlong.length,
+        "digest": md5(text, usedforsecurity=False).hexdigest() if overlong is None else overlong.digest,
     }
 
 
-def _bad(made: pa.Schema, row: dict[str, Any]) -> pa.RecordBatch:
+def _error_batch(schema: pa.Schema, row: dict[str, Any]) -> pa.RecordBatch:
     if row["what"] == "file":  # a file may have several errors, at different times
         digest = md5((row["reason"] or "").encode(), usedforsecurity=False).hexdigest()
         row |= {"text": "", "length": 0, "digest": digest}
-    return pa.RecordBatch.from_pylist([row], made)
+    return pa.RecordBatch.from_pylist([row], schema)

@@ -34,12 +34,12 @@ class _Line:
 
     def encode(self) -> bytes:
         """Give the line of the entry."""
-        found: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
+        fields: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
         if self.record is None:
-            found |= {"leader": self.leader, "servers": self.servers}
+            fields |= {"leader": self.leader, "servers": self.servers}
         else:
-            found["record"] = self.record
-        return json.dumps(found, sort_keys=True, separators=(",", ":")).encode() + b"\n"
+            fields["record"] = self.record
+        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode() + b"\n"
 
 
 def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
     early.record["date"] = _IN_1970
     received_early.received_ms = _IN_1970
 
-    whole = directory / "server-1" / packed_name(1)
+    first_file = directory / "server-1" / packed_name(1)
     packed = _pack(_file(lines, 1, 1, 2 * unit, cut=cut.index))
     copy = directory / "copy-of-server-1" / packed_name(1)
     torn = directory / "server-1" / plain_name(2 * unit + 1)
@@ -68,7 +68,7 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
     good = directory / "server-3" / plain_name(4 * unit + 1)
     saved = unit * 3 // 5
     for path, data in (
-        (whole, packed),
+        (first_file, packed),
         (copy, packed),
         (torn, _file(lines, 1, 2 * unit + 1, 3 * unit, ends=False)[:-20]),
         (spoilt, _spoil(_file(lines, 2, 4 * unit + 1, 5 * unit), saved + 1)),
@@ -89,8 +89,8 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
             "it was received in 1970": [received_early.index],
         },
         "files": {
-            "a line is cut in the middle": {"path": name(whole), "index": cut.index},
-            "a duplicate": {"path": name(copy), "of": name(whole)},
+            "a line is cut in the middle": {"path": name(first_file), "index": cut.index},
+            "a duplicate": {"path": name(copy), "of": name(first_file)},
             "torn at its end, which is no fault": {"path": name(torn), "index": 3 * unit},
             "gzip is corrupt": {"path": name(spoilt), "entriesBefore": saved, "goodCopy": name(good)},
         },

@@ -200,10 +200,10 @@ class _SimulatedLife(FarmLife):
 
     def absences(self) -> dict[int, list[tuple[float, float]]]:
         """Give the times when each server was away, in seconds of the day."""
-        found: dict[int, list[tuple[float, float]]] = {node.id: [] for node in self.servers}
+        by_server: dict[int, list[tuple[float, float]]] = {node.id: [] for node in self.servers}
         for server, since, until in self._absences:
-            found[server].append((since, until))
-        return found
+            by_server[server].append((since, until))
+        return by_server
 
 
 @dataclass(slots=True)
@@ -261,7 +261,7 @@ class _Router:
         """Give the router's part of a record. `more_lag_ms`: lag that the simulator adds."""
         chance, day = self._chance, self._day()
         inbound = self._bandwidth * day * math.exp(chance.gauss(0.0, 0.12))
-        found = {
+        figures = {
             "participatingTunnels": self._tunnels * (0.7 + 0.3 * day) * math.exp(chance.gauss(0.0, 0.03)),
             "jobLag": self._lag * day * math.exp(chance.gauss(0.0, 0.4)) + more_lag_ms,
             "currentInboundBandwidth": inbound,
@@ -271,13 +271,13 @@ class _Router:
         hour = int(self._now() // 3600)
         for incident in self.incidents:
             if incident.first <= hour <= incident.last:
-                found[incident.measure] *= _MEASURES[incident.measure]
+                figures[incident.measure] *= _MEASURES[incident.measure]
         return {
             "uptime": int((DAY_SECONDS + self._now()) * 1000),
             "version": "2.9.0",
             "reachability": "ok",
-            **{name: max(round(value), 0) for name, value in found.items()},
-            "activePeers": round(max(found["knownPeers"], 0.0) * 0.04),
+            **{name: max(round(value), 0) for name, value in figures.items()},
+            "activePeers": round(max(figures["knownPeers"], 0.0) * 0.04),
             "configuredInboundBandwidth": 2_048_000,
             "configuredOutboundBandwidth": 2_048_000,
         }

@@ -102,11 +102,11 @@ def _missing(life: SynthLife, server: int, chance: Random) -> set[int]:
 
 def _applied(life: SynthLife, server: int, entry: SynthEntry, chance: Random) -> float:
     """Return the second of the day at which a server has applied an entry."""
-    found = entry.seconds + chance.uniform(*_LATE)
+    second = entry.seconds + chance.uniform(*_LATE)
     for since, until in life.away[server]:
-        if since < found < until:
+        if since < second < until:
             return until + chance.uniform(*_LATE)
-    return found
+    return second
 
 
 class _Maker:
@@ -173,7 +173,7 @@ class HistoryGenerator:
         self._server = server
         self._level = level
         self._rotate = rotate
-        self._held: list[bytes] = []
+        self._lines: list[bytes] = []
         self._size = 0
         self._first = 1
 
@@ -183,24 +183,24 @@ class HistoryGenerator:
             first, received_ms, *_ = piece.values  # a piece begins with an entry, and never with a gap
             if self._size >= self._rotate:
                 self._end(index + first)
-            if not self._held:
+            if not self._lines:
                 self._add(header_line(Header(self._farm, self._server, self._first, began_ms + received_ms)))
             self._add(piece.fill((index, term, began_ms)))
 
     def close(self) -> None:
         """Write the newest file, which is not packed yet. Raises `OSError`."""
-        self._write(self._directory / plain_name(self._first), b"".join(self._held))
+        self._write(self._directory / plain_name(self._first), b"".join(self._lines))
 
     def _add(self, data: bytes) -> None:
-        self._held.append(data)
+        self._lines.append(data)
         self._size += len(data)
 
     def _end(self, next_first: int) -> None:
         self._add(b" " + trailer_line(next_first - 1))
         packer = zlib.compressobj(self._level, zlib.DEFLATED, _GZIP)
-        packed = b"".join([*map(packer.compress, self._held), packer.flush()])
+        packed = b"".join([*map(packer.compress, self._lines), packer.flush()])
         self._write(self._directory / packed_name(self._first), packed)
-        self._held.clear()
+        self._lines.clear()
         self._first = next_first
 
     def _write(self, path: Path, data: bytes) -> None:

@@ -114,23 +114,23 @@ def synth(options: SynthOptions, *, say: Callable[[str], None] = lambda _: None)
         raise PipelineError(f"{out} exists already: give a directory that is new, or empty, for the histories.")
     out.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="gf-i2p-synth-") as kept, _pool(options) as pool:
-        kinds = _simulate(pool, options, Path(kept), say)
+    with tempfile.TemporaryDirectory(prefix="gf-i2p-synth-") as scratch, _pool(options) as pool:
+        kinds = _simulate(pool, options, Path(scratch), say)
         simulated = time.monotonic()
         farms = _plan(options, [[_load(path) for path in paths] for paths in kinds], kinds)
-        made = _write(pool, options, farms, say)
+        facts = _write(pool, options, farms, say)
         truth: dict[str, Any] = {"seed": options.seed, "firstDay": FIRST_DAY.isoformat(), "days": len(farms[0].days)}
-        truth["entries"] = sum(sum(farm["entries"].values()) for farm in made)
-        truth["farms"] = {farm.pop("name"): farm for farm in made}
+        truth["entries"] = sum(sum(farm["entries"].values()) for farm in facts)
+        truth["farms"] = {farm.pop("name"): farm for farm in facts}
         if options.faults:
             truth["faults"] = write_faults(out / FAULTY, _load(kinds[0][0]), midnight_ms(0))
     (out / MANIFEST).write_text(json.dumps(truth, indent=1) + "\n", encoding="utf-8")
-    exports = [each for farm in made for each in farm["exports"].values()]
+    exports = [each for farm in facts for each in farm["exports"].values()]
     return SynthFigures(
-        farms=len(made),
+        farms=len(facts),
         days=len(farms[0].days),
         entries=truth["entries"],
-        status=sum(farm["entries"]["status"] for farm in made),
+        status=sum(farm["entries"]["status"] for farm in facts),
         lines=sum(each["lines"] for each in exports),
         files=sum(each["files"] for each in exports),
         raw_bytes=sum(each["rawBytes"] for each in exports),
@@ -157,11 +157,11 @@ def _shapes(options: SynthOptions) -> list[Shape]:
     ]
 
 
-def _simulate(pool: Executor, options: SynthOptions, kept: Path, say: Callable[[str], None]) -> list[list[Path]]:
+def _simulate(pool: Executor, options: SynthOptions, scratch: Path, say: Callable[[str], None]) -> list[list[Path]]:
     """Simulate the lives of each kind of farm, and return the files with the lives."""
     lives = _LIVES if options.rows is not None else min(options.days, _LIVES)
     shapes = _shapes(options)
-    paths = [[kept / f"{shape.number}-{number}" for number in range(lives)] for shape in shapes]
+    paths = [[scratch / f"{shape.number}-{number}" for number in range(lives)] for shape in shapes]
     tasks = [
         pool.submit(_live, shape, options.seed * 1_000 + number, options.hours, path)
         for shape, of_shape in zip(shapes, paths, strict=True)
@@ -179,15 +179,15 @@ def _live(shape: Shape, seed: int, hours: float, path: Path) -> None:
 
 @lru_cache(maxsize=_SHAPES * _LIVES)
 def _load(path: Path) -> SynthLife:
-    found = pickle.loads(path.read_bytes())  # noqa: S301 -- this run has written the file
-    assert isinstance(found, SynthLife)
-    return found
+    life = pickle.loads(path.read_bytes())  # noqa: S301 -- this run has written the file
+    assert isinstance(life, SynthLife)
+    return life
 
 
 # Farms ----------------------------------------------------------------------------------------------------------------
 
 
-def _plan(options: SynthOptions, lives: list[list[SynthLife]], kept: list[list[Path]]) -> list[_Farm]:
+def _plan(options: SynthOptions, lives: list[list[SynthLife]], life_files: list[list[Path]]) -> list[_Farm]:
     """Draw the days of each farm."""
     chances = [Random(f"synth days {options.seed} {number}") for number in range(options.farms)]  # noqa: S311
     drawn: list[list[int]] = [[] for _ in chances]
@@ -201,7 +201,7 @@ def _plan(options: SynthOptions, lives: list[list[SynthLife]], kept: list[list[P
             raise PipelineError(f"So many rows take more than {MAX_DAYS:,} days: ask for more farms (--farms).")
     width = len(str(options.farms - 1))
     return [
-        _Farm(f"farm-{number:0{width}}", tuple(kept[number % len(kept)]), tuple(days))
+        _Farm(f"farm-{number:0{width}}", tuple(life_files[number % len(life_files)]), tuple(days))
         for number, days in enumerate(drawn)
     ]
 
@@ -224,8 +224,8 @@ def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
     present: list[set[int]] = [set() for _ in lives]  # entries of each life that some server has
     for server in servers:
         templates = [Template.make(life, server, farm.name) for life in lives]
-        for known, template in zip(present, templates, strict=True):
-            known.update(template.present)
+        for indexes, template in zip(present, templates, strict=True):
+            indexes.update(template.present)
         writer = HistoryGenerator(
             options.out / farm.name / f"server-{server}", farm.name, server, level=options.level, rotate=options.rotate
         )
@@ -254,8 +254,8 @@ def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
 def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]]) -> dict[str, Any]:
     """Return a farm's facts for the manifest. `present`: the entries of each life that some export has."""
     kinds = [
-        Counter(entry.kind for index, entry in enumerate(life.entries, 1) if index in known)
-        for life, known in zip(lives, present, strict=True)
+        Counter(entry.kind for index, entry in enumerate(life.entries, 1) if index in indexes)
+        for life, indexes in zip(lives, present, strict=True)
     ]
     total = Counter({"status": 0, "admin": 0, "servers": 0})
     for number in days:
@@ -279,7 +279,7 @@ def _truth(lives: list[SynthLife], days: Iterable[int], present: list[set[int]])
     }
 
 
-class _Here(Executor):
+class _InThisProcess(Executor):
     """Runs each submitted call in this process, at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -292,4 +292,4 @@ class _Here(Executor):
 def _pool(options: SynthOptions) -> Executor:
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     processes = options.processes or usable
-    return _Here() if processes == 1 else ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
+    return _InThisProcess() if processes == 1 else ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))

@@ -74,21 +74,21 @@ class Life:
         return pulled
 
     def _note(self, index: int, state: FarmState) -> None:
-        said = of_choice(state.choice)
-        if self.chosen.setdefault(index, said) != said:
+        decision = of_choice(state.choice)
+        if self.chosen.setdefault(index, decision) != decision:
             self.different.append(index)
 
 
 def replayed(farm: str, rows: Sequence[Row]) -> dict[int, Said]:
     """Give a replay's words at each index that the replay takes in."""
-    replay, said, found = Replay(farm), NOTHING, {}
+    replay, decision, decisions_by_index = Replay(farm), NOTHING, {}
     for each in rows:
         before = replay.entries
         if replay.feed(each):
-            said = of_decision(replay.decision(0, each))
+            decision = of_decision(replay.decision(0, each))
         if replay.entries > before:
-            found[each.index] = said
-    return found
+            decisions_by_index[each.index] = decision
+    return decisions_by_index
 
 
 def decisions(farm: str, rows: Iterable[Row]) -> Iterator[Decision]:

@@ -9,10 +9,10 @@ from gf_i2p.pipeline.errors import PipelineError
 
 
 def test_the_live_set_comes_first_and_each_set_once() -> None:
-    found = combined({"margin": [0, 50, 0], "freshMs": [60_000]})
-    assert found == [{}, {"freshMs": 60_000, "margin": 0}, {"freshMs": 60_000, "margin": 50}]
+    sets = combined({"margin": [0, 50, 0], "freshMs": [60_000]})
+    assert sets == [{}, {"freshMs": 60_000, "margin": 0}, {"freshMs": 60_000, "margin": 50}]
     assert combined({}) == [{}]
-    assert [shown(each) for each in found[:2]] == ["live", "freshMs=60000, margin=0"]
+    assert [shown(each) for each in sets[:2]] == ["live", "freshMs=60000, margin=0"]
     assert len(combined(USUAL)) == 19
 
 

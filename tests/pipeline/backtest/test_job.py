@@ -14,7 +14,7 @@ from gf_i2p.cli.pipeline import backtest as command
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
-from gf_i2p.pipeline.backtest.job import Window, _dealt, _log, backtest, play, results
+from gf_i2p.pipeline.backtest.job import Window, _log, _rows_by_task, backtest, play, results
 from gf_i2p.pipeline.backtest.replay import Row
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
@@ -34,7 +34,7 @@ SCHEMA = (
 
 def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) -> None:
     """Make the table `entries`, with the rows in no order."""
-    found: list[tuple[Any, ...]] = []
+    entries: list[tuple[Any, ...]] = []
     for farm, rows in farms.items():
         for each in rows:
             value, raw = None, None
@@ -45,8 +45,10 @@ def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) ->
                     raw = each.value
             day = f"2026-01-{1 + each.index * 3 // len(rows):02}"
             servers = list(each.servers) or None
-            found.append((farm, day, each.index, each.term, each.received_ms, 1, each.kind, value, raw, servers, None))
-    table = spark.createDataFrame(found[::-1], SCHEMA)
+            entries.append(
+                (farm, day, each.index, each.term, each.received_ms, 1, each.kind, value, raw, servers, None)
+            )
+    table = spark.createDataFrame(entries[::-1], SCHEMA)
     table.write.partitionBy("farm", "day").parquet(lake.path("entries"))
 
 
@@ -65,28 +67,28 @@ def in_order(log: list[Row]) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def lake(spark: "SparkSession", log: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    made = Lake(str(tmp_path_factory.mktemp("lake")))
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
     small = [row(1, (1, 2)), row(2, b"\xff"), *(row(2 + each, record(each, leaf(each)).encode()) for each in (1, 2))]
-    write(spark, made, {CLUSTER: log, "farm": [replace(each, term=1) for each in small]})
-    return made
+    write(spark, lake, {CLUSTER: log, "farm": [replace(each, term=1) for each in small]})
+    return lake
 
 
 def test_the_tables_hold_what_the_rows_give_without_spark(
     spark: "SparkSession", lake: Lake, in_order: list[Row]
 ) -> None:
-    said: list[str] = []
-    figures = backtest(spark, lake, SETS, tell=said.append)
-    assert said
+    steps: list[str] = []
+    figures = backtest(spark, lake, SETS, tell=steps.append)
+    assert steps
     truth = list(decisions(CLUSTER, in_order))
     assert (figures.farms, figures.sets, figures.inexact) == (2, 5, 0)
     assert figures.entries == 4 + max(each.index for each in in_order if each.term)
     table = spark.read.parquet(lake.path("decisions"))
     assert figures.decisions == table.count() > len(truth) > 10
-    found = table.where(table["farm"] == CLUSTER).orderBy("index").collect()
-    assert [(each["index"], each["publisher"], each["mode"]) for each in found] == [
+    rows = table.where(table["farm"] == CLUSTER).orderBy("index").collect()
+    assert [(each["index"], each["publisher"], each["mode"]) for each in rows] == [
         (each.index, each.publisher, each.mode) for each in truth
     ]
-    assert [[(entry["hash"], entry["cost"], entry["owner"]) for entry in each["listed"]] for each in found] == [
+    assert [[(entry["hash"], entry["cost"], entry["owner"]) for entry in each["listed"]] for each in rows] == [
         [(to_base64(entry.hash), entry.cost, entry.owner) for _, entry in each.listed] for each in truth
     ]
     measured = {json.dumps(dict(each.parameters)): each for each in measure(CLUSTER, in_order, SETS)}
@@ -102,11 +104,11 @@ def test_one_farm_and_a_time_may_be_chosen(spark: "SparkSession", lake: Lake, in
     middle = in_order[len(in_order) // 2].received_ms
     figures = backtest(spark, lake, SETS[:1], Window(CLUSTER, since_ms=middle))
     assert (figures.farms, figures.sets, figures.inexact) == (1, 1, 1)
-    whole = backtest(spark, lake, SETS[:1], Window(CLUSTER))
+    all_days = backtest(spark, lake, SETS[:1], Window(CLUSTER))
     before = backtest(spark, lake, SETS[:1], Window(CLUSTER, until_ms=middle))
-    assert before.entries < whole.entries
-    assert before.inexact == whole.inexact == 0
-    assert figures.entries < whole.entries
+    assert before.entries < all_days.entries
+    assert before.inexact == all_days.inexact == 0
+    assert figures.entries < all_days.entries
     assert [len(each) for each in results(spark, lake)] == [1]
 
 
@@ -123,14 +125,14 @@ def test_the_command_writes_what_it_recommends_for_one_farm(
         command.run(parser.parse_args(arguments))
     answer = command.run(parser.parse_args([*arguments, "--farm", CLUSTER]))
     assert answer.exit is Exit.OK
-    found = answer.data
-    assert (found["farms"], found["sets"], found["more_farms"]) == (1, 3, False)
-    [only] = found["results"]
+    data = answer.data
+    assert (data["farms"], data["sets"], data["more_farms"]) == (1, 3, False)
+    [only] = data["results"]
     assert only["farm"] == CLUSTER
     assert [each["parameters"] for each in only["sets"] if each["live"]] == [{}]
     assert "h of farm time are too few" in only["why_not"]
     assert only["why_not"] in out.read_text()
-    assert json.loads(json.dumps(found)) == found
+    assert json.loads(json.dumps(data)) == data
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
 
 
@@ -156,9 +158,9 @@ def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession",
     ]
     spark.createDataFrame(rows[::-1], SCHEMA).write.partitionBy("farm", "day").parquet(lake.path("entries"))
     log = _log(spark, lake, Window(since_ms=35, until_ms=50))
-    found = _dealt(log, [("b", 0), ("a", 0), ("a", 1)], 2).toLocalIterator()
+    task_rows = _rows_by_task(log, [("b", 0), ("a", 0), ("a", 1)], 2).toLocalIterator()
     of_a = [(1, 1, None), (2, 1, b"{}"), (4, 2, b"\xff"), (4, 1, b"old"), (4, 3, b"gap")]
-    assert [(row["farm"], row["chunk"], row["index"], row["term"], row["value"]) for row in found] == [
+    assert [(row["farm"], row["chunk"], row["index"], row["term"], row["value"]) for row in task_rows] == [
         ("b", 0, 1, 1, b"other"),
         *(("a", 1, *each) for each in of_a),
         *(("a", 0, *each) for each in of_a),
@@ -167,13 +169,13 @@ def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession",
 
 def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[Row]) -> None:
     chunks = [SETS[:2], SETS[2:]]
-    found = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in play(farm, chunks, chunk, in_order)]
+    rows = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in play(farm, chunks, chunk, in_order)]
     assert list(play(CLUSTER, chunks, 0, ())) == []
-    results = [each for each in found if each["what"] == "result"]
+    results = [each for each in rows if each["what"] == "result"]
     assert [(each["farm"], each["live"]) for each in results] == [
         (farm, place == 0) for farm in ("a", CLUSTER) for place in range(len(SETS))
     ]
-    assert {each["farm"] for each in found if each["what"] == "decision"} == {CLUSTER}, "nothing in it is of farm a"
+    assert {each["farm"] for each in rows if each["what"] == "decision"} == {CLUSTER}, "nothing in it is of farm a"
     together = {
         json.dumps(dict(each.parameters), separators=(",", ":"), sort_keys=True): each.cost()
         for each in measure(CLUSTER, in_order, SETS)

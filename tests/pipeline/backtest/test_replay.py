@@ -44,8 +44,8 @@ def test_a_replay_decides_at_every_index_what_the_simulated_farm_did(seed: int) 
     life = Life(seed)
     assert not life.different
     assert set(life.chosen) == set(range(1, len(life.log) + 1))
-    found = replayed(CLUSTER, [row(index, value) for index, value in enumerate(life.log, 1)])
-    assert found == life.chosen
+    decisions = replayed(CLUSTER, [row(index, value) for index, value in enumerate(life.log, 1)])
+    assert decisions == life.chosen
     assert len(set(life.chosen.values())) > 3, "a life in which something happens"
 
 
@@ -55,18 +55,18 @@ def test_a_farm_with_other_parameters_is_one_that_was_told_so(seed: int) -> None
     rng = random.Random(seed)
     fixed = {"freshMs": rng.choice([35_000, 60_000, 300_000]), "margin": rng.choice([0, 200]), "leafDownMs": 0}
     life = Life(seed)
-    told = FarmState(CLUSTER)
+    farm = FarmState(CLUSTER)
     replay = Replay(CLUSTER, [{}, fixed])
     for index, value in enumerate(life.log, 1):
         replay.feed(row(index, value))
-        said = told.administration.parameters.changed(fixed)
-        told.administration.parameters = said
-        take_in(told, index, value)
-        told.administration.parameters = told.administration.parameters.changed(fixed)
+        parameters = farm.administration.parameters.changed(fixed)
+        farm.administration.parameters = parameters
+        take_in(farm, index, value)
+        farm.administration.parameters = farm.administration.parameters.changed(fixed)
         state = replay.runs[1].state
-        assert of_choice(state.choice) == of_choice(told.choice), f"index {index}, {fixed}"
+        assert of_choice(state.choice) == of_choice(farm.choice), f"index {index}, {fixed}"
         assert of_choice(replay.runs[0].state.choice) == life.chosen[index]
-    assert told.clock.encode() == replay.runs[1].state.clock.encode()
+    assert farm.clock.encode() == replay.runs[1].state.clock.encode()
 
 
 def test_a_set_keeps_what_administrators_say_of_the_rest() -> None:
@@ -103,7 +103,7 @@ class Live:
 
     def rows(self, *histories: Path) -> list[Row]:
         """Give the log as all histories together have exported the log; the highest term of an index first."""
-        found = {
+        rows = {
             (index, term): Row(index, term, 0, "servers", None, servers)
             for index, (term, servers) in self.configurations.items()
         }
@@ -111,8 +111,8 @@ class Live:
             for each in read_history(history):
                 if isinstance(each, Record):
                     value = json.dumps(each.value).encode() if each.raw is None else each.raw
-                    found[each.index, each.term] = Row(each.index, each.term, each.received_ms, "other", value)
-        return [found[place] for place in sorted(found, key=lambda place: (place[0], -place[1]))]
+                    rows[each.index, each.term] = Row(each.index, each.term, each.received_ms, "other", value)
+        return [rows[place] for place in sorted(rows, key=lambda place: (place[0], -place[1]))]
 
 
 async def _elects_again(farm: NodeFarm) -> None:
@@ -159,10 +159,12 @@ async def test_a_replay_of_the_history_decides_at_every_index_what_the_nodes_did
             await node.farm_tasks.view.reaches(index)
         await _exported(other, index)
         rows = live.rows(farm.path(other.driver.core.id) / HISTORY_DIRECTORY)
-    found = replayed("farm", [each for each in rows if each.index <= index])
-    assert set(found) == set(range(1, index + 1))
-    assert {place: {said} for place, said in found.items()} == {place: live.chosen[place] for place in found}
-    assert len(set(found.values())) > 3
+    decisions = replayed("farm", [each for each in rows if each.index <= index])
+    assert set(decisions) == set(range(1, index + 1))
+    assert {place: {decision} for place, decision in decisions.items()} == {
+        place: live.chosen[place] for place in decisions
+    }
+    assert len(set(decisions.values())) > 3
 
 
 @pytest.mark.timeout(5 * SECONDS)
@@ -188,7 +190,7 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
         for server in (1, 2, 3):
             await farm.stop(server)
         old = live.rows(farm.path(3) / HISTORY_DIRECTORY)
-        live.chosen = {place: said for place, said in live.chosen.items() if place <= saved.snapshot.index}
+        live.chosen = {place: decision for place, decision in live.chosen.items() if place <= saved.snapshot.index}
         done = restore(saved, farm.path(1))
         assert done.index == saved.snapshot.index + 1
         new = await farm.start(1)
@@ -201,9 +203,11 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
     both = {(each.index, each.term): each for each in [*old, *rows]}
     replay = Replay("farm")
     in_order = [both[place] for place in sorted(both, key=lambda place: (place[0], -place[1]))]
-    found = replayed("farm", in_order)
-    assert set(found) == set(range(1, index + 1))
-    assert {place: {said} for place, said in found.items()} == {place: live.chosen[place] for place in found}
+    decisions = replayed("farm", in_order)
+    assert set(decisions) == set(range(1, index + 1))
+    assert {place: {decision} for place, decision in decisions.items()} == {
+        place: live.chosen[place] for place in decisions
+    }
     for each in in_order:
         replay.feed(each)
     assert replay.superseded == len(in_order) - index > 0

@@ -50,21 +50,27 @@ def settled(*servers: int) -> Log:
 def test_a_calm_farm_costs_nothing() -> None:
     log = settled(1, 2, 3)
     log.rounds(40)
-    found = log.measure()
-    assert (found.changes, found.unneeded, found.without_publisher_ms, found.stale_ms, found.set_changes) == (0,) * 5
-    assert found.balance == pytest.approx(0)
-    assert found.cost() == pytest.approx(0)
-    assert found.exact
-    assert 40 * STEP <= found.farm_ms <= 43 * STEP
-    assert found.entries == len(log.rows)
-    assert found.in_force["freshMs"] == 105_000
+    measures = log.measure()
+    assert (
+        measures.changes,
+        measures.unneeded,
+        measures.without_publisher_ms,
+        measures.stale_ms,
+        measures.set_changes,
+    ) == (0,) * 5
+    assert measures.balance == pytest.approx(0)
+    assert measures.cost() == pytest.approx(0)
+    assert measures.exact
+    assert 40 * STEP <= measures.farm_ms <= 43 * STEP
+    assert measures.entries == len(log.rows)
+    assert measures.in_force["freshMs"] == 105_000
 
 
 def test_who_dies_is_replaced_and_that_was_needed() -> None:
     log = settled(1, 2, 3)
     log.rounds(40, silent=(1,))
-    found = log.measure()
-    assert (found.changes, found.unneeded) == (1, 0)
+    measures = log.measure()
+    assert (measures.changes, measures.unneeded) == (1, 0)
     log.rounds(40)
     assert log.measure().unneeded == 0, "it came back after a silence"
 
@@ -105,9 +111,9 @@ def test_time_without_a_publisher_counts_when_one_could() -> None:
         log.rounds(1, silent=(1,), s2={"publish": None})
         log.now += 20_000
     assert log.measure().without_publisher_ms == 0
-    found = log.measure(freshMs=35_000)
-    assert found.without_publisher_ms == pytest.approx(20 * 50_000, rel=0.1)
-    assert found.changes == 0, "the same one comes back each time"
+    measures = log.measure(freshMs=35_000)
+    assert measures.without_publisher_ms == pytest.approx(20 * 50_000, rel=0.1)
+    assert measures.changes == 0, "the same one comes back each time"
     log.rounds(40, s1={"up": False}, s2={"publish": None})
     assert log.measure().without_publisher_ms == 0, "nobody could"
 
@@ -169,11 +175,11 @@ def test_a_gap_ends_what_was_measured_and_is_not_measured_itself() -> None:
         *rows[: skipped - 5],
         *(dataclasses.replace(each, index=each.index + 5) for each in rows[skipped - 5 :]),
     ]
-    found = log.measure(leafDownMs=3_600_000)
-    assert not found.exact
-    assert found.stale_ms == before.stale_ms
-    assert 0 < found.farm_ms - before.farm_ms <= 20 * STEP
-    assert found.changes == 0
+    measures = log.measure(leafDownMs=3_600_000)
+    assert not measures.exact
+    assert measures.stale_ms == before.stale_ms
+    assert 0 < measures.farm_ms - before.farm_ms <= 20 * STEP
+    assert measures.changes == 0
 
 
 def test_costs_are_points_a_day() -> None:

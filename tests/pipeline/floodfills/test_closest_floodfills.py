@@ -37,20 +37,20 @@ def check(floodfills: list[bytes], keys: list[bytes], most: int) -> None:
     assert places.shape == (len(keys), columns)
     assert distances.shape == (len(keys), columns, 4)
     for row, key in enumerate(keys):
-        found = [int.from_bytes(to_bytes(distances[row, column])) for column in range(columns)]
-        assert found == looked_at(floodfills, key, most)
-        named = [to_bytes(hashes.words[place]) for place in places[row]]
-        assert [distance(key, each) for each in named] == found, "who is named is as far as it says"
+        far = [int.from_bytes(to_bytes(distances[row, column])) for column in range(columns)]
+        assert far == looked_at(floodfills, key, most)
+        closest_hashes = [to_bytes(hashes.words[place]) for place in places[row]]
+        assert [distance(key, each) for each in closest_hashes] == far, "who is named is as far as it says"
 
 
 def tiny(places: tuple[int, ...], values: bytes) -> st.SearchStrategy[bytes]:
     """Numbers of 256 bits that differ in a few bytes only: they share long prefixes, and many are the same."""
 
     def make(chosen: list[int]) -> bytes:
-        whole = bytearray(HASH_BYTES)
+        hash_ = bytearray(HASH_BYTES)
         for place, value in zip(places, chosen, strict=True):
-            whole[place] = value
-        return bytes(whole)
+            hash_[place] = value
+        return bytes(hash_)
 
     return st.lists(st.sampled_from(list(values)), min_size=len(places), max_size=len(places)).map(make)
 

@@ -39,9 +39,9 @@ def run(spark: "SparkSession", lake: Lake, netdb: Path, **changes: Any) -> Flood
 
 
 def rows_of(spark: "SparkSession", lake: Lake, name: str) -> list[dict[str, Any]]:
-    found = tables.read(spark, lake, name)
-    assert found is not None
-    rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+    frame = tables.read(spark, lake, name)
+    assert frame is not None
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return rows
 
 
@@ -49,20 +49,20 @@ def expected(
     floodfills: list[RouterInfo], targets: list[SoughtLeaseSet]
 ) -> dict[tuple[str, str, int], tuple[str, str]]:
     """Give floodfill and distance by hash, day and rank."""
-    found = {}
+    closest = {}
     for target in targets:
         for day, digits in DAYS.items():
             key = routing_key(target.hash, digits)
             near = sorted((distance(key, each.hash), to_base64(each.hash)) for each in floodfills)[:CLOSEST]
             for rank, (far, name) in enumerate(near, 1):
-                found[to_base64(target.hash), day, rank] = (name, f"{far:064x}")
-    return found
+                closest[to_base64(target.hash), day, rank] = (name, f"{far:064x}")
+    return closest
 
 
-def found_in(rows: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[str, str]]:
-    found = {(row["hash"], row["day"], row["rank"]): (row["floodfill"], row["distance"]) for row in rows}
-    assert len(found) == len(rows), "none twice"
-    return found
+def closest_in(rows: list[dict[str, Any]]) -> dict[tuple[str, str, int], tuple[str, str]]:
+    closest = {(row["hash"], row["day"], row["rank"]): (row["floodfill"], row["distance"]) for row in rows}
+    assert len(closest) == len(rows), "none twice"
+    return closest
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def test_the_closest_of_three_days_with_their_profiles(spark: "SparkSession", la
     figures = run(spark, lake, netdb)
 
     rows = rows_of(spark, lake, "closest")
-    left = [info for info in floodfills if info is not floodfills[1]]
-    assert found_in(rows) == expected(left, TARGETS)
+    others = [info for info in floodfills if info is not floodfills[1]]
+    assert closest_in(rows) == expected(others, TARGETS)
     assert {row["name"] for row in rows} == {target.name for target in TARGETS}
     for row in rows:
         if row["floodfill"] == to_base64(profiled.hash):
@@ -99,7 +99,7 @@ def test_the_closest_of_three_days_with_their_profiles(spark: "SparkSession", la
             assert row["profile"] is None
     assert to_base64(profiled.hash) in {row["floodfill"] for row in rows}
     counted = (figures.files, figures.routers, figures.floodfills, figures.profiles, figures.unverified)
-    assert counted == (62, 59, len(left), 1, 0)
+    assert counted == (62, 59, len(others), 1, 0)
     assert (figures.hashes, figures.rows, figures.quarantined) == (5, 5 * 3 * CLOSEST, 1)
 
     (bad,) = rows_of(spark, lake, "quarantine")
@@ -116,28 +116,28 @@ def test_the_closest_of_three_days_with_their_profiles(spark: "SparkSession", la
         figures, parse_seconds=0, closest_seconds=0
     )
     assert len(rows_of(spark, lake, "quarantine")) == 1, "once, however often it is found"
-    assert found_in(rows_of(spark, lake, "closest")) == found_in(rows)
+    assert closest_in(rows_of(spark, lake, "closest")) == closest_in(rows)
 
 
 def test_only_some_floodfills_count(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
-    ours, others = tmp_path / "ours", tmp_path / "others"
-    write(ours, NETDB)
+    own_netdb, other_netdb = tmp_path / "ours", tmp_path / "others"
+    write(own_netdb, NETDB)
     other = NetDb(20, seed=4, now_ms=NOON_MS, floodfills=1, net_id=77)
-    write(others, other)
+    write(other_netdb, other)
     twelve_hours = 12 * 3_600_000
     counting = [info for info in infos(NETDB) if info.floodfill and info.published >= NOON_MS - twelve_hours]
-    figures = run(spark, lake, ours, netdbs=[str(ours), str(others)], net_id=2, within_hours=12)
+    figures = run(spark, lake, own_netdb, netdbs=[str(own_netdb), str(other_netdb)], net_id=2, within_hours=12)
     assert (figures.routers, figures.floodfills) == (80, len(counting))
-    assert found_in(rows_of(spark, lake, "closest")) == expected(counting, TARGETS)
+    assert closest_in(rows_of(spark, lake, "closest")) == expected(counting, TARGETS)
 
     few = [info for info in infos(NETDB) if info.floodfill][:3]
     for info in infos(NETDB):
         if info.hash not in {each.hash for each in few}:
-            path_of(ours, info).unlink()
-    assert run(spark, lake, ours).rows == 5 * 3 * 3
-    assert found_in(rows_of(spark, lake, "closest")) == expected(few, TARGETS)
+            path_of(own_netdb, info).unlink()
+    assert run(spark, lake, own_netdb).rows == 5 * 3 * 3
+    assert closest_in(rows_of(spark, lake, "closest")) == expected(few, TARGETS)
     with pytest.raises(PipelineError, match="None of these routers is a floodfill of the wanted network"):
-        run(spark, lake, ours, net_id=5)
+        run(spark, lake, own_netdb, net_id=5)
 
 
 def test_the_newest_of_a_router_counts(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
@@ -171,8 +171,8 @@ def test_hashes_of_the_farms_in_the_lake(spark: "SparkSession", lake: Lake, netd
     spark.createDataFrame(rows, f"farm string, kind string, misfit string, record {RECORD}").write.parquet(
         lake.path("entries")
     )
-    given = [SoughtLeaseSet(from_base64(leaves[1], 32), "given"), parse_target(to_b32_address(master.hash))]
-    figures = run(spark, lake, netdb, targets=given)
+    targets = [SoughtLeaseSet(from_base64(leaves[1], 32), "given"), parse_target(to_b32_address(master.hash))]
+    figures = run(spark, lake, netdb, targets=targets)
     assert figures.hashes == 3
     assert {(row["hash"], row["name"]) for row in rows_of(spark, lake, "closest")} == {
         (to_base64(master.hash), "blue: master"),

@@ -23,9 +23,9 @@ NOBODY = to_base64(bytes(32))
 
 def read(*netdbs: Path, profiles: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
     """Read in the way of Spark's workers; give the rows by the names of the files."""
-    found = find([str(each) for each in netdbs], [str(each) for each in profiles])
-    rows = [row for batch in read_batches(iter(found.table.to_batches(max_chunksize=7))) for row in batch.to_pylist()]
-    assert len(rows) <= found.count
+    files = find([str(each) for each in netdbs], [str(each) for each in profiles])
+    rows = [row for batch in read_batches(iter(files.table.to_batches(max_chunksize=7))) for row in batch.to_pylist()]
+    assert len(rows) <= files.count
     return {Path(row["file"]).name: row for row in rows}
 
 
@@ -134,11 +134,11 @@ def test_broken_files_are_told_with_the_reason_and_the_rest_is_read(router: Path
 def test_a_file_that_is_gone_meanwhile_is_nobody_s_fault_and_one_that_grows_is_not_read_to_its_end(
     router: Path,
 ) -> None:
-    found = find([str(router)], [])
+    files = find([str(router)], [])
     first, second = [path_of(router / "netDb", info) for info in infos(NETDB)][:2]
     first.unlink()
     second.write_bytes(bytes(3 * MAX_FILE_BYTES))
-    rows = [row for batch in read_batches(iter(found.table.to_batches())) for row in batch.to_pylist()]
+    rows = [row for batch in read_batches(iter(files.table.to_batches())) for row in batch.to_pylist()]
     assert len(rows) == NETDB.count + 1
     (row,) = [row for row in rows if row["reason"] is not None]
     assert (row["file"], row["length"]) == (str(second), MAX_FILE_BYTES + 1)

@@ -20,32 +20,37 @@ START = 1_789_999_200_000
 FRESH = 105_000
 
 
-def named(told: Mapping[int, Iterable[Leaf]], *, server: int = 1, down: Iterable[int] = ()) -> list[Row]:
+def records_of(leaves_by_time: Mapping[int, Iterable[Leaf]], *, server: int = 1, down: Iterable[int] = ()) -> list[Row]:
     """Make a server's records; `told`: the named leaves by the milliseconds after `START`."""
     without = frozenset(down)
     return [
         Row(index=1 + at * 10 + server, record=record(server, *leaves, date=START + at, up=at not in without))
-        for at, leaves in told.items()
+        for at, leaves in leaves_by_time.items()
     ]
 
 
 def speaks(until: int) -> list[Row]:
     """Make the farm go on until this time by another server, without leaves."""
-    return named({0: (), until: ()}, server=2)
+    return records_of({0: (), until: ()}, server=2)
 
 
-def found(spark: SparkSession, rows: Iterable[Row]) -> dict[tuple[int, int], dict[str, Any]]:
+def hours_by_place(spark: SparkSession, rows: Iterable[Row]) -> dict[tuple[int, int], dict[str, Any]]:
     """Give the hours by (number of the leaf, number of the hour from `START` on)."""
     hours = [row.asDict() for row in destination_hours(entries(spark, rows)).collect()]
     numbers = {to_base64(number.to_bytes(32)): number for number in range(10)}
-    made = {(numbers[row["destination"]], (row["hour_ms"] - START) // HOUR): row for row in hours}
-    assert len(made) == len(hours)
-    return made
+    by_place = {(numbers[row["destination"]], (row["hour_ms"] - START) // HOUR): row for row in hours}
+    assert len(by_place) == len(hours)
+    return by_place
 
 
 def test_a_destination_is_up_while_its_server_says_so(spark: SparkSession) -> None:
-    told = {0: [leaf(1)], 60_000: [leaf(1), leaf(2)], 120_000: [leaf(1, up=False), leaf(2)], 180_000: [leaf(1)]}
-    hours = found(spark, named(told) + speaks(HOUR))
+    leaves_by_time = {
+        0: [leaf(1)],
+        60_000: [leaf(1), leaf(2)],
+        120_000: [leaf(1, up=False), leaf(2)],
+        180_000: [leaf(1)],
+    }
+    hours = hours_by_place(spark, records_of(leaves_by_time) + speaks(HOUR))
     one, two = hours[1, 0], hours[2, 0]
     assert (one["records"], one["watched_ms"], one["flaps"]) == (4, HOUR, 2)
     assert one["availability"] == (120_000 + FRESH) / HOUR
@@ -57,14 +62,14 @@ def test_a_destination_is_up_while_its_server_says_so(spark: SparkSession) -> No
 
 
 def test_one_whose_router_is_down_is_not_up(spark: SparkSession) -> None:
-    rows = named({0: [leaf(1)], 60_000: [leaf(1)], 120_000: [leaf(1)]}, down=[60_000])
-    row = found(spark, rows + speaks(120_000))[1, 0]
+    rows = records_of({0: [leaf(1)], 60_000: [leaf(1)], 120_000: [leaf(1)]}, down=[60_000])
+    row = hours_by_place(spark, rows + speaks(120_000))[1, 0]
     assert (row["availability"], row["flaps"]) == (0.5, 2)
 
 
 def test_what_stands_goes_on_in_the_next_hour_until_the_server_speaks(spark: SparkSession) -> None:
-    told = {0: [leaf(1), leaf(2)], HOUR - 20_000: [leaf(1), leaf(2)], HOUR + 10_000: [leaf(2)]}
-    hours = found(spark, named(told) + speaks(2 * HOUR))
+    leaves_by_time = {0: [leaf(1), leaf(2)], HOUR - 20_000: [leaf(1), leaf(2)], HOUR + 10_000: [leaf(2)]}
+    hours = hours_by_place(spark, records_of(leaves_by_time) + speaks(2 * HOUR))
     assert hours[1, 1]["records"] == 0
     assert hours[1, 1]["availability"] == 10_000 / HOUR
     assert hours[2, 1]["records"] == 1
@@ -72,27 +77,27 @@ def test_what_stands_goes_on_in_the_next_hour_until_the_server_speaks(spark: Spa
 
 
 def test_one_behind_a_silent_server_is_down_for_a_day_and_then_forgotten(spark: SparkSession) -> None:
-    hours = found(spark, named({0: [leaf(1)]}) + speaks(40 * HOUR))
+    hours = hours_by_place(spark, records_of({0: [leaf(1)]}) + speaks(40 * HOUR))
     assert [hour for _, hour in sorted(hours)] == list(range(24))
     assert hours[1, 0]["availability"] == FRESH / HOUR
     assert {hours[1, hour]["availability"] for hour in range(1, 24)} == {0.0}
 
 
 def test_flaps_between_hours_count_in_the_later_one(spark: SparkSession) -> None:
-    told = {0: [leaf(1)], HOUR: [leaf(1, up=False)], 2 * HOUR: [leaf(1, up=False)]}
-    hours = found(spark, named(told))
+    leaves_by_time = {0: [leaf(1)], HOUR: [leaf(1, up=False)], 2 * HOUR: [leaf(1, up=False)]}
+    hours = hours_by_place(spark, records_of(leaves_by_time))
     assert [hours[1, hour]["flaps"] for hour in range(3)] == [0, 1, 0]
 
 
 def test_one_that_is_named_twice_counts_once_and_is_up_when_either_says_so(spark: SparkSession) -> None:
-    rows = named({0: [leaf(1, up=False), leaf(1), leaf(2)], 60_000: [leaf(1, up=False), leaf(1, up=False)]})
-    hours = found(spark, rows + speaks(120_000))
+    rows = records_of({0: [leaf(1, up=False), leaf(1), leaf(2)], 60_000: [leaf(1, up=False), leaf(1, up=False)]})
+    hours = hours_by_place(spark, rows + speaks(120_000))
     assert (hours[1, 0]["records"], hours[1, 0]["availability"], hours[1, 0]["flaps"]) == (2, 0.5, 1)
     assert hours[2, 0]["records"] == 1
 
 
 def test_a_hash_without_its_padding_is_the_same_hash(spark: SparkSession) -> None:
-    rows = entries(spark, named({0: [leaf(1)], 60_000: [leaf(1)]}))
+    rows = entries(spark, records_of({0: [leaf(1)], 60_000: [leaf(1)]}))
     bare = fn.transform(
         "record.destinations", lambda each: each.withField("hash", fn.regexp_replace(each["hash"], "=", ""))
     )
@@ -105,29 +110,35 @@ def test_load_is_what_it_has_of_what_it_takes(spark: SparkSession) -> None:
     def busy(now: int | None, most: int | None) -> list[Leaf]:
         return [Leaf((1).to_bytes(32), up=True, current_connections=now, configured_connections=most)]
 
-    told = {0: busy(10, 100), 1000: busy(30, 100), 2000: busy(None, 100), 3000: busy(2, None), 4000: busy(2, 0)}
-    row = found(spark, named(told))[1, 0]
+    leaves_by_time = {
+        0: busy(10, 100),
+        1000: busy(30, 100),
+        2000: busy(None, 100),
+        3000: busy(2, None),
+        4000: busy(2, 0),
+    }
+    row = hours_by_place(spark, records_of(leaves_by_time))[1, 0]
     assert (row["connections"], row["load"]) == ((10 + 30 + 2 + 2) / 4, 0.2)
 
 
 def test_each_day_alone_is_as_all_days_together(spark: SparkSession, tmp_path: Path) -> None:
-    told: dict[int, list[Leaf]] = {}
+    leaves_by_time: dict[int, list[Leaf]] = {}
     for number in range(80):
         # Leaf 3 is gone for days, leaf 2 for some hours; for a day and a half nobody speaks.
         leaves = [leaf(1, up=number % 7 > 2)]
         leaves += [leaf(2, up=number % 2 == 0)] if number % 9 < 5 else []
         leaves += [leaf(3)] if not 10 < number < 79 else []
-        told[number * 2_000_000 + (36 * HOUR if number > 40 else 0)] = leaves
-    entries(spark, named(told) + speaks(83 * HOUR)).coalesce(1).write.parquet(str(tmp_path / "entries"))
+        leaves_by_time[number * 2_000_000 + (36 * HOUR if number > 40 else 0)] = leaves
+    entries(spark, records_of(leaves_by_time) + speaks(83 * HOUR)).coalesce(1).write.parquet(str(tmp_path / "entries"))
     rows = spark.read.parquet(str(tmp_path / "entries"))
-    known = extents(rows)
-    whole = [row.asDict() for row in destination_hours(rows).collect()]
-    days = sorted({row["day"] for row in whole})
+    server_extents = extents(rows)
+    all_days = [row.asDict() for row in destination_hours(rows).collect()]
+    days = sorted({row["day"] for row in all_days})
     assert len(days) == 5
     for day in (days[1], days[3]):
         span = Span.parse(day, day)
-        alone = destination_hours(rows.where(in_days(span, before=1)), known, span).collect()
-        assert in_order(row.asDict() for row in alone) == in_order(row for row in whole if row["day"] == day), day
+        alone = destination_hours(rows.where(in_days(span, before=1)), server_extents, span).collect()
+        assert in_order(row.asDict() for row in alone) == in_order(row for row in all_days if row["day"] == day), day
 
 
 def in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

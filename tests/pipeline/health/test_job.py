@@ -43,8 +43,8 @@ def reports(server: int, first: int, last: int, *, farm: str = "farm", lag: int 
 
 
 def table(spark: SparkSession, lake: Lake, name: str) -> DataFrame:
-    found = spark.read.parquet(lake.path(name))
-    return found.select(*sorted(found.columns)).orderBy(*sorted(set(found.columns) & {"farm", "server", "hour_ms"}))
+    frame = spark.read.parquet(lake.path(name))
+    return frame.select(*sorted(frame.columns)).orderBy(*sorted(set(frame.columns) & {"farm", "server", "hour_ms"}))
 
 
 @pytest.mark.slow  # each job's test of hours makes days one by one, too
@@ -63,8 +63,8 @@ def test_a_rerun_gives_the_same_and_so_does_day_by_day(spark: SparkSession, tmp_
     for day in ("2026-09-21", "2026-09-22"):
         job.refresh(spark, lake, span=Span.parse(day, day))
     assert files.isdisjoint(Path(lake.root).rglob("server_hours/**/*.parquet")), "they were made anew"
-    for name, found in before.items():
-        assert table(spark, lake, name).toArrow().equals(found), name
+    for name, rows_before in before.items():
+        assert table(spark, lake, name).toArrow().equals(rows_before), name
 
     servers, odd = job.summarize(spark, lake)
     assert [(each.farm, each.server) for each in servers] == [("2026", 1), ("farm", 1), ("farm", 2)]
@@ -102,10 +102,10 @@ def test_new_entries_change_the_days_around_them(spark: SparkSession, tmp_path: 
     lake_of(spark, tmp_path / "one", late)
     for span in spans_around(["2026-09-22"]):
         job.refresh(spark, lake, span=span)
-    whole = lake_of(spark, tmp_path / "two", early + late)
-    job.refresh(spark, whole)
+    all_at_once = lake_of(spark, tmp_path / "two", early + late)
+    job.refresh(spark, all_at_once)
     for name in ("server_hours", "destination_hours"):
-        assert_df_equality(table(spark, lake, name), table(spark, whole, name), ignore_nullable=True)
+        assert_df_equality(table(spark, lake, name), table(spark, all_at_once, name), ignore_nullable=True)
 
 
 def test_of_one_farm_only_that_is_made(spark: SparkSession, tmp_path: Path) -> None:
@@ -174,5 +174,5 @@ def test_the_command_prints_json(
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     parser.add_argument("--json", action="store_true")
-    found = json.loads(json.dumps(command.run(parser.parse_args([lake.root, "--farm", "farm", "--json"])).data))
-    assert (found["records"], found["servers"][0]["server"]) == (6, 1)
+    answer = json.loads(json.dumps(command.run(parser.parse_args([lake.root, "--farm", "farm", "--json"])).data))
+    assert (answer["records"], answer["servers"][0]["server"]) == (6, 1)

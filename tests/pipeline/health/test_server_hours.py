@@ -37,16 +37,16 @@ def reports(server: int, times: Iterable[int], *, down: Iterable[int] = (), **ro
     ]
 
 
-def found(spark: SparkSession, rows: Iterable[Row]) -> dict[tuple[int, int], dict[str, Any]]:
+def hours_by_place(spark: SparkSession, rows: Iterable[Row]) -> dict[tuple[int, int], dict[str, Any]]:
     """Give the hours by (server, number of the hour from `START` on)."""
     hours = server_hours(entries(spark, rows)).collect()
-    made = {(row["server"], (row["hour_ms"] - START) // HOUR): row.asDict() for row in hours}
-    assert len(made) == len(hours)
-    return made
+    by_place = {(row["server"], (row["hour_ms"] - START) // HOUR): row.asDict() for row in hours}
+    assert len(by_place) == len(hours)
+    return by_place
 
 
 def test_a_server_that_always_reports_is_there_all_the_time(spark: SparkSession) -> None:
-    hours = found(spark, reports(1, range(0, 2 * HOUR + 1, EVERY)))
+    hours = hours_by_place(spark, reports(1, range(0, 2 * HOUR + 1, EVERY)))
     assert set(hours) == {(1, 0), (1, 1), (1, 2)}
     for hour in (0, 1):
         row = hours[1, hour]
@@ -59,7 +59,7 @@ def test_a_server_that_always_reports_is_there_all_the_time(spark: SparkSession)
 
 def test_a_record_covers_105_seconds_and_into_the_next_hour(spark: SparkSession) -> None:
     rows = reports(1, [0, HOUR - 5_000]) + reports(2, range(0, 2 * HOUR + 1, EVERY))
-    hours = found(spark, rows)
+    hours = hours_by_place(spark, rows)
     first, second = hours[1, 0], hours[1, 1]
     assert first["availability"] == (FRESH + 5_000) / HOUR
     assert (first["gaps"], first["longest_gap_ms"]) == (1, HOUR - 5_000 - FRESH)
@@ -71,27 +71,29 @@ def test_a_record_covers_105_seconds_and_into_the_next_hour(spark: SparkSession)
 
 @pytest.mark.parametrize(("apart", "gaps"), [(FRESH, 0), (FRESH + 1, 1)])
 def test_a_gap_begins_when_a_record_is_no_longer_fresh(spark: SparkSession, apart: int, gaps: int) -> None:
-    row = found(spark, reports(1, [0, apart]))[1, 0]
+    row = hours_by_place(spark, reports(1, [0, apart]))[1, 0]
     assert (row["gaps"], row["longest_gap_ms"]) == (gaps, apart - FRESH)
 
 
 def test_gaps_are_counted_and_the_longest_is_told(spark: SparkSession) -> None:
     times = [0, 200_000, 600_000, 700_000]
-    row = found(spark, reports(1, times) + reports(2, range(0, 900_001, EVERY)))[1, 0]
+    row = hours_by_place(spark, reports(1, times) + reports(2, range(0, 900_001, EVERY)))[1, 0]
     assert row["gaps"] == 3
     assert row["longest_gap_ms"] == 400_000 - FRESH
     assert row["availability"] == (FRESH * 3 + 100_000) / 900_000
 
 
 def test_what_lies_before_the_first_record_is_nothing(spark: SparkSession) -> None:
-    hours = found(spark, reports(1, range(0, 2 * HOUR + 1, EVERY)) + reports(2, range(HOUR + 900_000, 2 * HOUR, EVERY)))
+    hours = hours_by_place(
+        spark, reports(1, range(0, 2 * HOUR + 1, EVERY)) + reports(2, range(HOUR + 900_000, 2 * HOUR, EVERY))
+    )
     assert (2, 0) not in hours
     row = hours[2, 1]
     assert (row["watched_ms"], row["availability"], row["gaps"]) == (HOUR - 900_000, 1.0, 0)
 
 
 def test_after_its_last_record_a_server_is_silent_as_far_as_the_farm_reaches(spark: SparkSession) -> None:
-    hours = found(spark, reports(1, [0, *range(0, 4 * HOUR - 600_000, EVERY)]) + reports(2, [0]))
+    hours = hours_by_place(spark, reports(1, [0, *range(0, 4 * HOUR - 600_000, EVERY)]) + reports(2, [0]))
     reach = 4 * HOUR - 600_000 - EVERY
     assert [hours[2, each]["longest_gap_ms"] for each in range(4)] == [HOUR - FRESH, HOUR, HOUR, reach - 3 * HOUR]
     assert [hours[2, each]["availability"] for each in range(4)] == [FRESH / HOUR, 0.0, 0.0, 0.0]
@@ -107,20 +109,20 @@ def test_another_farm_does_not_prolong_this_one(spark: SparkSession) -> None:
 
 def test_a_router_that_is_down_is_not_available_and_no_gap(spark: SparkSession) -> None:
     times = range(0, HOUR, EVERY)
-    row = found(spark, reports(1, [*times, HOUR], down=range(600_000, 900_000, EVERY)))[1, 0]
+    row = hours_by_place(spark, reports(1, [*times, HOUR], down=range(600_000, 900_000, EVERY)))[1, 0]
     assert (row["records"], row["up_records"]) == (120, 110)
     assert (row["availability"], row["gaps"], row["flaps"]) == ((HOUR - 300_000) / HOUR, 0, 2)
 
 
 def test_flaps_between_hours_count_in_the_later_one_for_a_day(spark: SparkSession) -> None:
-    hours = found(spark, reports(1, [0, HOUR, 26 * HOUR], down=[HOUR]))
+    hours = hours_by_place(spark, reports(1, [0, HOUR, 26 * HOUR], down=[HOUR]))
     assert [hours[1, hour]["flaps"] for hour in (0, 1, 26)] == [0, 1, 0]  # after 25 hours no two records are compared
-    hours = found(spark, reports(1, [0, HOUR, 25 * HOUR], down=[HOUR]))
+    hours = hours_by_place(spark, reports(1, [0, HOUR, 25 * HOUR], down=[HOUR]))
     assert hours[1, 25]["flaps"] == 1
 
 
 def test_an_hour_that_begins_down_is_down_until_the_next_record(spark: SparkSession) -> None:
-    hours = found(spark, reports(1, [HOUR - 10_000, HOUR + 20_000, HOUR + 50_000], down=[HOUR - 10_000]))
+    hours = hours_by_place(spark, reports(1, [HOUR - 10_000, HOUR + 20_000, HOUR + 50_000], down=[HOUR - 10_000]))
     assert hours[1, 1]["availability"] == 30_000 / 50_000
 
 
@@ -130,7 +132,7 @@ def test_numbers_are_means_of_what_can_be_a_number(spark: SparkSession) -> None:
         *reports(1, [1000], jobLag=30, participatingTunnels=-1, currentOutboundBandwidth=4.5, knownPeers=1e300),
         *reports(1, [2000]),
     ]
-    row = found(spark, rows)[1, 0]
+    row = hours_by_place(spark, rows)[1, 0]
     assert (row["lag_ms"], row["tunnels"], row["in_bytes_s"], row["out_bytes_s"]) == (20.0, 100.0, 1000.0, 4.5)
     assert row["known_peers"] == 5.0
 
@@ -145,14 +147,14 @@ def test_skew_is_the_distance_from_the_middle_server(spark: SparkSession) -> Non
         for server, ahead in ((1, -400), (2, -300), (3, 40_000))
         for each in range(10)
     ]
-    hours = found(spark, rows)
+    hours = hours_by_place(spark, rows)
     assert [hours[server, 0]["skew_ms"] for server in (1, 2, 3)] == [-100.0, 0.0, 40_300.0]
 
 
 def test_publishing_is_a_share_of_records(spark: SparkSession) -> None:
     metas = [Meta(MASTER.base64, "auto", publishing) for publishing in (True, False, False)]
     shown = [StatusRecord("farm", START + at, 1, True, meta=meta) for at, meta in enumerate([*metas, None])]
-    row = found(spark, [Row(index=each.date_ms - START, record=each) for each in shown])[1, 0]
+    row = hours_by_place(spark, [Row(index=each.date_ms - START, record=each) for each in shown])[1, 0]
     assert row["publishing"] == 0.25
 
 
@@ -164,12 +166,12 @@ def test_misfits_and_other_entries_are_no_reports_but_superseded_ones_are(spark:
         Row(index=3, kind="admin", value="{}", received_ms=START + 50_000),
         Row(index=4, kind="servers", servers=[1], leader=1, received_ms=START + 60_000),
     ]
-    hours = found(spark, rows)
+    hours = hours_by_place(spark, rows)
     assert (hours[1, 0]["records"], hours[1, 0]["watched_ms"]) == (2, 1000)
 
 
 def test_members_are_servers_equals(spark: SparkSession) -> None:
-    hours = found(spark, reports(FIRST_LEAF_MEMBER_ID, [0, 60_000]))
+    hours = hours_by_place(spark, reports(FIRST_LEAF_MEMBER_ID, [0, 60_000]))
     assert hours[FIRST_LEAF_MEMBER_ID, 0]["availability"] == 1.0
 
 
@@ -179,7 +181,7 @@ def test_records_of_one_time_are_taken_in_the_logs_order(spark: SparkSession) ->
         Row(index=index, record=record(1, date=at, up=up), received_ms=at)
         for index, up in ((3, False), (1, True), (2, False))
     ]
-    hours = found(spark, [*rows, *reports(2, [0, 60_000])])
+    hours = hours_by_place(spark, [*rows, *reports(2, [0, 60_000])])
     assert (hours[1, 0]["flaps"], hours[1, 0]["availability"]) == (1, 0.0)
 
 
@@ -189,13 +191,13 @@ def test_records_of_one_time_are_taken_in_the_logs_order(spark: SparkSession) ->
 def test_each_day_alone_is_as_all_days_together(spark: SparkSession, tmp_path: Path) -> None:
     entries(spark, rambling(3, days=5, servers=2)).write.partitionBy("farm", "day").parquet(str(tmp_path / "entries"))
     rows = spark.read.parquet(str(tmp_path / "entries"))
-    whole, known = [row.asDict() for row in rounded(server_hours(rows)).collect()], extents(rows)
-    days = sorted({row["day"] for row in whole})
+    all_days, server_extents = [row.asDict() for row in rounded(server_hours(rows)).collect()], extents(rows)
+    days = sorted({row["day"] for row in all_days})
     assert len(days) >= 5
     for day in (days[1], days[3]):
         span = Span.parse(day, day)
-        alone = rounded(server_hours(rows.where(in_days(span, before=1)), known, span)).collect()
-        assert [row.asDict() for row in alone] == [row for row in whole if row["day"] == day], day
+        alone = rounded(server_hours(rows.where(in_days(span, before=1)), server_extents, span)).collect()
+        assert [row.asDict() for row in alone] == [row for row in all_days if row["day"] == day], day
 
 
 # A second opinion -----------------------------------------------------------------------------------------------------
@@ -212,8 +214,9 @@ def rambling(seed: int, *, days: int, servers: int) -> list[Row]:
                 up = up if chance.random() < 0.9 else not up
                 router = {"jobLag": chance.randrange(50), "knownPeers": chance.randrange(2000)}
                 date = START + at + round(ahead + chance.gauss(0, 100))
-                found = record(server, date=date, up=up, cluster=farm, router=router if chance.random() < 0.9 else {})
-                rows.append(Row(index=len(rows), record=found, received_ms=START + at, farm=farm))
+                router = router if chance.random() < 0.9 else {}
+                status = record(server, date=date, up=up, cluster=farm, router=router)
+                rows.append(Row(index=len(rows), record=status, received_ms=START + at, farm=farm))
                 at += chance.choice([0, 30_000, 60_000, 105_000, 105_001, 400_000, 2 * HOUR, 3 * HOUR])
                 at += 0 if chance.random() < 0.98 else 50 * HOUR
     return rows

@@ -30,7 +30,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def run(capsys: pytest.CaptureFixture[str], *more: str, outcome: Any = FIGURES) -> tuple[int, str]:
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, outcome: Any = FIGURES) -> tuple[int, str]:
     """Run the command with a job that only returns, or raises, something."""
 
     def stand_in(spark: object, lake: Lake, exports: list[str], *, step: Any) -> Figures:
@@ -45,7 +45,7 @@ def run(capsys: pytest.CaptureFixture[str], *more: str, outcome: Any = FIGURES) 
         patch.object(spark_progress, "watched", lambda spark, say: nullcontext(say)),
         patch.object(job, "ingest", stand_in),
     ):
-        code = main(["pipeline", "ingest", "lake", "a", "b", *more])
+        code = main(["pipeline", "ingest", "lake", "a", "b", *arguments])
     captured = capsys.readouterr()
     return code, captured.out + captured.err
 
@@ -68,9 +68,9 @@ def test_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, "--json")
-    found = json.loads(out)
-    assert (code, found["ok"], found["new"], found["rows_per_second"]) == (0, True, 600, 500.0)
-    assert found["kinds"] == FIGURES.kinds
+    answer = json.loads(out)
+    assert (code, answer["ok"], answer["new"], answer["rows_per_second"]) == (0, True, 600, 500.0)
+    assert answer["kinds"] == FIGURES.kinds
 
 
 def test_what_goes_wrong(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,8 +30,8 @@ TYPER = Typer(schema_text())
 
 def batch(*indexes: int, farm: str = "farm", term: int = 1, days: int = 0) -> pa.RecordBatch:
     """Status records, received so many days later than their dates."""
-    found = [FoundLine(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
-    return TYPER.rows(farm, 1, found)
+    lines = [FoundLine(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
+    return TYPER.rows(farm, 1, lines)
 
 
 def target(root: Path, run: str = "run") -> OutputDirectories:
@@ -69,15 +69,15 @@ def odd() -> pa.RecordBatch:
 
 def test_spark_reads_what_it_would_have_written(spark: "SparkSession", tmp_path: Path) -> None:
     batches = [batch(*range(1, 50)), odd(), batch(*range(1, 5), farm="-2026_a.b"), batch(*range(5, 9), farm="_x")]
-    (found,) = write(target(tmp_path), 3, batches).to_pylist()
-    assert found == {
+    (counts,) = write(target(tmp_path), 3, batches).to_pylist()
+    assert counts == {
         "new": 63, "misfits": 2, "files": 4, "bytes": sum(each.stat().st_size for each in files(tmp_path)),
         "kind_status": 59, "kind_admin": 1, "kind_servers": 2, "kind_other": 1,
     }  # fmt: skip
-    assert [*found] == WRITTEN.names
+    assert [*counts] == WRITTEN.names
     lake, other = Lake(str(tmp_path)), Lake(str(tmp_path / "other"))
-    given = pa.Table.from_batches(batches)
-    tables.append(spark.createDataFrame(given), other, "entries")
+    table = pa.Table.from_batches(batches)
+    tables.append(spark.createDataFrame(table), other, "entries")
     mine, its = tables.read(spark, lake, "entries"), tables.read(spark, other, "entries")
     assert mine is not None
     assert its is not None
@@ -137,18 +137,20 @@ def test_many_odd_days(tmp_path: Path) -> None:
     print(f"seed {seed}")
     dice = random.Random(seed)
     writer = EntryWriter(target(tmp_path), 1)
-    given: list[tuple[int, str]] = []
+    indexes_and_days: list[tuple[int, str]] = []
     with patch.object(entry_writer, "_GROUP_BYTES", 1 << 18), patch.object(entry_writer, "_HELD_BYTES", 1 << 20):
         for number in range(100):
             days = dice.randrange(40) if dice.random() < 0.5 else 0
-            made = batch(*range(number * 20 + 1, number * 20 + 21), days=days)
-            given += zip(made.column("index").to_pylist(), made.column("day").to_pylist(), strict=True)
-            writer.add(made)
+            rows_of_day = batch(*range(number * 20 + 1, number * 20 + 21), days=days)
+            indexes_and_days += zip(
+                rows_of_day.column("index").to_pylist(), rows_of_day.column("day").to_pylist(), strict=True
+            )
+            writer.add(rows_of_day)
             assert writer.open <= 4
             assert writer.held_bytes <= 1 << 20
         writer.close()
     assert writer.open == writer.held_bytes == 0
-    assert sorted((row["index"], row["day"]) for row in rows(tmp_path)) == given
+    assert sorted((row["index"], row["day"]) for row in rows(tmp_path)) == indexes_and_days
     assert writer.files == len(files(tmp_path)) < 80
 
 

@@ -40,8 +40,8 @@ class Farm:
         return figures
 
     def rows(self, table: str) -> list[Any]:
-        found = tables.read(self.spark, self.lake, table)
-        return [] if found is None else found.collect()
+        frame = tables.read(self.spark, self.lake, table)
+        return [] if frame is None else frame.collect()
 
     def keys(self, farm: str) -> list[tuple[int, int]]:
         return sorted((row["index"], row["term"]) for row in self.rows("entries") if row["farm"] == farm)
@@ -70,9 +70,9 @@ def odd_lines() -> list[bytes]:
 
 
 def test_the_first_time(farm: Farm) -> None:
-    whole = content(lines(range(1, 101)), last=100)
-    packed(farm.exports / "one", whole)
-    packed(farm.exports / "copy" / "of" / "one", whole)
+    data = content(lines(range(1, 101)), last=100)
+    packed(farm.exports / "one", data)
+    packed(farm.exports / "copy" / "of" / "one", data)
     plain(farm.exports / "one", content([*odd_lines(), *lines([108, 109], term=2)], first=101)[:-7], first=101)
     packed(farm.exports / "two", content(lines(range(51, 101), delay=80), first=51, last=100, server=2), first=51)
     packed(farm.exports / "y2026", content(lines(range(1, 6), cluster="2026"), last=5, cluster="2026"))
@@ -82,9 +82,9 @@ def test_the_first_time(farm: Farm) -> None:
     packed(farm.exports / "cut", b"").write_bytes(cut[: len(cut) // 2])
     packed(farm.exports / "none", b"no history\n")
 
-    said: list[str] = []
-    figures = farm.ingest(step=said.append)
-    assert len(said) > 3
+    steps: list[str] = []
+    figures = farm.ingest(step=steps.append)
+    assert len(steps) > 3
     assert (figures.files, figures.unchanged, figures.duplicates, figures.damaged) == (8, 0, 1, 2)
     assert farm.keys("farm") == sorted(
         [(index, 1) for index in range(1, 101)] + [(index, 2) for index in (*range(101, 107), 108)]
@@ -145,10 +145,10 @@ def test_nothing_new_is_nothing(farm: Farm) -> None:
 def test_what_grows_is_packed_and_comes_late(farm: Farm) -> None:
     """The schema also has a field more than the schema before."""
     (farm.exports / "one" / "entries-00000000000000000101.jsonl").unlink()
-    more = record_line(110, 2, at(110), text(date=at(110), battery=50))
+    line = record_line(110, 2, at(110), text(date=at(110), battery=50))
     packed(
         farm.exports / "one",
-        content([*odd_lines()[:6], *lines([107, 108, 109], term=2), more], first=101, last=110),
+        content([*odd_lines()[:6], *lines([107, 108, 109], term=2), line], first=101, last=110),
         first=101,
     )
     packed(farm.exports / "two", content(lines(range(1, 51)), last=50, server=2))
@@ -192,15 +192,15 @@ def test_a_run_that_was_killed_half_way_is_gone_on_with(farm: Farm) -> None:
     keys = farm.keys("farm")
     lost, *others = sorted(Path(farm.lake.path("entries"), "farm=farm").rglob("*.parquet"))
     assert others
-    left = Path(farm.lake.root, "_ingest", "killed", "unfinished")
-    left.mkdir(parents=True)
-    lost.rename(left / "part-00000-killed-0001.attempt")
-    (left / "part-00000-killed-0002.attempt").write_bytes(b"PAR1")
+    left_over = Path(farm.lake.root, "_ingest", "killed", "unfinished")
+    left_over.mkdir(parents=True)
+    lost.rename(left_over / "part-00000-killed-0001.attempt")
+    (left_over / "part-00000-killed-0002.attempt").write_bytes(b"PAR1")
     missing = len(keys) - len(farm.keys("farm"))
     assert missing > 0
     shutil.rmtree(farm.lake.path("files"))
     assert farm.ingest().new == missing
-    assert not left.exists()
+    assert not left_over.exists()
     assert farm.keys("farm") == keys
 
 

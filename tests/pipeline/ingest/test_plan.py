@@ -14,12 +14,12 @@ spans = st.tuples(st.integers(1, 40), st.integers(0, 12)).map(lambda span: (span
 
 @given(st.lists(spans, max_size=12))
 def test_what_is_new_is_what_no_set_has(given_: list[tuple[int, int]]) -> None:
-    covered, known = Covered(), set[int]()
+    covered, present = Covered(), set[int]()
     for first, last in given_:
         new = covered.add(first, last)
-        found = [index for low, high in new for index in range(low, high + 1)]
-        assert found == sorted(set(range(first, last + 1)) - known)
-        known |= set(range(first, last + 1))
+        added = [index for low, high in new for index in range(low, high + 1)]
+        assert added == sorted(set(range(first, last + 1)) - present)
+        present |= set(range(first, last + 1))
 
 
 def run(
@@ -32,12 +32,12 @@ def run(
 
 
 def plan(*runs: dict[str, Any]) -> dict[str, list[tuple[int, int, int]]]:
-    found = planned(pa.Table.from_pylist([*runs], RUNS)).to_pylist()
-    for each in found:
+    rows = planned(pa.Table.from_pylist([*runs], RUNS)).to_pylist()
+    for each in rows:
         spans = list(zip(each["firsts"], each["lasts"], strict=True))
         assert each["entries"] == sum(last - first + 1 for first, last in spans)
         assert each["bytes"] == 100 * each["entries"]
-    return {each["path"]: list(zip(each["firsts"], each["lasts"], each["terms"], strict=True)) for each in found}
+    return {each["path"]: list(zip(each["firsts"], each["lasts"], each["terms"], strict=True)) for each in rows}
 
 
 def test_the_longest_first_and_the_rest_from_others() -> None:
@@ -46,9 +46,9 @@ def test_the_longest_first_and_the_rest_from_others() -> None:
 
 
 def test_what_the_lake_has_is_not_taken() -> None:
-    known = run(None, 4, 6, worth=KNOWN)
-    assert plan(run("a", 1, 10), known) == {"a": [(1, 3, 1), (7, 10, 1)]}
-    assert plan(run("a", 4, 6), known) == {}
+    of_lake = run(None, 4, 6, worth=KNOWN)
+    assert plan(run("a", 1, 10), of_lake) == {"a": [(1, 3, 1), (7, 10, 1)]}
+    assert plan(run("a", 4, 6), of_lake) == {}
 
 
 def test_another_term_is_another_entry() -> None:
@@ -68,24 +68,24 @@ def test_the_islands_of_what_there_is() -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
     rng = random.Random(seed)
-    there = sorted({(rng.choice(["a", "2026"]), rng.randrange(60), rng.randrange(1, 3)) for _ in range(90)})
+    entries = sorted({(rng.choice(["a", "2026"]), rng.randrange(60), rng.randrange(1, 3)) for _ in range(90)})
     batches = [
         pa.RecordBatch.from_pydict(
             dict(zip(("farm", "index", "term"), map(list, zip(*part, strict=True)), strict=True))
         )
-        for part in (there[:40], there[40:], there[:3])
+        for part in (entries[:40], entries[40:], entries[:3])
     ]
-    found = [row for batch in islands(iter(batches)) for row in batch.to_pylist()]
-    assert {
-        (row["farm"], index, row["term"]) for row in found for index in range(row["first"], row["last"] + 1)
-    } == set(there)
-    assert all(row["worth"] == KNOWN and row["path"] is None for row in found)
-    assert len(found) < len(there)
+    rows = [row for batch in islands(iter(batches)) for row in batch.to_pylist()]
+    assert {(row["farm"], index, row["term"]) for row in rows for index in range(row["first"], row["last"] + 1)} == set(
+        entries
+    )
+    assert all(row["worth"] == KNOWN and row["path"] is None for row in rows)
+    assert len(rows) < len(entries)
 
 
 def test_what_is_wanted_is_asked_for_in_order() -> None:
     wanted = WantedEntries({"firsts": [2, 6], "lasts": [3, 6], "terms": [1, 2]})
-    taken = [index for index in range(1, 9) if wanted.takes(index, 2 if index > 5 else 1)]
-    assert taken == [2, 3, 6]
+    indexes = [index for index in range(1, 9) if wanted.takes(index, 2 if index > 5 else 1)]
+    assert indexes == [2, 3, 6]
     assert wanted.done
     assert not WantedEntries({"firsts": [2], "lasts": [3], "terms": [2]}).takes(2, 1)

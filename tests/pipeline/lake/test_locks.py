@@ -31,14 +31,14 @@ with held(Lake(sys.argv[1]), sys.argv[2]):
 
 def refused(lake: Lake, *jobs: str) -> dict[str, str]:
     """Try jobs; give the messages of the refused jobs."""
-    found = {}
+    refusals = {}
     for job in jobs:
         try:
             with held(lake, job):
                 pass
         except PipelineError as error:
-            found[job] = str(error)
-    return found
+            refusals[job] = str(error)
+    return refusals
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,9 @@ def test_all_that_is_locked_is_a_table(tmp_path: Path) -> None:
     assert {each for tables in WRITES.values() for each in tables} == {*TABLES}
     assert all([*tables] == sorted(tables) for tables in WRITES.values())
     with held(Lake(str(tmp_path)), "stream"):
-        made = [*(tmp_path / "_locks").iterdir()]
-        assert {path.name for path in made} == {*WRITES["stream"]}
-        assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o600}
+        files = [*(tmp_path / "_locks").iterdir()]
+        assert {path.name for path in files} == {*WRITES["stream"]}
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
 def test_who_gets_one_only_lets_go_of_it(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_job_that_needs_a_lake_makes_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("root", "remote", "found"),
+    ("root", "remote", "expected"),
     [
         ("/srv/lake", None, "/srv/lake"),
         ("file:///srv/lake", None, "/srv/lake"),
@@ -114,8 +114,8 @@ def test_a_job_that_needs_a_lake_makes_none(tmp_path: Path) -> None:
         ("hdfs://[::1/lake", None, None),
     ],
 )
-def test_only_what_is_here_is_locked(root: str, remote: str | None, found: str | None) -> None:
-    assert directory(Lake(root), remote) == (None if found is None else Path(found))
+def test_only_what_is_here_is_locked(root: str, remote: str | None, expected: str | None) -> None:
+    assert directory(Lake(root), remote) == (None if expected is None else Path(expected))
 
 
 def test_an_address_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,11 +137,11 @@ def test_what_cannot_be_a_lock_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-@pytest.mark.parametrize("said", ["", "{", '{"job": "\\u001b[2J", "process": 5}', '{"job": 1}'])
-def test_nothing_is_believed_of_who_has_it(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize("note", ["", "{", '{"job": "\\u001b[2J", "process": 5}', '{"job": 1}'])
+def test_nothing_is_believed_of_who_has_it(tmp_path: Path, note: str) -> None:
     lake = Lake(str(tmp_path))
     with held(lake, "ingest"):
-        (tmp_path / "_locks" / "entries").write_text(said)
+        (tmp_path / "_locks" / "entries").write_text(note)
         text = refused(lake, "ingest")["ingest"]
     assert text.startswith(("Another job has", "Process 5 has"))
 

@@ -11,11 +11,11 @@ from gf_i2p.pipeline.lake.paths import Lake, absolute
 
 def test_a_relative_path_is_one_of_where_the_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made = Lake("here/lake/")
+    lake = Lake("here/lake/")
     monkeypatch.chdir("/")
-    assert made.root == f"{tmp_path}/here/lake"
-    assert made.path("entries") == f"{tmp_path}/here/lake/entries"
-    assert pickle.loads(pickle.dumps(made)) == made == Lake(made.root)
+    assert lake.root == f"{tmp_path}/here/lake"
+    assert lake.path("entries") == f"{tmp_path}/here/lake/entries"
+    assert pickle.loads(pickle.dumps(lake)) == lake == Lake(lake.root)
 
 
 @pytest.mark.parametrize("address", ["/srv/lake", "file:///srv/lake", "hdfs://host:9000/lake", "s3a://bucket/lake"])

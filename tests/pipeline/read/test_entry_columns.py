@@ -32,14 +32,14 @@ def compact(value: bytes) -> bytes:
     return json.dumps(json.loads(value), separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
 
 
-def rows(*found: FoundLine, farm: str = "farm") -> list[dict[str, Any]]:
-    made: list[dict[str, Any]] = TYPER.rows(farm, 2, found).to_pylist()
-    return made
+def rows(*lines: FoundLine, farm: str = "farm") -> list[dict[str, Any]]:
+    values: list[dict[str, Any]] = TYPER.rows(farm, 2, lines).to_pylist()
+    return values
 
 
 def test_a_row_of_each_kind() -> None:
     line = servers_line(4, 1, NOW, (1, 2, 3), 2)
-    found = rows(
+    table = rows(
         entry(compact(text()), 1),
         entry(ADMIN, 2),
         entry(b"\xff", 3, what=Is.RAW),
@@ -48,18 +48,18 @@ def test_a_row_of_each_kind() -> None:
         entry(b'{"hello":"router"}', 6),
         entry(gap := restored_line(5, 7, 9, (1, 2)).strip(), 7, what=Is.GAP),
     )
-    assert [row["kind"] for row in found] == ["status", "admin", "other", "servers", "other", "other", "servers"]
-    assert [row["index"] for row in found] == [1, 2, 3, 4, 5, 6, 7]
-    assert {(row["farm"], row["day"], row["exporter"], row["term"], row["received_ms"]) for row in found} == {
+    assert [row["kind"] for row in table] == ["status", "admin", "other", "servers", "other", "other", "servers"]
+    assert [row["index"] for row in table] == [1, 2, 3, 4, 5, 6, 7]
+    assert {(row["farm"], row["day"], row["exporter"], row["term"], row["received_ms"]) for row in table} == {
         ("farm", "2026-09-21", 2, 1, NOW)
     }
-    assert [row["value"] for row in found[:2]] == [compact(text()).decode(), ADMIN.decode()]
-    assert (found[2]["value"], found[2]["raw"]) == (None, b"\xff")
-    assert (found[3]["servers"], found[3]["leader"], found[3]["value"]) == ([1, 2, 3], 2, None)
-    assert (found[6]["servers"], found[6]["leader"], found[6]["value"]) == ([1, 2], None, gap.decode())
-    assert found[0]["record"]["router"]["up"] is True
-    assert all(row["record"] is None for row in found[1:])
-    assert all(row["misfit"] is None for row in found)
+    assert [row["value"] for row in table[:2]] == [compact(text()).decode(), ADMIN.decode()]
+    assert (table[2]["value"], table[2]["raw"]) == (None, b"\xff")
+    assert (table[3]["servers"], table[3]["leader"], table[3]["value"]) == ([1, 2, 3], 2, None)
+    assert (table[6]["servers"], table[6]["leader"], table[6]["value"]) == ([1, 2], None, gap.decode())
+    assert table[0]["record"]["router"]["up"] is True
+    assert all(row["record"] is None for row in table[1:])
+    assert all(row["misfit"] is None for row in table)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_a_row_of_each_kind() -> None:
 def test_status_records_that_do_not_fit(changes: dict[str, Any], why: str | None) -> None:
     good = [entry(compact(text()), index) for index in range(1, 40)]
     odd = entry(compact(text(**changes)), 40)
-    found = rows(*good[:20], odd, *good[20:])
-    assert all(row["misfit"] is None and row["record"] for row in found if row["index"] != 40)
-    row = found[20]
+    table = rows(*good[:20], odd, *good[20:])
+    assert all(row["misfit"] is None and row["record"] for row in table if row["index"] != 40)
+    row = table[20]
     assert row["kind"] == "status"
     assert row["value"] == odd.text.decode()
     assert (row["record"] is None) == (why is not None)
@@ -107,12 +107,12 @@ def test_a_clock_that_is_centuries_ahead_is_not_believed_by_itself() -> None:
     for first in (253_402_300_799_999, 2**53 - 1, LATEST_MS):
         (row,) = rows(entry(compact(text(date=first)), received_ms=first))
         assert (row["misfit"], row["record"]) == ("its date is after 2199", None)
-    found = rows(
+    table = rows(
         entry(compact(text(date=LATEST_MS - 1)), 1, received_ms=LATEST_MS - 1),
         entry(compact(text(date=LATEST_MS - 1)), 2, received_ms=LATEST_MS),
     )
-    assert [row["misfit"] for row in found] == [None, "the exporter's clock said that it was after 2199"]
-    assert spans_around([found[0]["day"]])  # a believed record has days around
+    assert [row["misfit"] for row in table] == [None, "the exporter's clock said that it was after 2199"]
+    assert spans_around([table[0]["day"]])  # a believed record has days around
 
 
 def test_what_a_checksum_vouched_for_and_is_no_json() -> None:
@@ -124,15 +124,15 @@ def test_what_a_checksum_vouched_for_and_is_no_json() -> None:
 @pytest.mark.parametrize("value", [b'"\xed\xa0\x80"', b'"\x00\xff\x00"\x00', b'\xef\xbb\xbf{"a":1}', b'"\xff"'])
 def test_what_is_no_utf_8_spoils_no_other(value: bytes) -> None:
     good = compact(text())
-    found = rows(entry(good, 1), entry(value, 2), entry(good[:-1] + b',"x":' + value + b"}", 3), entry(good, 4))
-    assert [row["misfit"] for row in found] == [None, "it is not JSON", "it is not JSON", None]
-    assert (found[1]["value"], found[1]["raw"]) == (None, value)
+    table = rows(entry(good, 1), entry(value, 2), entry(good[:-1] + b',"x":' + value + b"}", 3), entry(good, 4))
+    assert [row["misfit"] for row in table] == [None, "it is not JSON", "it is not JSON", None]
+    assert (table[1]["value"], table[1]["raw"]) == (None, value)
 
 
 def test_two_values_in_one_line_do_not_shift_the_others() -> None:
     good = compact(text())
-    found = rows(entry(good, 1), entry(good + good, 2), entry(good, 3))
-    assert [row["misfit"] for row in found] == [None, "it is not JSON", None]
+    table = rows(entry(good, 1), entry(good + good, 2), entry(good, 3))
+    assert [row["misfit"] for row in table] == [None, "it is not JSON", None]
 
 
 @settings(max_examples=examples(200))
@@ -141,14 +141,14 @@ def test_as_the_nodes_read_it(given_: list[StatusRecord], sorted_: bool) -> None
     values = [
         json.dumps(json.loads(each.encode()), sort_keys=sorted_, separators=(",", ":")).encode() for each in given_
     ]
-    found = [
+    lines = [
         entry(value, index, received_ms=each.date_ms)
         for index, (value, each) in enumerate(zip(values, given_, strict=True))
     ]
     farm = given_[0].cluster
-    together = TYPER.rows(farm, 1, found)
+    together = TYPER.rows(farm, 1, lines)
     with patch.object(TYPER, "_columns", return_value=None):
-        apart = TYPER.rows(farm, 1, found)
+        apart = TYPER.rows(farm, 1, lines)
     assert together.equals(apart)
 
 
@@ -174,9 +174,9 @@ def test_a_schema_that_has_grown() -> None:
     grown = json.loads(schema_text())
     grown["properties"]["battery"] = {"type": "integer", "minimum": 0, "maximum": 100}
     typer = Typer(json.dumps(grown))
-    found = typer.rows("farm", 1, [entry(compact(text(battery=each)), 1) for each in (50, 101, "much")]).to_pylist()
-    assert [row["record"] and row["record"]["battery"] for row in found] == [50, None, None]
-    assert [row["misfit"] for row in found] == [
+    table = typer.rows("farm", 1, [entry(compact(text(battery=each)), 1) for each in (50, 101, "much")]).to_pylist()
+    assert [row["record"] and row["record"]["battery"] for row in table] == [50, None, None]
+    assert [row["misfit"] for row in table] == [
         None,
         "battery must be from 0 to 100",
         "battery must be of type integer",

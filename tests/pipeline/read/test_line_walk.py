@@ -20,12 +20,12 @@ def walk(data: bytes, *, strict: bool = True) -> tuple[list[FoundLine], Walk]:
     return list(going), going
 
 
-def indexes(found: list[FoundLine]) -> list[int]:
-    return [each.at for each in found if each.what is not Is.BAD]
+def indexes(walked: list[FoundLine]) -> list[int]:
+    return [each.at for each in walked if each.what is not Is.BAD]
 
 
-def bad(found: list[FoundLine]) -> list[str]:
-    return [each.reason for each in found if each.what is Is.BAD]
+def bad(walked: list[FoundLine]) -> list[str]:
+    return [each.reason for each in walked if each.what is Is.BAD]
 
 
 def test_every_kind_of_line() -> None:
@@ -39,8 +39,8 @@ def test_every_kind_of_line() -> None:
         restored_line(9, 10, 7, (1, 2)),
         b'{"term": 7, "record": [1], "received": 3, "index": 11}\n',
     ]
-    found, going = walk(content(body, last=11))
-    assert [(each.what, each.at, each.term, each.received_ms, each.text) for each in found] == [
+    walked, going = walk(content(body, last=11))
+    assert [(each.what, each.at, each.term, each.received_ms, each.text) for each in walked] == [
         (Is.SERVERS, 1, 1, 90, body[0].strip()),
         (Is.RECORD, 2, 1, 100, b'{"a":1}'),
         (Is.RAW, 3, 1, 100, b"\xff"),
@@ -49,17 +49,17 @@ def test_every_kind_of_line() -> None:
         (Is.GAP, 10, 7, 3, body[6].strip()),
         (Is.RECORD, 11, 7, 3, b"[1]"),
     ]
-    assert [servers_of(found[place].text).servers for place in (0, 4, 5)] == [(1, 2), (1,), (1, 2)]
+    assert [servers_of(walked[place].text).servers for place in (0, 4, 5)] == [(1, 2), (1,), (1, 2)]
     assert (going.problem, going.closed, going.lines, going.last_index) == (None, True, 10, 11)
 
 
 def test_gaps_without_servers_are_nothing_and_behind_the_last_entry_they_are_as_old_as_the_file() -> None:
-    found, going = walk(content([gap_line(1, 2), gap_line(3, 8, (1, 3))]))
-    assert [(each.what, each.at, each.received_ms) for each in found] == [(Is.GAP, 8, at(1))]
+    walked, going = walk(content([gap_line(1, 2), gap_line(3, 8, (1, 3))]))
+    assert [(each.what, each.at, each.received_ms) for each in walked] == [(Is.GAP, 8, at(1))]
     assert going.last_index == 8
-    found, _ = walk(content([gap_line(1, 2, (1,)), b"junk\n", *lines([3])]))
+    walked, _ = walk(content([gap_line(1, 2, (1,)), b"junk\n", *lines([3])]))
     then = at(3) + 40
-    assert [(each.what, each.received_ms) for each in found] == [(Is.BAD, 0), (Is.GAP, then), (Is.RECORD, then)]
+    assert [(each.what, each.received_ms) for each in walked] == [(Is.BAD, 0), (Is.GAP, then), (Is.RECORD, then)]
 
 
 @pytest.mark.parametrize(
@@ -102,37 +102,37 @@ def test_of_a_bad_line_there_is_all_that_it_says() -> None:
     body = lines(range(1, 8))
     misplaced = [record_line(index, 3, 1, b"1") for index in (800, 1, 2)]
     odd = [other_line(900, 901), gap_line(1, 2), gap_line(2, 2, (1, 2)), *misplaced, b"junk\n"]
-    found, _ = walk(content([*body[:4], *odd, *body[4:]]))
-    assert indexes(found) == [*range(1, 8)]
-    assert sorted(each.text for each in found if each.what is Is.BAD) == sorted(line.strip() for line in odd)
+    walked, _ = walk(content([*body[:4], *odd, *body[4:]]))
+    assert indexes(walked) == [*range(1, 8)]
+    assert sorted(each.text for each in walked if each.what is Is.BAD) == sorted(line.strip() for line in odd)
 
 
 def test_missing_lines_are_the_files_problem() -> None:
     body = lines(range(1, 8))
-    found, going = walk(content([*body[:2], *body[4:]], last=7))
-    assert indexes(found) == [1, 2, 5, 6, 7]
-    assert (bad(found), going.problem) == ([], "after entry 2 comes 5")
+    walked, going = walk(content([*body[:2], *body[4:]], last=7))
+    assert indexes(walked) == [1, 2, 5, 6, 7]
+    assert (bad(walked), going.problem) == ([], "after entry 2 comes 5")
     assert going.problem_at == len(content(body[:2]))
 
 
 def test_the_only_line_behind_a_hole_counts() -> None:
     body = lines(range(1, 8))
-    found, going = walk(content([*body[:2], body[6]]))
-    assert (indexes(found), going.problem) == ([1, 2, 7], "after entry 2 comes 7")
+    walked, going = walk(content([*body[:2], body[6]]))
+    assert (indexes(walked), going.problem) == ([1, 2, 7], "after entry 2 comes 7")
 
 
 def test_a_file_twice_in_one() -> None:
     body = lines(range(1, 4))
-    found, _ = walk(content(body, last=3) + content(body, last=3))
-    assert indexes(found) == [1, 2, 3]
-    assert len(bad(found)) == 4  # the last line says the same, and is no entry
+    walked, _ = walk(content(body, last=3) + content(body, last=3))
+    assert indexes(walked) == [1, 2, 3]
+    assert len(bad(walked)) == 4  # the last line says the same, and is no entry
 
 
 def test_a_torn_end() -> None:
-    whole = content(lines(range(1, 4)))
-    found, _ = walk(whole[:-5])
-    assert indexes(found) == [1, 2]
-    assert bad(found) == ["it has no end: the file was cut, or is being written"]
+    data = content(lines(range(1, 4)))
+    walked, _ = walk(data[:-5])
+    assert indexes(walked) == [1, 2]
+    assert bad(walked) == ["it has no end: the file was cut, or is being written"]
 
 
 @pytest.mark.parametrize(
@@ -152,17 +152,17 @@ def test_a_torn_end() -> None:
     ],
 )
 def test_no_first_line(data: bytes, why: str) -> None:
-    found, going = walk(data + (b"" if not data.endswith(b"\n") else lines([1])[0]))
-    assert found == []
+    walked, going = walk(data + (b"" if not data.endswith(b"\n") else lines([1])[0]))
+    assert walked == []
     assert going.header is None
     assert going.problem is not None
     assert why in going.problem
 
 
 def test_behind_the_last_line_is_nothing() -> None:
-    found, _ = walk(content(lines([1]), last=1) + lines([2])[0])
-    assert indexes(found) == [1]
-    assert len(bad(found)) == 1
+    walked, _ = walk(content(lines([1]), last=1) + lines([2])[0])
+    assert indexes(walked) == [1]
+    assert len(bad(walked)) == 1
 
 
 def test_a_last_line_that_says_otherwise() -> None:

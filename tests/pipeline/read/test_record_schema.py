@@ -40,12 +40,12 @@ def test_what_a_node_writes_fits(given_: StatusRecord) -> None:
 )
 def test_what_does_not_fit_is_what_the_schema_refuses(name: str, value: Any) -> None:
     """The two differ only where a float is a whole number: JSON Schema takes 1.0 for an integer, the nodes do not."""
-    found = json.loads(text()) | {name: value}
-    reason = OURS.misfit(found)
-    if not fits(found):
+    record = json.loads(text()) | {name: value}
+    reason = OURS.misfit(record)
+    if not fits(record):
         assert reason is not None
     try:
-        StatusRecord.parse(json.dumps(found).encode())
+        StatusRecord.parse(json.dumps(record).encode())
     except RecordError:
         return
     assert reason is None
@@ -72,9 +72,9 @@ def test_what_does_not_fit_is_what_the_schema_refuses(name: str, value: Any) -> 
     ],
 )
 def test_why(changes: dict[str, Any], why: str | None) -> None:
-    found = json.loads(text(**changes))
-    reason = OURS.misfit(found)
-    assert (reason is None) == fits(found) or "1.0" in str(changes)
+    record = json.loads(text(**changes))
+    reason = OURS.misfit(record)
+    assert (reason is None) == fits(record) or "1.0" in str(changes)
     if why is None:
         assert reason is None
     else:
@@ -107,8 +107,8 @@ def test_doubt_about_columns() -> None:
 
 
 def test_open_fields_are_what_they_can_be() -> None:
-    found = {"up": True, "jobLag": "much", "knownPeers": 7, "activePeers": True, "version": 5, "reachability": "ok"}
-    router = pa.array([OURS.row(json.loads(text(router=found)))], OURS.type)[0].as_py()["router"]
+    fields = {"up": True, "jobLag": "much", "knownPeers": 7, "activePeers": True, "version": 5, "reachability": "ok"}
+    router = pa.array([OURS.row(json.loads(text(router=fields)))], OURS.type)[0].as_py()["router"]
     assert (router["jobLag"], router["knownPeers"], router["activePeers"]) == (None, 7.0, None)
     assert (router["version"], router["reachability"]) == (None, "ok")
 

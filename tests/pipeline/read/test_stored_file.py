@@ -18,58 +18,60 @@ DATA = b"".join(b"line %d %d\n" % (number, random.Random(SEED + number).getrandb
 
 def read(data: bytes, *, packed: bool = True) -> tuple[bytes, UnpackedFile]:
     stored = UnpackedFile(io.BytesIO(data), packed=packed)
-    found = b"".join(stored)
+    unpacked = b"".join(stored)
     stored.finish()
     assert stored.sha256 == hashlib.sha256(data).hexdigest()
     assert stored.stored_bytes == len(data)
-    return found, stored
+    return unpacked, stored
 
 
 @pytest.mark.parametrize("data", [b"", b"x", DATA, bytes(5 << 20)])
 def test_what_is_whole(data: bytes) -> None:
     assert read(data, packed=False)[0] == data
     for level in (0, 1, 9):
-        found, stored = read(gzip.compress(data, level))
-        assert found == data
+        unpacked, stored = read(gzip.compress(data, level))
+        assert unpacked == data
         assert stored.damage is None
 
 
 def test_members_behind_each_other_and_padding() -> None:
-    found, stored = read(gzip.compress(b"one\n") + gzip.compress(b"two\n") + bytes(700))
-    assert (found, stored.damage) == (b"one\ntwo\n", None)
+    unpacked, stored = read(gzip.compress(b"one\n") + gzip.compress(b"two\n") + bytes(700))
+    assert (unpacked, stored.damage) == (b"one\ntwo\n", None)
 
 
 def test_a_cut_gzip_gives_all_that_there_is() -> None:
-    whole = gzip.compress(DATA)
-    for length in (len(whole) - 1, len(whole) - 8, len(whole) // 2, 300_000, 10):
-        found, stored = read(whole[:length])
+    packed = gzip.compress(DATA)
+    for length in (len(packed) - 1, len(packed) - 8, len(packed) // 2, 300_000, 10):
+        unpacked, stored = read(packed[:length])
         engine = zlib.decompressobj(31)
-        assert found == engine.decompress(whole[:length])
+        assert unpacked == engine.decompress(packed[:length])
         assert stored.damage == "its gzip is damaged: its end is missing"
 
 
 def test_a_flipped_bit_costs_what_is_behind_it_only() -> None:
-    whole = bytearray(gzip.compress(DATA))
-    whole[len(whole) // 2] ^= 0x40
-    found, stored = read(bytes(whole))
-    same = next((place for place, pair in enumerate(zip(found, DATA, strict=False)) if pair[0] != pair[1]), len(found))
+    packed = bytearray(gzip.compress(DATA))
+    packed[len(packed) // 2] ^= 0x40
+    unpacked, stored = read(bytes(packed))
+    same = next(
+        (place for place, pair in enumerate(zip(unpacked, DATA, strict=False)) if pair[0] != pair[1]), len(unpacked)
+    )
     assert same > len(DATA) // 2 - 100_000
     assert stored.damage is not None
-    assert len(whole) // 2 - 1 <= stored.damaged_at <= len(whole)
+    assert len(packed) // 2 - 1 <= stored.damaged_at <= len(packed)
 
 
 def test_a_wrong_checksum_is_noticed() -> None:
-    whole = bytearray(gzip.compress(DATA))
-    whole[-6] ^= 1
-    found, stored = read(bytes(whole))
-    assert found == DATA
+    packed = bytearray(gzip.compress(DATA))
+    packed[-6] ^= 1
+    unpacked, stored = read(bytes(packed))
+    assert unpacked == DATA
     assert stored.damage == "its gzip is damaged: incorrect data check"
 
 
 def test_no_gzip_at_all_and_rubbish_behind_it() -> None:
     assert read(DATA)[1].damage == "its gzip is damaged: incorrect header check"
-    found, stored = read(gzip.compress(b"one\n") + b"rubbish")
-    assert (found, stored.damage) == (b"one\n", "its gzip is damaged: there is something behind its end")
+    unpacked, stored = read(gzip.compress(b"one\n") + b"rubbish")
+    assert (unpacked, stored.damage) == (b"one\n", "its gzip is damaged: there is something behind its end")
 
 
 def pieces(data: bytes, size: int) -> Iterator[bytes]:

@@ -34,8 +34,8 @@ def spans(runs: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
 def take(*paths: Path) -> list[dict[str, Any]]:
     runs: list[dict[str, Any]] = []
     for path in paths:
-        file, found, _ = look(path)
-        runs += [{name: run.get(name) for name in RUNS.names} | {"strict": file["strict"]} for run in found]
+        file, file_runs, _ = look(path)
+        runs += [{name: run.get(name) for name in RUNS.names} | {"strict": file["strict"]} for run in file_runs]
     plan = planned(pa.Table.from_pylist(runs, RUNS)).to_batches()
     return [row for batch in taken(schema_text(), iter(plan)) for row in batch.to_pylist()]
 
@@ -47,10 +47,10 @@ def test_where_histories_are(tmp_path: Path) -> None:
     plain(tmp_path, b"")
     (tmp_path / "entries-1.jsonl").touch()
     (tmp_path / "node.db").touch()
-    asked = pa.RecordBatch.from_pydict(
+    directories = pa.RecordBatch.from_pydict(
         {"path": [str(tmp_path), str(tmp_path / "none"), (tmp_path / "a b%20[1]").as_uri()]}
     )
-    rows = [row for batch in listed(iter([asked])) for row in batch.to_pylist()]
+    rows = [row for batch in listed(iter([directories])) for row in batch.to_pylist()]
     name = "entries-00000000000000000001.jsonl"
     assert {row["path"] for row in rows if row["path"].startswith("/") and not row["error"]} == {
         str(tmp_path / name),
@@ -66,12 +66,12 @@ def test_where_histories_are(tmp_path: Path) -> None:
 
 
 def test_names_that_are_no_text(tmp_path: Path) -> None:
-    found = packed(tmp_path, content([]))
+    path = packed(tmp_path, content([]))
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")).touch()
-    asked = pa.RecordBatch.from_pydict({"path": [str(tmp_path)]})
-    assert [row["path"] for batch in listed(iter([asked])) for row in batch.to_pylist()] == [str(found)]
+    directories = pa.RecordBatch.from_pydict({"path": [str(tmp_path)]})
+    assert [row["path"] for batch in listed(iter([directories])) for row in batch.to_pylist()] == [str(path)]
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")).mkdir()
-    (row,) = [row for batch in listed(iter([asked])) for row in batch.to_pylist()]
+    (row,) = [row for batch in listed(iter([directories])) for row in batch.to_pylist()]
     assert f"{tmp_path}/d\\xff: the name of this directory is not in UTF-8" in row["error"]
 
 
@@ -189,8 +189,8 @@ def test_a_file_that_is_gone_is_looked_for_packed(tmp_path: Path) -> None:
 def test_two_nodes_copies_make_one(tmp_path: Path) -> None:
     one = packed(tmp_path / "1", content(lines(range(1, 51)), last=50))
     two = plain(tmp_path / "2", content(lines(range(41, 61), delay=70), first=41, server=2), first=41)
-    found = take(one, two)
-    assert sorted(row["index"] for row in found) == list(range(1, 61))
-    assert {row["exporter"] for row in found if row["index"] <= 50} == {1}
-    assert {row["exporter"] for row in found if row["index"] > 50} == {2}
+    entries = take(one, two)
+    assert sorted(row["index"] for row in entries) == list(range(1, 61))
+    assert {row["exporter"] for row in entries if row["index"] <= 50} == {1}
+    assert {row["exporter"] for row in entries if row["index"] > 50} == {2}
     assert PLAN.names[0] == "farm"

@@ -40,13 +40,13 @@ def hash_of(number: int) -> str:
 
 
 def _turns(chance: random.Random, often_ms: int, *, nobody: float) -> list[Turn]:
-    found, at = [], PERIOD.since_ms
+    turns, at = [], PERIOD.since_ms
     while at < PERIOD.until_ms:
-        found.append(Turn(at, None if chance.random() < nobody else chance.choice([1, 2, 3, 3])))
+        turns.append(Turn(at, None if chance.random() < nobody else chance.choice([1, 2, 3, 3])))
         at += int(chance.expovariate(1 / often_ms)) + HOUR_MS
-        if found[-1].who is None:
-            at = found[-1].at_ms + HOUR_MS
-    return found
+        if turns[-1].who is None:
+            at = turns[-1].at_ms + HOUR_MS
+    return turns
 
 
 def _heat(chance: random.Random) -> Heat:
@@ -86,7 +86,7 @@ def _lines(chance: random.Random, highest: float, *, gaps: bool) -> SmallLines:
 
 
 def _anomalies(chance: random.Random) -> Anomalies:
-    found = [
+    rows = [
         AnomalyRow(
             chance.choice([1, 2, 4]),
             PERIOD.since_ms + chance.randrange(24 * 21) * HOUR_MS,
@@ -98,7 +98,7 @@ def _anomalies(chance: random.Random) -> Anomalies:
         )
         for measure in ["lag_ms", "tunnels", "availability", "skew_ms"] * 6
     ]
-    return Anomalies(found, 31)
+    return Anomalies(rows, 31)
 
 
 def _backtest() -> Backtest:

@@ -10,7 +10,7 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 from gf_i2p.pipeline.report import gather_farm
 from gf_i2p.pipeline.report.data import Period, Report, Turn
-from gf_i2p.pipeline.report.gather import Asked, gather
+from gf_i2p.pipeline.report.gather import Scope, gather
 from gf_i2p.pipeline.report.job import ReportOptions, make_report
 from gf_i2p.pipeline.report.page import page
 from gf_i2p.pipeline.report.words import HOUR_MS, day
@@ -55,7 +55,7 @@ def read(spark: "SparkSession", lake: Lake, name: str) -> "DataFrame":
 @pytest.fixture(scope="module")
 def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """Thirty hours of a farm "web", and two entries of a farm with a hostile name."""
-    made = Lake(str(tmp_path_factory.mktemp("lake")))
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
     rows = [
         Row(index=1, received_ms=at(0), kind="servers", servers=[1, 2], leader=1),
         Row(index=2, received_ms=at(1), kind="other", value="{}"),
@@ -72,11 +72,11 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
         for row in rows
     ]
     frame = entries(spark, rows)
-    frame.coalesce(1).write.partitionBy("farm", "day").parquet(made.path("entries"))
+    frame.coalesce(1).write.partitionBy("farm", "day").parquet(lake.path("entries"))
     one, two = ("leaf1", 3, 10, 1, None), ("leaf2", 3, 99, 2, None)
     write(
         spark,
-        made,
+        lake,
         "decisions",
         [
             ("web", 1, at(0), None, "off", []),
@@ -88,7 +88,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
     )
     write(
         spark,
-        made,
+        lake,
         "server_hours",
         [
             ("web", day(at(hour)), at(hour), server, 120, 1.0 if server == 1 else 0.5, server - 1, 60_000 * hour)
@@ -98,19 +98,19 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
     )
     write(
         spark,
-        made,
+        lake,
         "destination_hours",
         [("web", day(at(hour)), at(hour), 1, "leaf1", 120, 1.0, hour / 100) for hour in range(HOURS)],
     )
     write(
         spark,
-        made,
+        lake,
         "anomalies",
         [("web", 2, at(hour), "lag_ms", 900.0, 9.0, 1.0, 5.0 + hour, f"odd {hour}") for hour in range(3)],
     )
     write(
         spark,
-        made,
+        lake,
         "backtest",
         [
             ("web", '{"margin":50}', True, 9, 2, 1000, 2000, 30, 0.5, 1.0),
@@ -120,7 +120,7 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
     )
     write(
         spark,
-        made,
+        lake,
         "closest",
         [
             (
@@ -139,16 +139,16 @@ def lake(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Lak
     )
     write(
         spark,
-        made,
+        lake,
         "quarantine",
         [("f", "line", None, None, HOSTILE, "x", 5)] * 3 + [("f", "file", None, None, "cut", "", 7)],
     )
-    return made
+    return lake
 
 
 @pytest.fixture(scope="module")
 def report(spark: "SparkSession", lake: Lake) -> Report:
-    return gather(spark, lake, Asked())
+    return gather(spark, lake, Scope())
 
 
 def test_a_whole_lake(report: Report) -> None:
@@ -161,7 +161,7 @@ def test_a_whole_lake(report: Report) -> None:
     assert web.timeline.published == [Turn(at(0), None), Turn(at(1), 2), Turn(at(25), 3)]
     assert (web.timeline.led_changes, web.timeline.published_changes) == (2, 2)
     assert web.anomalies is not None
-    assert [each.score for each in web.anomalies.found] == [7.0, 6.0, 5.0]
+    assert [each.score for each in web.anomalies.strongest] == [7.0, 6.0, 5.0]
     assert web.backtest is not None
     assert [(each.live, each.cost) for each in web.backtest.trials] == [(True, 1.0), (False, 0.4), (False, None)]
     assert report.quarantine is not None
@@ -200,10 +200,10 @@ def test_weights_are_carried_on_and_gaps_stay(report: Report) -> None:
 def test_a_period_knows_what_was_before_it(spark: "SparkSession", lake: Lake) -> None:
     period = Period(at(15), at(24))
     entries_of, decisions = read(spark, lake, "entries"), read(spark, lake, "decisions")
-    made = gather_farm.timeline(entries_of, decisions, period)
-    assert made.led == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
-    assert made.published == [Turn(at(0), None), Turn(at(1), 2)]
-    assert (made.led_changes, made.published_changes) == (1, 0)
+    timeline = gather_farm.timeline(entries_of, decisions, period)
+    assert timeline.led == [Turn(at(0), 1), Turn(at(12), 2), Turn(at(20), None)]
+    assert timeline.published == [Turn(at(0), None), Turn(at(1), 2)]
+    assert (timeline.led_changes, timeline.published_changes) == (1, 0)
     weights = gather_farm.weights(decisions, period)
     assert {line.name: set(line.values) for line in weights.lines} == {"leaf2": {99.0}}
 
@@ -212,17 +212,17 @@ def test_of_turns_at_one_time_the_last_one_counts(spark: "SparkSession", lake: L
     """A server that was away takes many entries in at once."""
     rows = [("web", index, at(1), publisher) for index, publisher in ((1, 3), (2, 1), (3, 2))]
     decisions = spark.createDataFrame(rows, "farm string, index long, received_ms long, publisher long")
-    made = gather_farm.timeline(read(spark, lake, "entries"), decisions, Period(at(0), at(2)))
-    assert made.published == [Turn(at(1), 3), Turn(at(1), 1), Turn(at(1), 2)]
+    timeline = gather_farm.timeline(read(spark, lake, "entries"), decisions, Period(at(0), at(2)))
+    assert timeline.published == [Turn(at(1), 3), Turn(at(1), 1), Turn(at(1), 2)]
 
 
 def test_the_last_three_days_of_floodfills(report: Report) -> None:
-    found = report.floodfills
-    assert found is not None
-    assert [(each.name, each.hash, sorted(each.days)) for each in found.hashes] == [
+    floodfills = report.floodfills
+    assert floodfills is not None
+    assert [(each.name, each.hash, sorted(each.days)) for each in floodfills.hashes] == [
         (f"web: {hash_}", hash_, ["2026-07-02", "2026-07-03", "2026-07-04"]) for hash_ in ("h1", "h2")
     ]
-    first, second = found.hashes[0].days["2026-07-02"]
+    first, second = floodfills.hashes[0].days["2026-07-02"]
     assert (first.floodfill, first.equal_bits, first.profile) == ("f1", 255, {"heard_ms": "5", "speed": "1.5"})
     assert (second.rank, second.profile) == (2, {})
 
@@ -236,21 +236,21 @@ def test_what_is_too_much_is_summed_up(spark: "SparkSession", lake: Lake, monkey
     assert (heat.servers, heat.servers_availability) == (2, 0.75)
     weights = gather_farm.weights(read(spark, lake, "decisions"), period)
     assert ([line.name for line in weights.lines], weights.others) == (["leaf2"], 1)
-    found = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
-    assert (len(found.found), found.total) == (1, 3)
+    anomalies = gather_farm.anomalies(read(spark, lake, "anomalies"), period)
+    assert (len(anomalies.strongest), anomalies.total) == (1, 3)
     trials = gather_farm.backtest(read(spark, lake, "backtest"), period)
     assert ([each.live for each in trials.trials], trials.total) == ([True], 3)
-    made = gather_farm.timeline(read(spark, lake, "entries"), None, period)
-    assert (made.led, made.led_changes, made.published) == ([Turn(at(20), None)], 2, None)
+    timeline = gather_farm.timeline(read(spark, lake, "entries"), None, period)
+    assert (timeline.led, timeline.led_changes, timeline.published) == ([Turn(at(20), None)], 2, None)
 
 
 def test_what_is_not_there(spark: "SparkSession", lake: Lake, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="begin with gf-i2p pipeline ingest"):
-        gather(spark, Lake(str(tmp_path)), Asked())
+        gather(spark, Lake(str(tmp_path)), Scope())
     with pytest.raises(PipelineError, match="nothing of a farm 'wub'"):
-        gather(spark, lake, Asked(("web", "wub")))
+        gather(spark, lake, Scope(("web", "wub")))
     with pytest.raises(PipelineError, match="The period is empty"):
-        gather(spark, lake, Asked((), at(3), at(3)))
+        gather(spark, lake, Scope((), at(3), at(3)))
 
 
 def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(report: Report) -> None:
@@ -267,18 +267,18 @@ def test_of_a_farm_that_was_not_replayed_nothing_is_said_that_a_replay_shows(rep
 
 def test_a_period_ends_with_the_newest_entry(spark: "SparkSession", tmp_path: Path) -> None:
     """Hours go on for longer, also where there are only some minutes; one entry alone has a minute."""
-    made = Lake(str(tmp_path / "lake"))
+    lake = Lake(str(tmp_path / "lake"))
     rows = [Row(index=index, received_ms=at(ended), kind="other", value="{}") for index, ended in ((1, 0.1), (2, 0.4))]
     rows += [Row(index=1, received_ms=at(3), kind="other", value="{}", farm="one")]
-    entries(spark, rows).write.partitionBy("farm", "day").parquet(made.path("entries"))
-    write(spark, made, "server_hours", [("farm", day(at(0)), at(0), 1, 48, 1.0, 0, 0)])
-    found = gather(spark, made, Asked())
-    assert [each.period for each in found.farms] == [Period(at(0.1), at(0.4)), Period(at(3), at(3) + 60_000)]
-    assert found.farms[0].heat is not None
-    assert [*found.farms[0].heat.rows[0].cells] == [0]
-    assert "NaN" not in page(found)
+    entries(spark, rows).write.partitionBy("farm", "day").parquet(lake.path("entries"))
+    write(spark, lake, "server_hours", [("farm", day(at(0)), at(0), 1, 48, 1.0, 0, 0)])
+    report = gather(spark, lake, Scope())
+    assert [each.period for each in report.farms] == [Period(at(0.1), at(0.4)), Period(at(3), at(3) + 60_000)]
+    assert report.farms[0].heat is not None
+    assert [*report.farms[0].heat.rows[0].cells] == [0]
+    assert "NaN" not in page(report)
     with pytest.raises(PipelineError, match="nothing of a farm 'farm'"):
-        gather(spark, made, Asked(("farm",), at(-1), at(0.1)))  # the end is no part of a period
+        gather(spark, lake, Scope(("farm",), at(-1), at(0.1)))  # the end is no part of a period
 
 
 def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkSession", lake: Lake) -> None:
@@ -295,23 +295,23 @@ def test_the_hour_in_which_a_period_begins_has_a_place_of_its_own(spark: "SparkS
 def test_members_are_not_counted_as_servers(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Lake(str(tmp_path / "lake"))
+    lake = Lake(str(tmp_path / "lake"))
     rows = [("web", day(at(0)), at(0), server, 9, 0.5, 0, 0) for server in (1, 1 << 31, (1 << 31) + 1)]
-    write(spark, made, "server_hours", rows)
+    write(spark, lake, "server_hours", rows)
     monkeypatch.setattr(gather_farm, "MAX_SERVERS", 2)
-    heat = gather_farm.heat(read(spark, made, "server_hours"), Period(at(0), at(1)))
+    heat = gather_farm.heat(read(spark, lake, "server_hours"), Period(at(0), at(1)))
     assert (len(heat.rows), heat.others, heat.servers, heat.servers_availability) == (2, 1, 1, 0.5)
 
 
 def test_no_more_farms_than_a_report_has(spark: "SparkSession", lake: Lake) -> None:
     with pytest.raises(PipelineError, match="A report shows up to 8 farms, not 9"):
-        gather(spark, lake, Asked(("web", *(f"farm-{number}" for number in range(8)))))
+        gather(spark, lake, Scope(("web", *(f"farm-{number}" for number in range(8)))))
 
 
 def test_a_lake_with_one_table_only(spark: "SparkSession", tmp_path: Path) -> None:
-    made = Lake(str(tmp_path / "lake"))
-    write(spark, made, "server_hours", [("web", day(at(0)), at(0), 1, 120, 1.0, 0, 0)])
-    figures = make_report(spark, made, ReportOptions(tmp_path / "report.html"))
+    lake = Lake(str(tmp_path / "lake"))
+    write(spark, lake, "server_hours", [("web", day(at(0)), at(0), 1, 120, 1.0, 0, 0)])
+    figures = make_report(spark, lake, ReportOptions(tmp_path / "report.html"))
     text = (tmp_path / "report.html").read_text()
     assert "gf-i2p pipeline ingest" in text
     assert "gf-i2p pipeline floodfills" in text

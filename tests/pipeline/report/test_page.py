@@ -166,14 +166,14 @@ def test_the_page_is_well_formed_and_the_same_again() -> None:
 
 
 def test_a_table_that_is_missing_says_which_job_makes_it() -> None:
-    made = report()
-    text = page(replace(made, farms=made.farms[1:], floodfills=None, quarantine=None))
+    full = report()
+    text = page(replace(full, farms=full.farms[1:], floodfills=None, quarantine=None))
     for name, job in MADE_BY.items():
         if name not in {"entries", "files", "routers", "alerts"}:  # of three nothing is drawn
             assert f"The table {name} has nothing of this yet: <code>gf-i2p pipeline {job}</code>" in text
     assert "The publishers are not known" in text
     assert "The table entries has nothing of this yet" in page(
-        replace(made, farms=[replace(made.farms[0], timeline=None)])
+        replace(full, farms=[replace(full.farms[0], timeline=None)])
     )
 
 
@@ -186,7 +186,7 @@ def test_the_sizes_say_of_every_table_that_is_missing_which_job_makes_it() -> No
 
 def test_what_is_left_out_is_said() -> None:
     text = page(report())
-    for said in (
+    for remark in (
         "3 more farms with 805,378 entries: see --farm.",
         "Not drawn: 12 entries with a time of before 2020",
         "3 more servers are not drawn; their mean is 40 %.",
@@ -196,7 +196,7 @@ def test_what_is_left_out_is_said() -> None:
         "3 more hashes are not drawn.",
         "88 more for 28 other reasons.",
     ):
-        assert said in text, said
+        assert remark in text, remark
 
 
 def test_an_empty_lake_is_a_page_too() -> None:
@@ -229,21 +229,21 @@ turns = st.lists(st.builds(Turn, st.integers(-100, 1100), st.none() | st.integer
 
 
 @given(turns)
-def test_spans_cover_the_time_once(found: list[Turn]) -> None:
+def test_spans_cover_the_time_once(drawn: list[Turn]) -> None:
     """The spans follow each other from the first turn to the end, and name the publisher at any moment."""
     period = Period(0, 1000)
-    found = sorted(found, key=lambda turn: turn.at_ms)
-    made = spans(found, period)
+    in_order = sorted(drawn, key=lambda turn: turn.at_ms)
+    times = spans(in_order, period)
     for moment in range(0, 1000, 7):
-        last = next((turn for turn in reversed(found) if turn.at_ms <= moment), None)
-        here = [who for start, end, who in made if start <= moment < end]
-        assert here == ([] if last is None else [last.who])
-    assert all(one[2] != other[2] or one[1] < other[0] for one, other in itertools.pairwise(made))
+        last = next((turn for turn in reversed(in_order) if turn.at_ms <= moment), None)
+        holders = [who for start, end, who in times if start <= moment < end]
+        assert holders == ([] if last is None else [last.who])
+    assert all(one[2] != other[2] or one[1] < other[0] for one, other in itertools.pairwise(times))
 
 
 def test_a_timeline_says_how_long_each_had_it() -> None:
-    made = Timeline([Turn(0, 1)], [Turn(0, None), Turn(HOUR_MS, 2)], 0, 1)
-    text = timeline(made, Period(0, 4 * HOUR_MS))
+    turns_of_two = Timeline([Turn(0, 1)], [Turn(0, None), Turn(HOUR_MS, 2)], 0, 1)
+    text = timeline(turns_of_two, Period(0, 4 * HOUR_MS))
     assert "server 2: led 0 s, published 3 h" in text
     assert "nobody published for 1 h in all" in text
     assert "0 changes of leader, 1 change of publisher" in text
@@ -253,10 +253,10 @@ def test_a_timeline_says_how_long_each_had_it() -> None:
 @given(st.integers(0, 10**12), st.integers(1, 3 * 365 * DAY_MS))
 def test_ticks_and_stretches_are_few_and_inside(since: int, length: int) -> None:
     period = Period(since, since + length)
-    found = ticks(period)
-    assert len(found) <= 7
+    marks = ticks(period)
+    assert len(marks) <= 7
     full = HOUR_MS if length > 3 * HOUR_MS else 60_000
-    assert all(0 <= across(period, each) <= WIDTH and each % full == 0 for each in found)
+    assert all(0 <= across(period, each) <= WIDTH and each % full == 0 for each in marks)
     assert -(-length // period.stretch_ms(120)) <= 120
 
 
@@ -279,8 +279,8 @@ def test_some_minutes_have_an_axis() -> None:
 def test_what_is_known_by_hours_stands_where_its_hour_is() -> None:
     """A farm that begins at one minute past: the farm's first hour is the hour that holds this minute, not the next."""
     period = Period(PERIOD.since_ms + 60_000, PERIOD.since_ms + 3 * HOUR_MS)
-    made = Heat(HOUR_MS, [HeatRow(1, 0.5, 9, 0, 0, {at: Cell(at / 2, 3, 0) for at in range(3)})])
-    text = heat(made, period)
+    heat_map = Heat(HOUR_MS, [HeatRow(1, 0.5, 9, 0, 0, {at: Cell(at / 2, 3, 0) for at in range(3)})])
+    text = heat(heat_map, period)
     assert [f"{words.moment(PERIOD.since_ms + at * HOUR_MS)} UTC: {50 * at} %" in text for at in range(3)] == [True] * 3
     assert re.findall(r"H([\d.]+)", steps([1.0, 1.0], 12, 1.0, 500.0, 100.0)) == ["400.0", "900.0"] * 2
 
@@ -305,8 +305,8 @@ def other(cost: float | None) -> TrialRow:
 
 
 def test_what_is_recommended_is_possible_and_a_gain() -> None:
-    found = report().farms[0].backtest
-    assert found is not None
+    results = report().farms[0].backtest
+    assert results is not None
     live = replace(trial(1.0, live=True), in_force='{"margin":50}')
     for others, best in (
         ([other(0.96), other(None)], None),
@@ -315,13 +315,13 @@ def test_what_is_recommended_is_possible_and_a_gain() -> None:
         ([trial(0.2, parameters='{"margin":50}')], None),  # set in the middle of the log: the farm has the value by now
         ([], None),
     ):
-        made = recommended(replace(found, trials=[live, *others]))
-        assert (None if made is None else made.cost) == best
-    assert recommended(replace(found, trials=[other(0.1)])) is None
+        choice = recommended(replace(results, trials=[live, *others]))
+        assert (None if choice is None else choice.cost) == best
+    assert recommended(replace(results, trials=[other(0.1)])) is None
     for farm_ms, best in ((DAY_MS, 0.5), (DAY_MS - 1, None)):
-        made = recommended(replace(found, trials=[replace(live, farm_ms=farm_ms), other(0.5)]))
-        assert (None if made is None else made.cost) == best
-    assert recommended(replace(found, trials=[replace(live, cost=0.0), other(0.0)])) is None, "nothing is no gain"
+        choice = recommended(replace(results, trials=[replace(live, farm_ms=farm_ms), other(0.5)]))
+        assert (None if choice is None else choice.cost) == best
+    assert recommended(replace(results, trials=[replace(live, cost=0.0), other(0.0)])) is None, "nothing is no gain"
 
 
 @pytest.mark.parametrize(

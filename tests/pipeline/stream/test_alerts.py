@@ -26,21 +26,21 @@ class Farm:
 
     def hears(self, *of_servers: list[tuple[int, StatusRecord]]) -> None:
         """Add the servers' records, in the order of time."""
-        for time, found in sorted((each for server in of_servers for each in server), key=lambda each: each[0]):
-            self._rows.append(Row(index=len(self._rows) + 1, record=found, received_ms=NOW + time * 1000))
+        for time, posted in sorted((each for server in of_servers for each in server), key=lambda each: each[0]):
+            self._rows.append(Row(index=len(self._rows) + 1, record=posted, received_ms=NOW + time * 1000))
 
     def judged(self) -> set[tuple[int | None, str, str]]:
         """Judge the farm; return server, alert and event of what begins and ends."""
         before = len(self.events())
         count = note(self._spark, self._lake, entries(self._spark, self._rows), Limits())
-        found = self.events()[before:]
-        assert count == len(found)
-        return {each[:3] for each in found}
+        events = self.events()[before:]
+        assert count == len(events)
+        return {each[:3] for each in events}
 
     def events(self) -> list[tuple[int | None, str, str, int, str]]:
         """Return all events: server, alert, event, time and text."""
-        found = tables.read_columns(self._spark, self._lake, "alerts", EVENTS).orderBy("noticed_ms", "at_ms").collect()
-        return [(row["server"], row["alert"], row["event"], row["at_ms"], row["text"]) for row in found]
+        rows = tables.read_columns(self._spark, self._lake, "alerts", EVENTS).orderBy("noticed_ms", "at_ms").collect()
+        return [(row["server"], row["alert"], row["event"], row["at_ms"], row["text"]) for row in rows]
 
 
 def test_alerts_begin_and_end_once(spark: SparkSession, tmp_path: Path) -> None:

@@ -66,14 +66,14 @@ class Runs:
 def runs() -> Any:
     """A stand-in for the job."""
     stand_in = Runs()
-    given = nullcontext((object(), lambda doing: None))
-    with patch.object(command, "working", lambda options, progress: given), patch.object(job, "stream", stand_in):
+    session = nullcontext((object(), lambda doing: None))
+    with patch.object(command, "working", lambda options, progress: session), patch.object(job, "stream", stand_in):
         yield stand_in
 
 
-def run(*more: str) -> int:
+def run(*arguments: str) -> int:
     """Run the command."""
-    return main(["pipeline", "stream", "lake", "a", "b", *more])
+    return main(["pipeline", "stream", "lake", "a", "b", *arguments])
 
 
 def test_for_people(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,8 +91,8 @@ def test_for_programs(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run("--json", "--once", "--every", "5", "--least-available", "50", "--batch-mb", "1", "--farm-silent", "2") == 0
     )
-    found = json.loads(capsys.readouterr().out)
-    assert (found["ok"], found["new"], found["events"]) == (True, 1000, 2)
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["new"], answer["events"]) == (True, 1000, 2)
     assert runs.options == StreamOptions(True, 5, 1 << 20, Limits(availability=0.5, farm_silent_ms=120_000))
 
 
@@ -104,8 +104,8 @@ def test_alerts_are_added_to_a_file_and_it_says_what_was_told(runs: Runs, tmp_pa
         file.write(b'{"farm": "fa')  # the process was killed there
     assert run("--alerts", str(path)) == 0
     assert runs.options.noticed_ms == 7
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [(each["farm"], each["server"], each["event"], each["noticed_ms"]) for each in found] == [
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(each["farm"], each["server"], each["event"], each["noticed_ms"]) for each in events] == [
         ("farm", 2, "begins", 5),
         ("farm\x1b[2J", None, "ends", 7),
     ] * 2
@@ -125,15 +125,15 @@ def test_a_file_that_cannot_be_of_alerts(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_asks_it_to_end(runs: Runs, number: signal.Signals) -> None:
     before = signal.getsignal(number)
-    asked = []
+    signals = []
 
     def meanwhile(stop: Flag) -> None:
         os.kill(os.getpid(), number)
-        asked.append(stop.wait(60))
+        signals.append(stop.wait(60))
 
     runs.meanwhile = meanwhile
     assert run() == 0
-    assert asked == [True]
+    assert signals == [True]
     assert signal.getsignal(number) is before
 
 

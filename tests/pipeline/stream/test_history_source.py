@@ -54,12 +54,12 @@ class Reading:
 
     def all(self) -> list[int]:
         """Go on until nothing is left; give the entries."""
-        found: list[int] = []
+        entries: list[int] = []
         while True:
-            more = self.batch()
+            rows = self.batch()
             if self.offset == self.before:
-                return found
-            found += indexes(more)
+                return entries
+            entries += indexes(rows)
 
 
 def indexes(rows: list[dict[str, Any]]) -> list[int]:
@@ -131,8 +131,8 @@ def test_files_that_have_ended_take_no_room(tmp_path: Path) -> None:
     assert reading.indexes() == list(range(1, 102))
     add(tmp_path / f"entries-{101:020}.jsonl", lines([102])[0])
     assert reading.indexes() == [102]
-    (found,) = reading.offset.values()
-    assert (found["done"], list(found["files"])) == ("1-100", ["101"])
+    (state,) = reading.offset.values()
+    assert (state["done"], list(state["files"])) == ("1-100", ["101"])
     packed(tmp_path, content(lines([50]), first=50, last=50), first=50)  # somebody's copy of known entries
     assert reading.indexes() == []
 
@@ -168,7 +168,7 @@ def test_a_batch_has_about_so_many_bytes(tmp_path: Path, most: int) -> None:
     plain(tmp_path / "b" / "c", content(lines(range(1, 31)), server=2))
     reading = Reading(tmp_path, most=most)
     line = max(len(each) for each in lines(range(1, 31)))
-    found: list[int] = []
+    entries: list[int] = []
     batches = 0
     while True:
         rows = reading.batch()
@@ -176,9 +176,9 @@ def test_a_batch_has_about_so_many_bytes(tmp_path: Path, most: int) -> None:
             break
         batches += 1
         assert sum(len(row["line"]) + 1 for row in rows if row["at"]) <= max(most, 2 * line) + 2 * line
-        found += indexes(rows)
+        entries += indexes(rows)
         reading.restart()
-    assert sorted(found) == sorted([*range(1, 31)] * 2)
+    assert sorted(entries) == sorted([*range(1, 31)] * 2)
     assert batches >= sum(map(len, lines(range(1, 31)))) * 2 // (most + 4 * line)
 
 
@@ -233,13 +233,13 @@ def test_a_packed_file_that_was_still_being_copied_is_read_when_it_is_whole(tmp_
     path = packed(tmp_path, content(body, last=39))
     data = path.read_bytes()
     reading = Reading(tmp_path)
-    found = []
+    rows = []
     for size in (len(data) // 2, len(data) // 3 * 2, len(data)):
         path.write_bytes(data[:size])
-        found += arrive(reading.batch())
+        rows += arrive(reading.batch())
         reading.restart()
-    assert {row["index"] for row in found if row["what"] is None} == {*range(1, 40)}
-    assert {row["what"] for row in found} == {None, "file", "line"}
+    assert {row["index"] for row in rows if row["what"] is None} == {*range(1, 40)}
+    assert {row["what"] for row in rows} == {None, "file", "line"}
     assert reading.all() == []
 
 
@@ -311,13 +311,13 @@ def test_whatever_happens_to_the_files_each_entry_is_read(tmp_path: Path) -> Non
     tmp_path.joinpath("n").mkdir()
     first = index = 1
     body: list[bytes] = []
-    found: set[int] = set()
+    entries: set[int] = set()
     for _ in range(60):
         match dice.randrange(6):
             case 0 | 1 | 2:
-                more = dice.randrange(1, 5)
-                body += [b" " + b"".join(lines(range(index, index + more)))]
-                index += more
+                count = dice.randrange(1, 5)
+                body += [b" " + b"".join(lines(range(index, index + count)))]
+                index += count
             case 3 if index > first:
                 path = plain(tmp_path / "n", content(body, first=first, last=index - 1), first=first)
                 if dice.random() < 0.7:
@@ -332,24 +332,24 @@ def test_whatever_happens_to_the_files_each_entry_is_read(tmp_path: Path) -> Non
         torn = dice.randrange(9) if body else 0
         plain(tmp_path / "n", data + lines([index])[0][:torn], first=first)
         if dice.random() < 0.7:
-            found |= set(reading.indexes())
-    found |= set(reading.all())
-    assert found >= set(range(1, index))
+            entries |= set(reading.indexes())
+    entries |= set(reading.all())
+    assert entries >= set(range(1, index))
 
 
 def test_pieces_of_a_file_give_what_the_file_gives(tmp_path: Path) -> None:
     odd = [b"{}\n", b"\xff\n", *lines(range(6, 9)), *lines([30]), *lines(range(9, 12))]
     plain(tmp_path, content(lines(range(1, 6)) + odd))
-    whole, pieces = Reading(tmp_path), Reading(tmp_path, most=2_500)
-    expected = [_shown(row) for row in arrive(whole.batch())]
-    found: list[dict[str, Any]] = []
-    while (rows := pieces.batch()) or pieces.offset != pieces.before:
-        found += [_shown(row) for row in arrive(rows)]
-    found.sort(key=lambda row: row["what"] is None)  # the order of arrival is not the file's order
-    assert found == sorted(expected, key=lambda row: row["what"] is None)
-    assert [row["index"] for row in found if row["what"] is None] == [*range(1, 12)]
-    assert [row["text"] for row in found if row["what"] == "line"][:2] == ["{}", "\ufffd"]
-    assert [row["reason"] for row in found if row["what"] == "line"][2] == "entry 30 does not belong after entry 8"
+    by_file, by_piece = Reading(tmp_path), Reading(tmp_path, most=2_500)
+    expected = [_shown(row) for row in arrive(by_file.batch())]
+    in_pieces: list[dict[str, Any]] = []
+    while (rows := by_piece.batch()) or by_piece.offset != by_piece.before:
+        in_pieces += [_shown(row) for row in arrive(rows)]
+    in_pieces.sort(key=lambda row: row["what"] is None)  # the order of arrival is not the file's order
+    assert in_pieces == sorted(expected, key=lambda row: row["what"] is None)
+    assert [row["index"] for row in in_pieces if row["what"] is None] == [*range(1, 12)]
+    assert [row["text"] for row in in_pieces if row["what"] == "line"][:2] == ["{}", "\ufffd"]
+    assert [row["reason"] for row in in_pieces if row["what"] == "line"][2] == "entry 30 does not belong after entry 8"
 
 
 @pytest.mark.parametrize(
@@ -365,13 +365,13 @@ def test_pieces_of_a_file_give_what_the_file_gives(tmp_path: Path) -> None:
 def test_one_line_that_is_off_where_a_piece_ends_costs_none_of_the_next_piece(tmp_path: Path, odd: bytes) -> None:
     path = plain(tmp_path, content([*lines(range(1, 4)), odd]))
     reading = Reading(tmp_path)
-    found = arrive(reading.batch())
+    rows = arrive(reading.batch())
     for indexes_ in (range(5, 9), range(9, 10), range(10, 14)):
         add(path, b"".join(lines(indexes_)))
         reading.restart()
-        found += arrive(reading.batch())
-    assert {*range(1, 4), *range(5, 14)} <= {row["index"] for row in found if row["what"] is None}
-    assert [row["reason"] for row in found if row["what"] and "line 1" in row["reason"]] == []
+        rows += arrive(reading.batch())
+    assert {*range(1, 4), *range(5, 14)} <= {row["index"] for row in rows if row["what"] is None}
+    assert [row["reason"] for row in rows if row["what"] and "line 1" in row["reason"]] == []
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

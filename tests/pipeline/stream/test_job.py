@@ -33,9 +33,9 @@ def go(spark: SparkSession, lake: Lake, *exports: Path, options: StreamOptions =
 
 def rows(spark: SparkSession, lake: Lake, table: str) -> DataFrame:
     """Read a table of the lake."""
-    found = tables.read(spark, lake, table)
-    assert found is not None
-    return found
+    frame = tables.read(spark, lake, table)
+    assert frame is not None
+    return frame
 
 
 def indexes(spark: SparkSession, lake: Lake) -> list[int]:
@@ -84,8 +84,8 @@ def test_histories_that_grow_turn_and_are_packed(spark: SparkSession, tmp_path: 
         ignore_row_order=True,
         ignore_nullable=True,
     )
-    known = ingest(spark, lake, [str(exports)])
-    assert (known.new, known.quarantined_rows) == (0, 0)
+    figures = ingest(spark, lake, [str(exports)])
+    assert (figures.new, figures.quarantined_rows) == (0, 0)
 
 
 def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
@@ -93,7 +93,7 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
 ) -> None:
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
     path = plain(exports, content([*lines(range(1, 11)), b"none\n"]))
-    whole = live.Taking._judge
+    judge = live.Taking._judge
 
     def fail(*_: Any) -> int:
         raise RuntimeError("the power went")
@@ -102,7 +102,7 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
         patch.setattr(live.Taking, "_judge", fail)
         with pytest.raises(PipelineError, match="the power went"):
             go(spark, lake, exports)
-    assert live.Taking._judge is whole
+    assert live.Taking._judge is judge
     assert indexes(spark, lake) == [*range(1, 11)]  # the stream had come so far
     with path.open("ab") as file:
         file.write(b"".join(lines(range(11, 14))))
@@ -116,12 +116,14 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
 def test_what_was_noticed_and_not_told_is_told_by_the_next_run(spark: SparkSession, tmp_path: Path) -> None:
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
     records = sorted([*said(1, range(0, 600, 30), publishing=True), *said(2, [5])], key=lambda each: each[0])
-    body = [record_line(index, 1, NOW + time * 1000, found.encode()) for index, (time, found) in enumerate(records, 1)]
+    body = [
+        record_line(index, 1, NOW + time * 1000, posted.encode()) for index, (time, posted) in enumerate(records, 1)
+    ]
     plain(exports, content(body))
     go(spark, lake, exports)
-    told: list[Event] = []
-    stream(spark, lake, [str(exports)], StreamOptions(once=True, noticed_ms=0), on_event=told.append)
-    assert [(each.server, each.alert, each.event) for each in told] == [(2, "silent", "begins")]
+    events: list[Event] = []
+    stream(spark, lake, [str(exports)], StreamOptions(once=True, noticed_ms=0), on_event=events.append)
+    assert [(each.server, each.alert, each.event) for each in events] == [(2, "silent", "begins")]
 
 
 @pytest.mark.usefixtures("without_health")
@@ -133,30 +135,30 @@ def test_it_ends_after_a_batch_when_it_is_told_to(
     plain(exports, content(lines(range(1, 25))))
     begun: list[int] = []
     ended: list[int] = []
-    whole = live.Taking.__call__
+    take_batch = live.Taking.__call__
 
-    def take(taking: live.Taking, found: DataFrame, batch: int) -> None:
+    def take(taking: live.Taking, lines: DataFrame, batch: int) -> None:
         begun.append(batch)
-        whole(taking, found, batch)
+        take_batch(taking, lines, batch)
         ended.append(batch)
 
     monkeypatch.setattr(live.Taking, "__call__", take)
     stop = Flag()
-    found: list[Batch] = []
+    batches: list[Batch] = []
 
     def hear(batch: Batch) -> None:
-        found.append(batch)
+        batches.append(batch)
         stop.set()
 
     options = StreamOptions(every_seconds=1, batch_bytes=5_000)
     figures = stream(spark, lake, [str(exports)], options, on_batch=hear, stop=stop)
-    assert figures.batches == len(found)
-    assert begun == ended == [each.batch for each in found], "none in the middle"
+    assert figures.batches == len(batches)
+    assert begun == ended == [each.batch for each in batches], "none in the middle"
     assert 0 < figures.entries <= 24
     assert not spark.streams.active
     go(spark, lake, exports)
     assert indexes(spark, lake) == [*range(1, 25)]
-    assert found[0].lag_seconds is not None
+    assert batches[0].lag_seconds is not None
 
 
 def test_a_directory_that_is_not_there_is_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -176,5 +178,5 @@ def test_the_checkpoint_grows_with_directories_and_not_with_files(spark: SparkSe
     offsets = sorted(
         (tmp_path / "lake" / "_stream" / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda p: int(p.name)
     )
-    (found,) = json.loads(offsets[-1].read_text().splitlines()[-1]).values()
-    assert (found["done"], [*found["files"]]) == ("1-25", ["26"])
+    (state,) = json.loads(offsets[-1].read_text().splitlines()[-1]).values()
+    assert (state["done"], [*state["files"]]) == ("1-25", ["26"])

@@ -30,14 +30,14 @@ class Watch:
         self.exports = root / "exports"
         self.exports.mkdir()
         self.now_ms = 0
-        self.told: list[tuple[str, str]] = []
+        self.events_told: list[tuple[str, str]] = []
         self.stop = Flag()
 
     def hear(self, event: Event) -> None:
         """Keep an alert about a silent farm."""
         if event.alert == ALERT:
             assert event.server is None
-            self.told.append((event.farm, event.event))
+            self.events_told.append((event.farm, event.event))
 
     def comes(self, indexes: Iterable[int], farm: str = "farm") -> None:
         """Add status records to the lake, as a batch does."""
@@ -48,14 +48,14 @@ class Watch:
         """Look at the lake, as a stream does that begins at this time; return the new alerts."""
         before = len(self.events())
         events = SilentFarms(self.spark, self.lake, f"{self.lake.root}/_stream", LIMIT_MS, lambda: now_ms).look()
-        found = self.events()[before:]
-        assert events == len(found)
-        return sorted(found)
+        events_of_run = self.events()[before:]
+        assert events == len(events_of_run)
+        return sorted(events_of_run)
 
     def events(self) -> list[tuple[str, str, str]]:
         """Return all alerts of the lake, in order."""
-        found = tables.read_columns(self.spark, self.lake, "alerts", EVENTS).orderBy("noticed_ms").collect()
-        return [(row["farm"], row["event"], row["text"]) for row in found]
+        rows = tables.read_columns(self.spark, self.lake, "alerts", EVENTS).orderBy("noticed_ms").collect()
+        return [(row["farm"], row["event"], row["text"]) for row in rows]
 
     def stream(self, options: StreamOptions, on_batch: Callable[[Batch], None] = lambda _: None) -> StreamFigures:
         """Run the job."""
@@ -108,19 +108,19 @@ def test_it_is_noticed_while_no_batch_comes(watch: Watch) -> None:
     plain(watch.exports, content(body))
     watch.now_ms = at(10)
     watch.stream(StreamOptions(once=True))
-    assert watch.told == []
+    assert watch.events_told == []
     watch.now_ms = at(1000)
 
     def comes_back(event: Event) -> None:
         Watch.hear(watch, event)
-        if watch.told == [("farm", "begins")]:
+        if watch.events_told == [("farm", "begins")]:
             plain(watch.exports, content([*body, *lines(range(999, 1001))]))
-        elif len(watch.told) == 2:
+        elif len(watch.events_told) == 2:
             watch.stop.set()
 
     watch.hear = comes_back  # type: ignore[method-assign]
     figures = watch.stream(StreamOptions(every_seconds=1))
-    assert watch.told == [("farm", "begins"), ("farm", "ends")]
+    assert watch.events_told == [("farm", "begins"), ("farm", "ends")]
     assert figures.batches == 1
     assert figures.events == 2
 
@@ -133,16 +133,16 @@ def test_who_is_behind_is_not_silent(watch: Watch) -> None:
     last = 10 + 2 * BEATS
     plain(watch.exports, content(lines(range(1, last))))
     watch.now_ms = at(last)
-    taken: list[int] = []
+    counts: list[int] = []
 
     def took(batch: Batch) -> None:
-        taken.append(batch.entries)
-        if sum(taken) == last - 1:
+        counts.append(batch.entries)
+        if sum(counts) == last - 1:
             watch.stop.set()
 
     watch.stream(StreamOptions(every_seconds=1, batch_bytes=70_000), took)
-    assert len(taken) > 1
-    assert watch.told == []
+    assert len(counts) > 1
+    assert watch.events_told == []
     assert watch.restarted(at(last)) == []
 
 
@@ -175,6 +175,6 @@ def test_clocks_that_are_ahead_do_not_hide_it(spark: SparkSession, tmp_path: Pat
     now += LIMIT_MS + 1
     assert again.look() == 1
     assert again.look() == 0
-    found = spark.read.parquet(lake.path("alerts")).orderBy("noticed_ms").collect()
-    assert [(row["farm"], row["event"]) for row in found] == [("farm", "begins"), ("farm", "ends"), ("farm", "begins")]
-    assert len({row["noticed_ms"] for row in found}) == 3
+    events = spark.read.parquet(lake.path("alerts")).orderBy("noticed_ms").collect()
+    assert [(row["farm"], row["event"]) for row in events] == [("farm", "begins"), ("farm", "ends"), ("farm", "begins")]
+    assert len({row["noticed_ms"] for row in events}) == 3

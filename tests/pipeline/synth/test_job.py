@@ -30,16 +30,16 @@ DAY_MS = 86_400_000
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SynthFigures]:
+def output(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SynthFigures]:
     out = tmp_path_factory.mktemp("synth") / "out"
     return out, synth(replace(OPTIONS, out=out))
 
 
 @pytest.fixture
-def manifest(made: tuple[Path, SynthFigures]) -> dict[str, Any]:
-    found = json.loads((made[0] / MANIFEST).read_text())
-    assert isinstance(found, dict)
-    return found
+def manifest(output: tuple[Path, SynthFigures]) -> dict[str, Any]:
+    facts = json.loads((output[0] / MANIFEST).read_text())
+    assert isinstance(facts, dict)
+    return facts
 
 
 def digests(out: Path) -> dict[str, str]:
@@ -51,39 +51,39 @@ def digests(out: Path) -> dict[str, str]:
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(
-    made: tuple[Path, SynthFigures], tmp_path: Path
+    output: tuple[Path, SynthFigures], tmp_path: Path
 ) -> None:
     synth(replace(OPTIONS, out=tmp_path / "again", processes=2))
-    assert digests(tmp_path / "again") == digests(made[0])
+    assert digests(tmp_path / "again") == digests(output[0])
     synth(replace(OPTIONS, out=tmp_path / "other", seed=8))
-    assert not set(digests(tmp_path / "other").values()) & set(digests(made[0]).values())
+    assert not set(digests(tmp_path / "other").values()) & set(digests(output[0]).values())
 
 
 def test_what_was_written_is_a_history_and_the_manifest_counts_it_right(
-    made: tuple[Path, SynthFigures], manifest: dict[str, Any]
+    output: tuple[Path, SynthFigures], manifest: dict[str, Any]
 ) -> None:
-    out, figures = made
+    out, figures = output
     lines = entries = 0
     assert len(manifest["farms"]) == 2
     for farm, truth in manifest["farms"].items():
         kinds: dict[int, str] = {}
         for server, export in truth["exports"].items():
             directory = out / farm / f"server-{server}"
-            found = summarize(directory)
-            assert (found.cluster, found.server, found.first) == (farm, int(server), 1)
-            assert (found.last, found.files) == (export["lastIndex"], export["files"])
-            assert sum(last - first + 1 for first, last in found.gaps) == export["missing"]
+            summary = summarize(directory)
+            assert (summary.cluster, summary.server, summary.first) == (farm, int(server), 1)
+            assert (summary.last, summary.files) == (export["lastIndex"], export["files"])
+            assert sum(last - first + 1 for first, last in summary.gaps) == export["missing"]
             assert sum(path.stat().st_size for path in directory.iterdir()) == export["bytes"]
-            assert (found.raw, found.others, found.restored) == (0, 0, [])
-            own = 0
+            assert (summary.raw, summary.others, summary.restored) == (0, 0, [])
+            count = 0
             for line in read_history(directory):
                 if isinstance(line, Gap):
                     assert line.servers
                     continue
-                own += 1
+                count += 1
                 kinds[line.index] = "servers" if isinstance(line, Servers) else _kind(line, farm)
-            assert own == export["lines"]
-            lines += own
+            assert count == export["lines"]
+            lines += count
         assert Counter(kinds.values()) == Counter(truth["entries"])
         entries += len(kinds)
     assert (figures.lines, figures.entries) == (lines, entries)
@@ -103,11 +103,11 @@ def _kind(line: Record, farm: str) -> str:
 
 
 def test_days_follow_each_other_with_rising_terms_and_every_new_term_has_its_leader(
-    made: tuple[Path, SynthFigures], manifest: dict[str, Any]
+    output: tuple[Path, SynthFigures], manifest: dict[str, Any]
 ) -> None:
     for farm in manifest["farms"]:
         term, days = 0, set()
-        for line in read_lines(made[0] / farm / "server-1"):
+        for line in read_lines(output[0] / farm / "server-1"):
             if isinstance(line, Record | Servers):
                 assert line.term >= term
                 assert line.term == term or isinstance(line, Servers)
@@ -119,11 +119,11 @@ def test_days_follow_each_other_with_rising_terms_and_every_new_term_has_its_lea
         assert term >= 3
 
 
-def test_servers_received_the_same_entries_at_times_of_their_own(made: tuple[Path, SynthFigures]) -> None:
+def test_servers_received_the_same_entries_at_times_of_their_own(output: tuple[Path, SynthFigures]) -> None:
     times = [
         {
             line.index: line.received_ms
-            for line in read_history(made[0] / "farm-0" / f"server-{server}")
+            for line in read_history(output[0] / "farm-0" / f"server-{server}")
             if not isinstance(line, Gap)
         }
         for server in (1, 2)
@@ -139,8 +139,8 @@ def test_who_was_away_for_long_lacks_entries_or_received_them_late() -> None:
     life.entries = [replace(entry, errors_ms=(0, 0, 0)) for entry in life.entries]
     texts = {seed: _received(replace(life, seed=seed)) for seed in range(6)}
     within = [i for i, entry in enumerate(life.entries, 1) if 1_001.0 < entry.seconds < 1_979.0]
-    late = {seed for seed, found in texts.items() if all(found.get(i, 0) >= 2_000_000 for i in within)}
-    lacking = {seed for seed, found in texts.items() if not found.keys() & set(within)}
+    late = {seed for seed, times in texts.items() if all(times.get(i, 0) >= 2_000_000 for i in within)}
+    lacking = {seed for seed, times in texts.items() if not times.keys() & set(within)}
     assert late | lacking == set(texts)
     assert late
     assert lacking
@@ -148,19 +148,19 @@ def test_who_was_away_for_long_lacks_entries_or_received_them_late() -> None:
 
 def _received(life: SynthLife) -> dict[int, int]:
     lines = b"".join(piece.fill((0, 0, 0)) for piece in Template.make(life, 2, "x").pieces).splitlines()
-    found = [parse_line(line) for line in lines]
-    return {line.index: line.received_ms for line in found if isinstance(line, Record | Servers)}
+    entries = [parse_line(line) for line in lines]
+    return {line.index: line.received_ms for line in entries if isinstance(line, Record | Servers)}
 
 
 def test_numbers_of_routers_follow_the_day() -> None:
     shape = Shape(0, 1, 0, 1)
     life = live(shape, 1)
-    found: dict[int, list[float]] = {}
+    by_hour: dict[int, list[float]] = {}
     for entry in life.entries:
         if entry.kind == "status":
             router = json.loads(entry.text)["router"]
-            found.setdefault(int(entry.seconds // 3600), []).append(router.get("currentInboundBandwidth", 0))
-    means = [sum(values) / len(values) for _, values in sorted(found.items())]
+            by_hour.setdefault(int(entry.seconds // 3600), []).append(router.get("currentInboundBandwidth", 0))
+    means = [sum(values) / len(values) for _, values in sorted(by_hour.items())]
     assert len(means) == 24
     assert max(means) > 1.6 * min(means)
     assert life.entries[-1].seconds < DAY_SECONDS
@@ -182,16 +182,16 @@ def test_some_lives_have_incidents() -> None:
     assert 1 <= sum(len(life.incidents) for life in lives) <= 12
 
 
-def test_faults_are_what_the_manifest_says(made: tuple[Path, SynthFigures], manifest: dict[str, Any]) -> None:
-    out, faults = made[0], manifest["faults"]
+def test_faults_are_what_the_manifest_says(output: tuple[Path, SynthFigures], manifest: dict[str, Any]) -> None:
+    out, faults = output[0], manifest["faults"]
     files = faults["files"]
     assert (out / files["a duplicate"]["path"]).read_bytes() == (out / files["a duplicate"]["of"]).read_bytes()
     readable: dict[int, Record | Servers] = {}
     for path in sorted((out / FAULTY).rglob("entries-*")):
-        good, bad, whole = _salvage(path)
+        good, bad, is_complete = _salvage(path)
         name = path.relative_to(out).as_posix()
-        assert whole == (name != files["gzip is corrupt"]["path"])
-        if not whole:
+        assert is_complete == (name != files["gzip is corrupt"]["path"])
+        if not is_complete:
             assert len(good) == files["gzip is corrupt"]["entriesBefore"]
         cut = name in {files[kind]["path"] for kind in ("a line is cut in the middle", "a duplicate")}
         torn = name == files["torn at its end, which is no fault"]["path"]
@@ -206,26 +206,26 @@ def test_faults_are_what_the_manifest_says(made: tuple[Path, SynthFigures], mani
 
 def _salvage(path: Path) -> tuple[dict[int, Record | Servers], int, bool]:
     """Read all that is readable: entries, the number of bad lines, and whether the file is whole."""
-    data, whole = path.read_bytes(), True
+    data, is_complete = path.read_bytes(), True
     if path.suffix == ".gz":
         unpacker, packed, data = zlib.decompressobj(31), data, b""
         try:
             for at in range(len(packed)):
                 data += unpacker.decompress(packed[at : at + 1])
         except zlib.error:
-            whole = False
+            is_complete = False
     good: dict[int, Record | Servers] = {}
     bad = 0
     for line in data.splitlines():
         try:
-            found = parse_line(line)
+            entry = parse_line(line)
         except LineError:
             bad += 1
             continue
-        assert not isinstance(found, Header) or found.cluster == FAULTY
-        if isinstance(found, Record | Servers):
-            good[found.index] = found
-    return good, bad, whole
+        assert not isinstance(entry, Header) or entry.cluster == FAULTY
+        if isinstance(entry, Record | Servers):
+            good[entry.index] = entry
+    return good, bad, is_complete
 
 
 def _fits(line: Record) -> bool:
@@ -269,10 +269,10 @@ def test_the_command_prints_what_it_has_made(
     monkeypatch.setattr(synth_module, "live", lambda shape, seed, **_: live(shape, seed, hours=HOURS))
     arguments = ["pipeline", "synth", str(tmp_path / "o"), "--farms", "1", "--days", "1", "--jobs", "1", "--json"]
     assert main(arguments) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["ok"] is True
-    assert found["farms"] == 1
-    assert found["entries"] > 180
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"] is True
+    assert answer["farms"] == 1
+    assert answer["entries"] > 180
     assert main(arguments) != 0
     output = capsys.readouterr()
     assert "exists already" in output.out + output.err

@@ -1,0 +1,23 @@
+"""Spark columns of I2P's base64, which has - and ~ in place of + and /."""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def encoded(column: "Column") -> "Column":
+    """Return the column that encodes bytes."""
+    return fn.translate(fn.base64(column), "+/", "-~")
+
+
+def decoded(column: "Column") -> "Column":
+    """Return the column that decodes a text. The text must be valid: for other texts, see `decoded_if_valid`."""
+    return fn.unbase64(fn.translate(column, "-~", "+/"))
+
+
+def decoded_if_valid(column: "Column") -> "Column":
+    """Return the column that decodes a text; null for a text that is not base64."""
+    return fn.try_to_binary(fn.translate(column, "-~", "+/"), fn.lit("base64"))
