@@ -1,4 +1,4 @@
-"""The files around a database: private, locked, and with durable names."""
+"""Files that only their owner can read, names that are durable, and the lock of a database."""
 
 import fcntl
 import os
@@ -31,6 +31,17 @@ def sync_file(path: Path) -> None:
 def create_private(path: Path) -> None:
     """Create `path` with mode 0600, empty. Raises `FileExistsError`."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def write_private(path: Path, content: str | bytes) -> None:
+    """Write a new file that no other user could ever read; an error leaves no file behind."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode("utf-8") if isinstance(content, str) else content)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def lengthen(path: Path, size: int) -> int:

@@ -237,7 +237,7 @@ def _public_parts(keys: PublishingKeys, now: int) -> dict[str, Any]:
         "master": keys.destination.b32,
         "delegated": keys.delegated,
         "server": keys.server,
-        "made": keys.made,
+        "made": keys.delegated_at,
         "ends": keys.ends,
         "seconds_left": None if keys.ends is None else max(keys.ends - now, 0),
         "stage": str(keys.stage(now)),

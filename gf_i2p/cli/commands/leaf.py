@@ -22,12 +22,11 @@ from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
 from gf_i2p.node.files.router_config import place
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.private_files import Lock, holder
+from gf_i2p.storage.private_files import Lock, holder, write_private
 
 logger = structlog.get_logger()
 

@@ -38,8 +38,8 @@ class Server:
     def posts(self, published: int = 0, *, up: bool = True) -> int:
         """Commit and apply one of our records; return the record's index."""
         self.applied += 1
-        told = record(1, leaf(1, up=up), date=self.wall_ms, mode=self.mode, published=published * 1000)
-        self.state.apply(told.encode(), self.applied)
+        status = record(1, leaf(1, up=up), date=self.wall_ms, mode=self.mode, published=published * 1000)
+        self.state.apply(status.encode(), self.applied)
         self.lease.committed(self.applied, self.now)
         return self.applied
 
@@ -164,10 +164,10 @@ def test_a_leaf_that_is_excluded_while_the_router_opens_a_session_is_not_given()
     assert not server.machine.may_give(announcement, server.situation)
     server.machine.failed("the set was not given", server.now)
     server.passes(5)
-    given = server.gives()
-    assert given.leaf_set.hashes == {leaf(1).hash}
+    announcement = server.gives()
+    assert announcement.leaf_set.hashes == {leaf(1).hash}
     server.state.configure(())
-    assert not server.machine.may_give(given, server.situation)
+    assert not server.machine.may_give(announcement, server.situation)
 
 
 def test_new_keys_make_a_new_session() -> None:
