@@ -2,8 +2,8 @@
 
 A loop would lead clients in a circle. Where one process has the configuration of all farms, `find_loop` finds a loop
 before anything starts. Across processes, no process sees all farms. So a record lists, for each leaf of type 7, all
-masters below that leaf ("below") and the length of the longest chain of farms there ("depth"). A farm lists no leaf that
-leads to the farm's own master. Every loop shows in the logs of all its farms, and each of these farms refuses.
+masters below that leaf ("below") and the length of the longest chain of farms there ("depth"). A farm lists no leaf
+that leads to the farm's own master. Every loop shows in the logs of all its farms, and each of these farms refuses.
 
 The masters below come from the servers' *reports*, also of leaves that are not listed, and from old records. If only
 listed leaves counted, two farms that refuse each other would both see no loop any more, list each other, and refuse
