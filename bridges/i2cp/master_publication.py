@@ -272,4 +272,4 @@ class _Configs:
 
 def _read_config(publication: Publication, data: bytes) -> SessionConfig:
     destination = publication.lease_set.destination
-    return read_config(data, destination, of="the lease set", whose="the lease set's destination")
+    return read_config(data, destination, subject="the lease set", owner="the lease set's destination")

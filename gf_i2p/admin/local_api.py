@@ -112,12 +112,12 @@ class LocalInterface:
         """Listen. Replaces a socket that a killed node left behind: the database's lock admits only one node anyway."""
         await self._runner.setup()
         self._path.unlink(missing_ok=True)
-        name = self._open_directory.enter_context(socket_address(self._path))
-        old = os.umask(0o177)
+        address = self._open_directory.enter_context(socket_address(self._path))
+        old_mask = os.umask(0o177)
         try:
-            await web.UnixSite(self._runner, name).start()
+            await web.UnixSite(self._runner, address).start()
         finally:
-            os.umask(old)
+            os.umask(old_mask)
 
     async def stop(self) -> None:
         """Close, and remove the socket."""
@@ -158,8 +158,8 @@ class LocalInterface:
         return web.json_response({"index": index})
 
     async def _get_entries(self, request: web.Request) -> web.Response:
-        given = _whole(request, "first", 1, MAX_INTEGER) if "first" in request.query else None
-        limit = _whole(request, "limit", 100, MAX_PAGE)
+        requested = _whole_number(request, "first", 1, MAX_INTEGER) if "first" in request.query else None
+        limit = _whole_number(request, "limit", 100, MAX_PAGE)
         if request.query.get("stale") == "1":
             last = self._driver.core.applicable
         else:
@@ -170,7 +170,7 @@ class LocalInterface:
             except NotCommittedError as error:
                 return _error(503, str(error), outcome="no")
         base = self._driver.core.log.base
-        first = base + 1 if given is None else given
+        first = base + 1 if requested is None else requested
         if first <= base:
             return _error(
                 410,
@@ -179,7 +179,7 @@ class LocalInterface:
                 outcome="no",
             )
         entries = self._driver.core.log.slice(first, last, max_entries=limit, max_bytes=MAX_PAGE_BYTES)
-        page = [_shown(index, entry) for index, entry in enumerate(entries, first)]
+        page = [_entry_fields(index, entry) for index, entry in enumerate(entries, first)]
         return web.json_response({"entries": page, "commit": last})
 
     async def _get_snapshot(self, _request: web.Request) -> web.Response:
@@ -203,16 +203,18 @@ class LocalInterface:
 
     async def _post_servers(self, request: web.Request) -> web.Response:
         core = self._driver.core
-        asked = _change(await _json(request), core.id)
+        change = _change(await _json(request), core.id)
         if core.leader == NOBODY:
             return _error(503, NO_LEADER, outcome="no")
-        if not core.is_leader and concerned(asked) != core.id:
+        if not core.is_leader and concerned(change) != core.id:
             return _error(
-                409, f"only the leader takes this request, and {self._leads()}: run the command there", outcome="no"
+                409,
+                f"only the leader takes this request, and {self._leader_clause()}: run the command there",
+                outcome="no",
             )
-        if core.is_leader and (why_not := self._objection(asked)) is not None:
+        if core.is_leader and (why_not := self._objection(change)) is not None:
             return _error(409, why_not, outcome="no")
-        response = await self._driver.change_servers(asked, seconds=CHANGE_SECONDS)
+        response = await self._driver.change_servers(change, seconds=CHANGE_SECONDS)
         if response is None:
             return _error(
                 504,
@@ -220,41 +222,41 @@ class LocalInterface:
                 outcome="unknown",
             )
         if not response.accepted:
-            return self._refused(asked, response)
+            return self._refused(change, response)
         return web.json_response({"begun": True, "leader": response.source, "term": response.term})
 
-    def _objection(self, asked: Request) -> str | None:
+    def _objection(self, change: Request) -> str | None:
         """Return why a leader with this server's Configuration refuses the change; None when no reason is known.
 
         On the leader, the reason may also be in its files, or in a change that is under way.
         """
-        core, about = self._driver.core, concerned(asked)
-        assert about is not None  # `_change` made it
+        core, server_id = self._driver.core, concerned(change)
+        assert server_id is not None  # `_change` made it
         members = {server.id: server.endpoint for server in core.configuration.servers}
-        if asked.type is MessageType.ADD_SERVER_REQUEST:
-            server = ClusterServer.decode(asked.entries[0].value)
+        if change.type is MessageType.ADD_SERVER_REQUEST:
+            server = ClusterServer.decode(change.entries[0].value)
             endpoint = server.endpoint
-            if members.get(about) == endpoint:
+            if members.get(server_id) == endpoint:
                 return None  # the server is a member already: nothing needs to change
-            if about in members:
+            if server_id in members:
                 return (
-                    f"the farm has a server {about} already, at {members[about]}: give another id. A server that moves "
-                    "is removed first, and invited with a new id"
+                    f"the farm has a server {server_id} already, at {members[server_id]}: give another id. A server "
+                    "that moves is removed first, and invited with a new id"
                 )
-            holder = next((each for each, other in members.items() if other == endpoint), None)
+            holder = next((member for member, other in members.items() if other == endpoint), None)
             if holder is not None:
-                return f"{endpoint} is the endpoint of server {holder}: give the endpoint that server {about} has"
+                return f"{endpoint} is the endpoint of server {holder}: give the endpoint that server {server_id} has"
             if core.is_leader and (lacking := self._lacking(server)) is not None:
                 return f"nothing was begun: {lacking}"
-        elif about not in members:
-            return f"the farm has no server {about}: its servers are {sorted(members)}"
+        elif server_id not in members:
+            return f"the farm has no server {server_id}: its servers are {sorted(members)}"
         elif len(members) == 1:
             return LAST_SERVER
         if core.is_leader and core.change_obstacle is not None:
             return f"no change can begin now: {core.change_obstacle}"
         return None
 
-    def _refused(self, asked: Request, response: Response) -> web.Response:
+    def _refused(self, change: Request, response: Response) -> web.Response:
         if response.destination == NOBODY:
             return _error(503, NO_LEADER, outcome="no")
         if response.destination != response.source:
@@ -264,9 +266,9 @@ class LocalInterface:
             f"server {response.source}, the leader, refuses: another change is under way there, or is not "
             "committed yet. Try again in a moment; `gf-i2p members list` on that server shows more"
         )
-        return _error(409, self._objection(asked) or busy, outcome="no")
+        return _error(409, self._objection(change) or busy, outcome="no")
 
-    def _leads(self) -> str:
+    def _leader_clause(self) -> str:
         return f"server {self._driver.core.leader} leads"
 
     async def _post_stepdown(self, _request: web.Request) -> web.Response:
@@ -274,7 +276,7 @@ class LocalInterface:
         if core.leader == NOBODY:
             return _error(503, NO_LEADER, outcome="no")
         if not core.is_leader:
-            return _error(409, f"this server does not lead: {self._leads()}", outcome="no")
+            return _error(409, f"this server does not lead: {self._leader_clause()}", outcome="no")
         self._driver.step_down()
         end = asyncio.get_running_loop().time() + CHANGE_SECONDS
         while core.leader == NOBODY and asyncio.get_running_loop().time() < end:  # noqa: ASYNC110 -- no event says so
@@ -319,7 +321,7 @@ def _number(request: web.Request, name: str, default: float, low: float, high: f
     return value
 
 
-def _whole(request: web.Request, name: str, default: int, high: int) -> int:
+def _whole_number(request: web.Request, name: str, default: int, high: int) -> int:
     text = request.query.get(name, str(default))
     value = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(high)) else 0
     if not 1 <= value <= high:
@@ -350,12 +352,12 @@ def _encoded(number: int, text: str) -> bytes:
         raise _bad_request(f"value {number} cannot be encoded as UTF-8 ({error.reason})") from error
 
 
-def _shown(index: int, entry: Entry) -> dict[str, Any]:
-    shown = {"index": index, "term": entry.term, "type": entry.value_type.name.lower()}
+def _entry_fields(index: int, entry: Entry) -> dict[str, Any]:
+    fields = {"index": index, "term": entry.term, "type": entry.value_type.name.lower()}
     if entry.value_type is ValueType.APPLICATION:
         with contextlib.suppress(UnicodeDecodeError):
-            return {**shown, "value": entry.value.decode("utf-8")}
-    return {**shown, "base64": base64.b64encode(entry.value).decode("ascii")}
+            return {**fields, "value": entry.value.decode("utf-8")}
+    return {**fields, "base64": base64.b64encode(entry.value).decode("ascii")}
 
 
 def _error(status: int, sentence: str, *, outcome: str) -> web.Response:

@@ -39,7 +39,7 @@ HELD_ENTRIES: Final = 1 << 18
 _PAGE_ENTRIES: Final = 1024
 _PAGE_BYTES: Final = 1 << 20
 _GATHER_SECONDS: Final = 0.25
-_LOOK_SECONDS: Final = 60.0
+_CHECK_SECONDS: Final = 60.0
 """Seconds between two checks of an idle history, and between attempts to rotate.
 
 A check looks whether the file is still there, and whether the file is so old that it must be rotated.
@@ -170,7 +170,7 @@ class Exporter:
             self._note_success()
             self._more.clear()
             try:
-                async with asyncio.timeout(_LOOK_SECONDS):
+                async with asyncio.timeout(_CHECK_SECONDS):
                     await self._more.wait()
                 await asyncio.sleep(_GATHER_SECONDS)
             except TimeoutError:
@@ -197,11 +197,11 @@ class Exporter:
         After a damaged snapshot, perhaps only the initial Configuration of a new farm is left. It has index 0, and says
         nothing about the servers at `index`.
         """
-        found = self._core.configuration_at(index)
-        return [server.id for server in found.servers] if found.log_index else None
+        configuration = self._core.configuration_at(index)
+        return [server.id for server in configuration.servers] if configuration.log_index else None
 
     async def _open(self) -> History:
-        history = await self._in_thread(self._opened)
+        history = await self._in_thread(self._open_in_thread)
         self._history = history
         if history.cut_bytes:
             logger.info("an unsynced end of the history's newest file was cut off", cut_bytes=history.cut_bytes)
@@ -209,7 +209,7 @@ class Exporter:
         await self._note_progress(history)
         return history
 
-    def _opened(self) -> History:
+    def _open_in_thread(self) -> History:
         cluster, server_id = self._owner
         # Set in this thread: when a stop cancels `_open`, `close` still finds the history and closes it.
         self._history = History.open(
@@ -225,18 +225,18 @@ class Exporter:
     def _compare(self, history: History) -> None:
         """Refuse a history that was exported from another log. Raises `HistoryError`."""
         end, log = max(self._log_end, self._core.applicable), self._core.log
-        what = None
+        difference = None
         if history.durable_index > end:
-            what = f"has the entry {history.durable_index}, and the log ends with {end}"
+            difference = f"has the entry {history.durable_index}, and the log ends with {end}"
         elif history.last_term is not None and history.last_term[0] > self._log_base:
             index, term = history.last_term
             if log.term(index) != term:
-                what = f"has the entry {index} in term {term}, and the log has it in term {log.term(index)}"
-        if what is not None:
+                difference = f"has the entry {index} in term {term}, and the log has it in term {log.term(index)}"
+        if difference is not None:
             raise HistoryError(
-                f"{history.directory} {what}: it was exported from another log. If this server's log was replaced by "
-                "an older copy, stop the node at once: the copy lacks votes and acknowledged entries. If this is a "
-                "new farm, move the directory away, and a new history begins."
+                f"{history.directory} {difference}: it was exported from another log. If this server's log was "
+                "replaced by an older copy, stop the node at once: the copy lacks votes and acknowledged entries. If "
+                "this is a new farm, move the directory away, and a new history begins."
             )
 
     async def _rotate(self, history: History) -> bool:
@@ -247,7 +247,7 @@ class Exporter:
         if not history.due() or (self._rotation_failed and time.monotonic() < self._rotate_at):
             return False
         self._rotation_failed = True
-        self._rotate_at = time.monotonic() + _LOOK_SECONDS
+        self._rotate_at = time.monotonic() + _CHECK_SECONDS
         try:
             await self._write(history, history.rotate)
         except HistoryError:

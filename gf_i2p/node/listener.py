@@ -104,7 +104,7 @@ class Tenant:
         return config.own_endpoint.host.lower()
 
 
-def sharing(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
+def tenants_by_listener(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
     """Group the tenants that share a listener, in the order given.
 
     Raises `ConfigError` when the tenants cannot run in one process.
@@ -136,10 +136,10 @@ def _check_apart(tenants: Sequence[Tenant]) -> None:
     directories: dict[Path, Path] = {}
     masters: dict[bytes, Path] = {}
     for tenant in tenants:
-        where = tenant.directory.resolve()
-        if where in directories:
-            raise ConfigError(f"{directories[where]} and {tenant.directory} are the same directory: name it once.")
-        directories[where] = tenant.directory
+        directory = tenant.directory.resolve()
+        if directory in directories:
+            raise ConfigError(f"{directories[directory]} and {tenant.directory} are the same directory: name it once.")
+        directories[directory] = tenant.directory
         if tenant.master is not None:
             other = masters.setdefault(tenant.master.hash, tenant.directory)
             if other != tenant.directory:
@@ -163,28 +163,30 @@ def _check_names(listener: Iterable[Tenant]) -> None:
             )
 
 
-def _check_together(one: Tenant, other: Tenant) -> None:
+def _check_together(first: Tenant, second: Tenant) -> None:
     """Refuse two tenants that have the same `node.listen` and cannot share a listener."""
-    here = f"{one.directory} and {other.directory} both listen at {one.place}"
-    if one.config.own_endpoint.is_i2p != other.config.own_endpoint.is_i2p:
-        raise ConfigError(f"{here}, one for a router's streams and one for TLS: give one of them another node.listen.")
-    if not one.config.own_endpoint.is_i2p:
-        mine, theirs = (_certificate(tenant) for tenant in (one, other))
-        if mine != theirs:
+    conflict = f"{first.directory} and {second.directory} both listen at {first.place}"
+    if first.config.own_endpoint.is_i2p != second.config.own_endpoint.is_i2p:
+        raise ConfigError(
+            f"{conflict}, one for a router's streams and one for TLS: give one of them another node.listen."
+        )
+    if not first.config.own_endpoint.is_i2p:
+        first_certificate, second_certificate = (_certificate(tenant) for tenant in (first, second))
+        if first_certificate != second_certificate:
             raise ConfigError(
-                f"{here}, and have different certificates, but a peer gets one before the peer names a farm. Give "
+                f"{conflict}, and have different certificates, but a peer gets one before the peer names a farm. Give "
                 "both the same tls.certificate and tls.key (its fingerprint stands in the files of both farms' "
                 "servers and clients), or one of them another node.listen."
             )
         return
-    if one.session != other.session:
+    if first.session != second.session:
         raise ConfigError(
-            f"{here}, and have different addresses inside I2P: give one of them another node.listen on this machine, "
-            "which costs nothing, or both the same destination file and address."
+            f"{conflict}, and have different addresses inside I2P: give one of them another node.listen on this "
+            "machine, which costs nothing, or both the same destination file and address."
         )
-    if one.session is not None and _router(one) != _router(other):
+    if first.session is not None and _router(first) != _router(second):
         raise ConfigError(
-            f"{here} with the same destination, which can have only one session: give both the same [router] table "
+            f"{conflict} with the same destination, which can have only one session: give both the same [router] table "
             "(all but i2cp, i2pcontrol and the file's path), or one of them another node.listen and destination."
         )
 

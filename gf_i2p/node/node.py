@@ -222,18 +222,18 @@ class Node:
 
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
         """Make and end links. An endpoint in this node's file wins over the one in the log."""
-        ours = {server.id: server.endpoint for server in self._config.servers}
+        listed = {server.id: server.endpoint for server in self._config.servers}
         if self._config.node.join and not self.driver.core.was_voter:
             # No server knows this node yet: this node asks all servers in its own file.
-            contacts = {server: endpoint for server, endpoint in ours.items() if server != self._config.node.id}
-        wanted = {server: Endpoint.parse(ours.get(server, endpoint)) for server, endpoint in contacts.items()}
+            contacts = {server: endpoint for server, endpoint in listed.items() if server != self._config.node.id}
+        endpoints = {server: Endpoint.parse(listed.get(server, endpoint)) for server, endpoint in contacts.items()}
         for server, link in tuple(self.links.items()):
-            if wanted.get(server) != link.endpoint:
+            if endpoints.get(server) != link.endpoint:
                 del self.links[server]
                 ending = asyncio.get_running_loop().create_task(link.stop(), name=f"end of the link to {link.endpoint}")
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
-        for server, endpoint in wanted.items():
+        for server, endpoint in endpoints.items():
             if server not in self.links:
                 self.links[server] = link = Link(
                     self._transport,
@@ -255,20 +255,22 @@ class Node:
 
     def _warn_of_own_fingerprint(self) -> None:
         """Warn when this node's certificate is not the listed one: otherwise only other servers would log that."""
-        own = next(server for server in self._config.servers if server.id == self._config.node.id)
-        if own.fingerprint is None:
+        own_server = next(server for server in self._config.servers if server.id == self._config.node.id)
+        if own_server.fingerprint is None:
             return
         actual = fingerprint_of_file(self._directory / self._config.tls.certificate)
-        if own.fingerprint != actual:
+        if own_server.fingerprint != actual:
             self._log.warning(
-                "this node's certificate is not the one in the list of servers", file=actual, listed=own.fingerprint
+                "this node's certificate is not the one in the list of servers",
+                file=actual,
+                listed=own_server.fingerprint,
             )
 
     # Life -----------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Listen, dial and take part. Raises `TransportError` when listening fails."""
-        served = Served(self._authenticator, self._incoming, self._session, self._stays, self._configuration)
+        served = Served(self._authenticator, self._incoming, self._dial_back, self._check_link, self._configuration)
         try:
             bound = await self.listener.enter(self.cluster, served)
         except BaseException:
@@ -314,10 +316,10 @@ class Node:
         """
         old = self._config
         # Links keep their endpoints until a restart, so the fingerprints of servers that left the file stay, too.
-        now, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
-        before = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
-        self._tls.reload(replace(now, fingerprints={**before, **now.fingerprints}))
-        self.listener.reload(now)
+        settings, listed = self._tls_settings(config), {Endpoint.parse(server.endpoint) for server in config.servers}
+        old_pins = {e: pins for e, pins in self._tls_settings(old).fingerprints.items() if e not in listed}
+        self._tls.reload(replace(settings, fingerprints={**old_pins, **settings.fingerprints}))
+        self.listener.reload(settings)
         self._reloaded = config
         verifiers = secrets.verifiers
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
@@ -331,11 +333,11 @@ class Node:
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
         ]
         # The log gives the endpoint of a server that joined later; the node needs only the fingerprint from the file.
-        was, is_now = ({(s.id, s.endpoint) for s in each.servers if s.founder} for each in (old, config))
+        old_founders, new_founders = ({(s.id, s.endpoint) for s in each.servers if s.founder} for each in (old, config))
         # A server that has left the farm need not be reached any more.
         members = {server.id for server in self.driver.core.configuration.servers}
-        gone = {(server, endpoint) for server, endpoint in was - is_now if server not in members}
-        if was - gone != is_now:
+        gone = {(server, endpoint) for server, endpoint in old_founders - new_founders if server not in members}
+        if old_founders - gone != new_founders:
             pending.append("servers (id, endpoint)")
         pending += [name for name in ("history", "router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:
@@ -379,13 +381,13 @@ class Node:
         )
         return "; ".join(error for error in errors if error is not None) or None
 
-    def _session(self, session: AuthenticatedConnection) -> None:
+    def _dial_back(self, session: AuthenticatedConnection) -> None:
         """Dial a peer at once when the peer has just dialled this node: the peer is up."""
         link = self._link_of(session)
         if link is not None:
             link.nudge()
 
-    def _stays(self, session: AuthenticatedConnection, seconds: float) -> None:
+    def _check_link(self, session: AuthenticatedConnection, seconds: float) -> None:
         """Check the link to a peer that dials anew and stays: the peer may have restarted."""
         link = self._link_of(session)
         if link is not None:
@@ -450,11 +452,11 @@ class Node:
         core = self.driver.core
         if request.type is not MessageType.ADD_SERVER_REQUEST or user.server_id is not None or not core.is_leader:
             return None
-        about = concerned(request)
-        if about is None or about in {server.id for server in core.configuration.servers}:
+        server_id = concerned(request)
+        if server_id is None or server_id in {server.id for server in core.configuration.servers}:
             return None
         why = self.lacking(ClusterServer.decode(request.entries[0].value))
-        return None if why is None else f"server {about} has not joined: {why}"
+        return None if why is None else f"server {server_id} has not joined: {why}"
 
 
 def _request_seconds(timing: Timing, *, inside: bool) -> float:

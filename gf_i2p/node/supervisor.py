@@ -75,7 +75,7 @@ class Supervisor:
                 logger.exception("a defect in stopping", node=name)
                 self.troubles.setdefault(name, error)
 
-        def begin_to_end(name: str) -> None:
+        def start_ending(name: str) -> None:
             # In a copy of the context: two tasks cannot be in one context at the same time.
             endings[name] = loop.create_task(end(name, running.pop(name)), context=contexts[name].copy())
 
@@ -88,14 +88,14 @@ class Supervisor:
                     await loop.create_task(node.start(), context=contexts[name])
                 except Exception as error:  # noqa: BLE001 -- the other nodes must run, whatever the error
                     self.troubles.setdefault(name, error)
-                    self._tell("not served", name, len(nodes) - 1)
+                    self._log_trouble("not served", name, len(nodes) - 1)
                 else:
                     running[name] = node
             on_start()
             while running and not stopped.done():
                 for name in [name for name in running if name in self.troubles]:
-                    self._tell("served no more", name, len(running) - 1)
-                    begin_to_end(name)
+                    self._log_trouble("served no more", name, len(running) - 1)
+                    start_ending(name)
                 if not running:
                     break
                 events: list[asyncio.Future[Any]] = [stopped, halting]
@@ -106,10 +106,10 @@ class Supervisor:
         finally:
             halting.cancel()
             for name in list(running):
-                begin_to_end(name)
+                start_ending(name)
             await asyncio.gather(*endings.values())
 
-    def _tell(self, event: str, name: str, others: int) -> None:
+    def _log_trouble(self, event: str, name: str, others: int) -> None:
         error = self.troubles[name]
         # A sentence tells the operator what to mend; a traceback is for defects of this program.
         trace = None if isinstance(error, _MENDABLE) else error

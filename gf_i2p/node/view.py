@@ -49,15 +49,15 @@ class FarmView:
         self._more = asyncio.Event()
         self._more.set()
         self._moved = asyncio.Condition()
-        self._received = driver.core.snapshot
-        self._wanted = False
-        self._bytes = 0  # of entries since the last snapshot
-        self._total = 0  # of entries since the start
+        self._received_snapshot = driver.core.snapshot
+        self._snapshot_wanted = False
+        self._new_bytes = 0  # of entries since the last snapshot
+        self._total_bytes = 0  # of entries since the start
         driver.on_applicable.append(self._more.set)
         driver.on_restore.append(self._restore)
         driver.on_snapshot_wanted = self._want_snapshot
         self._take_received()
-        self._kept = deque([(self.applied, 0)])  # indexes of snapshots, and `_total` there
+        self._snapshots = deque([(self.applied, 0)])  # indexes of snapshots, and `_total_bytes` there
         self._news_from = driver.core.log.last_index
 
     @property
@@ -91,16 +91,16 @@ class FarmView:
     # Snapshots ------------------------------------------------------------------------------------------------------
 
     def _restore(self, snapshot: Snapshot) -> None:
-        self._received = snapshot
+        self._received_snapshot = snapshot
         self._more.set()
 
     def _want_snapshot(self) -> None:
-        self._wanted = True
+        self._snapshot_wanted = True
         self._more.set()
 
     def _take_received(self) -> None:
         """Replace the state by a received snapshot that is ahead of it."""
-        snapshot, self._received = self._received, None
+        snapshot, self._received_snapshot = self._received_snapshot, None
         if snapshot is None or snapshot.index <= self.applied:
             return
         try:
@@ -111,19 +111,19 @@ class FarmView:
                 "install that version here, too."
             ) from error
         self.applied = snapshot.index
-        self._bytes = 0
+        self._new_bytes = 0
 
     def _keep_snapshot(self) -> None:
         """Make a snapshot when one is due, and tell the core how much of the log can go."""
         core = self._driver.core
         last = 0 if core.snapshot is None else core.snapshot.index
         new = self.applied - last
-        if new <= 0 or not (self._wanted or new >= SNAPSHOT_ENTRIES or self._bytes >= SNAPSHOT_BYTES):
+        if new <= 0 or not (self._snapshot_wanted or new >= SNAPSHOT_ENTRIES or self._new_bytes >= SNAPSHOT_BYTES):
             return
         needed = self.applied if self._droppable is None else self._droppable()
         drop = min(max(self.applied - KEPT_ENTRIES, self._droppable_for_room()), needed)
-        self._wanted = False
-        self._bytes = 0
+        self._snapshot_wanted = False
+        self._new_bytes = 0
         self._driver.snapshotted(self.applied, self.state.encode(), max(drop, core.log.base))
 
     def _droppable_for_room(self) -> int:
@@ -131,34 +131,36 @@ class FarmView:
 
         The log may drop the entries up to that index.
         """
-        kept = self._kept
-        while len(kept) > 1 and (self._total - kept[1][1] >= KEPT_BYTES or self.applied - kept[1][0] >= KEPT_ENTRIES):
-            kept.popleft()
-        index, total = kept[0]
-        kept.append((self.applied, self._total))
-        return index if self._total - total >= KEPT_BYTES else 0
+        snapshots = self._snapshots
+        while len(snapshots) > 1 and (
+            self._total_bytes - snapshots[1][1] >= KEPT_BYTES or self.applied - snapshots[1][0] >= KEPT_ENTRIES
+        ):
+            snapshots.popleft()
+        index, total = snapshots[0]
+        snapshots.append((self.applied, self._total_bytes))
+        return index if self._total_bytes - total >= KEPT_BYTES else 0
 
     def _apply(self, entry: Entry) -> None:
         self.applied += 1
-        self._bytes += size_of(entry)
-        self._total += size_of(entry)
+        self._new_bytes += size_of(entry)
+        self._total_bytes += size_of(entry)
         before = self.state.servers
         take_in(self.state, self.applied, entry)
         if self.state.servers != before and self.applied > self._news_from:
-            self._tell_servers(before)
+            self._log_servers(before)
 
-    def _tell_servers(self, before: Collection[int]) -> None:
+    def _log_servers(self, before: Collection[int]) -> None:
         """Log the servers that have joined and left by a committed Configuration since this node's start."""
-        now, ours = self.state.servers, self._driver.core.id
+        now, own_id = self.state.servers, self._driver.core.id
         logger.info(
             "servers",
-            server=ours,
+            server=own_id,
             joined=sorted(set(now) - set(before)),
             left=sorted(set(before) - set(now)),
             now=sorted(now),
         )
-        if ours in before and ours not in now:
-            logger.warning("this server was removed from the farm", server=ours, index=self.applied)
+        if own_id in before and own_id not in now:
+            logger.warning("this server was removed from the farm", server=own_id, index=self.applied)
 
     async def reaches(self, index: int) -> None:
         """Return when the entry at this index has been applied."""

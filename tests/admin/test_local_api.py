@@ -259,7 +259,7 @@ async def test_a_change_that_has_begun_says_in_whose_term_and_no_other_begins(as
 async def test_a_server_that_was_removed_takes_no_posts_and_is_not_healthy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removal_check, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(removal_check, "CHECK_SECONDS", 0.1)
     async with NodeFarm(tmp_path) as farm:
         leader = await farm.calm()
         own = leader.driver.core.id

@@ -23,7 +23,7 @@ class Farm:
         self.now = NOW
         self.dead: set[int] = set()
         self.skew: dict[int, int] = {}
-        self.told: dict[int, dict[str, Any]] = {server: {} for server in self.servers}
+        self.reports: dict[int, dict[str, Any]] = {server: {} for server in self.servers}
         """Each server's own part of the records, `leaves` among others."""
         self.members: list[Leaf] = []
         """Leaves of members that only serve, one leaf each."""
@@ -40,9 +40,9 @@ class Farm:
 
     def says(self, server: int) -> None:
         """One server posts."""
-        told = dict(self.told.get(server, {}))
-        leaves: Iterable[Leaf] = told.pop("leaves", (leaf(server),))
-        self.post(record(server, *leaves, date=self.now + self.skew.get(server, 0), **told))
+        fields = dict(self.reports.get(server, {}))
+        leaves: Iterable[Leaf] = fields.pop("leaves", (leaf(server),))
+        self.post(record(server, *leaves, date=self.now + self.skew.get(server, 0), **fields))
 
     def turn(self, each: Callable[[], None] = lambda: None) -> None:
         """Let every living server and every member post once in one interval; call `each` after the servers."""

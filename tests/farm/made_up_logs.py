@@ -19,20 +19,20 @@ def log(seed: int, length: int) -> list[Entry]:
     chance = random.Random(seed)
     skews = {server: chance.choice([0, 0, 0, -600_000, 600_000, 40_000]) for server in SERVERS}
     liveliness = chance.choice([0.02, 0.3])
-    now, made = NOW, list[Entry]()
+    now, entries = NOW, list[Entry]()
     for _ in range(length):
         now += chance.choice([0, 3000, 10_000, 10_000, 10_000, 30_000] + [200_000, 3_000_000] * (chance.random() < 0.1))
         kind = chance.random()
         if kind < 0.02:
-            made.append(sorted(chance.sample(SERVERS, chance.randint(2, 5))))
+            entries.append(sorted(chance.sample(SERVERS, chance.randint(2, 5))))
         elif kind < 0.1:
-            made.append(_command(chance).encode())
+            entries.append(_command(chance).encode())
         elif kind < 0.12:
-            made.append(chance.randbytes(5))
+            entries.append(chance.randbytes(5))
         else:
-            who = chance.choice([*SERVERS, *SERVERS, *SERVERS, *MEMBERS, 77])
-            made.append(_record(chance, who, now + skews.get(who, 0), liveliness))
-    return made
+            poster = chance.choice([*SERVERS, *SERVERS, *SERVERS, *MEMBERS, 77])
+            entries.append(_record(chance, poster, now + skews.get(poster, 0), liveliness))
+    return entries
 
 
 def take(state: FarmState, index: int, entry: Entry) -> None:

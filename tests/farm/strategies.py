@@ -35,7 +35,7 @@ def record(
 
 def text(**changes: Any) -> bytes:
     """A good record of server 1, with other values in places; None takes one away."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "cluster": "farm",
         "date": NOW,
         "id": 1,
@@ -44,4 +44,4 @@ def text(**changes: Any) -> bytes:
         "meta": {"destination": MASTER.base64, "publishConfig": "auto", "publishing": True, "lastPublishedTime": NOW},
         **changes,
     }
-    return json.dumps({name: value for name, value in found.items() if value is not None}).encode()
+    return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()

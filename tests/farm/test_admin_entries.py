@@ -15,21 +15,23 @@ from gf_i2p.netdb.encoding import to_base64
 LEAF = bytes(range(32))
 
 
-def said(action: str, **values: Any) -> AdminEntry:
+def admin_entry(action: str, **values: Any) -> AdminEntry:
     return AdminEntry("farm", 1000, "admin-a", action, **values)
 
 
 def text(**changes: Any) -> bytes:
-    found = {"cluster": "farm", "date": 1000, "by": "admin-a", "action": "exclude", "hash": to_base64(LEAF), **changes}
-    return json.dumps({name: value for name, value in found.items() if value is not None}).encode()
+    fields = {"cluster": "farm", "date": 1000, "by": "admin-a", "action": "exclude", "hash": to_base64(LEAF), **changes}
+    return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
 
 entries = st.one_of(
-    st.builds(said, st.sampled_from(["exclude", "include"]), hash=st.binary(min_size=32, max_size=32)),
-    st.builds(said, st.just("cost"), hash=st.just(LEAF), cost=st.none() | st.integers(0, 255)),
-    st.builds(said, st.sampled_from(["move", "drain", "undrain"]), server=st.integers(0, 2**31)),
-    st.builds(said, st.just("release"), reason=st.none() | st.text(max_size=20)),
-    st.builds(said, st.just("set"), parameters=st.fixed_dictionaries({"margin": st.none() | st.integers(0, 1000)})),
+    st.builds(admin_entry, st.sampled_from(["exclude", "include"]), hash=st.binary(min_size=32, max_size=32)),
+    st.builds(admin_entry, st.just("cost"), hash=st.just(LEAF), cost=st.none() | st.integers(0, 255)),
+    st.builds(admin_entry, st.sampled_from(["move", "drain", "undrain"]), server=st.integers(0, 2**31)),
+    st.builds(admin_entry, st.just("release"), reason=st.none() | st.text(max_size=20)),
+    st.builds(
+        admin_entry, st.just("set"), parameters=st.fixed_dictionaries({"margin": st.none() | st.integers(0, 1000)})
+    ),
 )
 
 
@@ -41,7 +43,7 @@ def test_what_is_said_is_read_and_kept(given_: list[AdminEntry]) -> None:
         state.apply(entry, index)
     again = Administration.parse(json.loads(json.dumps(state.encode())))
     assert again.encode() == state.encode()
-    assert [made.what for made in again.log] == [entry.what for entry in given_]
+    assert [change.what for change in again.log] == [entry.what for entry in given_]
 
 
 @pytest.mark.parametrize(
@@ -72,35 +74,35 @@ def test_refused(data: bytes, why: str) -> None:
 
 def test_each_action_does_what_it_says() -> None:
     state = Administration()
-    state.apply(said("exclude", hash=LEAF, reason="broken"), 1)
-    state.apply(said("cost", hash=LEAF, cost=7), 2)
-    state.apply(said("move", server=2), 3)
-    state.apply(said("drain", server=3), 4)
-    state.apply(said("set", parameters={"margin": 5, "tree": "tree"}), 5)
+    state.apply(admin_entry("exclude", hash=LEAF, reason="broken"), 1)
+    state.apply(admin_entry("cost", hash=LEAF, cost=7), 2)
+    state.apply(admin_entry("move", server=2), 3)
+    state.apply(admin_entry("drain", server=3), 4)
+    state.apply(admin_entry("set", parameters={"margin": 5, "tree": "tree"}), 5)
     assert state.excluded[LEAF].reason == "broken"
     assert state.excluded[LEAF].index == 1
     assert (state.costs, state.moved_to, set(state.drained)) == ({LEAF: 7}, 2, {3})
     assert (state.parameters.margin, state.parameters.tree) == (5, "tree")
     for number, entry in enumerate(
         [
-            said("include", hash=LEAF),
-            said("cost", hash=LEAF),
-            said("release"),
-            said("undrain", server=3),
-            said("set", parameters={"margin": None}),
+            admin_entry("include", hash=LEAF),
+            admin_entry("cost", hash=LEAF),
+            admin_entry("release"),
+            admin_entry("undrain", server=3),
+            admin_entry("set", parameters={"margin": None}),
         ],
         6,
     ):
         state.apply(entry, number)
     assert (state.excluded, state.costs, state.moved_to, state.drained) == ({}, {}, None, {})
     assert state.parameters == Parameters(tree="tree")
-    assert {name: made.index for name, made in state.changed.items()} == {"margin": 10, "tree": 5}
+    assert {name: change.index for name, change in state.changed.items()} == {"margin": 10, "tree": 5}
 
 
 def test_what_concerns_a_server_goes_with_it() -> None:
     state = Administration()
-    state.apply(said("move", server=2), 1)
-    state.apply(said("drain", server=3), 2)
+    state.apply(admin_entry("move", server=2), 1)
+    state.apply(admin_entry("drain", server=3), 2)
     state.forget({1})
     assert (state.moved_to, state.drained) == (None, {})
 
@@ -108,8 +110,8 @@ def test_what_concerns_a_server_goes_with_it() -> None:
 def test_there_is_an_end_to_what_is_remembered() -> None:
     state = Administration()
     for number in range(MAX_EXCLUDED + 1):
-        state.apply(said("exclude", hash=number.to_bytes(32)), number + 1)
-        state.apply(said("drain", server=number), number + 1)
+        state.apply(admin_entry("exclude", hash=number.to_bytes(32)), number + 1)
+        state.apply(admin_entry("drain", server=number), number + 1)
     assert len(state.excluded) == MAX_EXCLUDED
     assert len(state.drained) == 64
     assert len(state.log) == MAX_LOG
@@ -117,8 +119,8 @@ def test_there_is_an_end_to_what_is_remembered() -> None:
 
 def test_parameters_that_clash_are_left_out() -> None:
     state = Administration()
-    state.apply(said("set", parameters={"republishMaxMs": 60_000}), 1)
-    state.apply(said("set", parameters={"republishMinMs": 90_000}), 2)
+    state.apply(admin_entry("set", parameters={"republishMaxMs": 60_000}), 1)
+    state.apply(admin_entry("set", parameters={"republishMinMs": 90_000}), 2)
     assert state.parameters == Parameters(republish_max_ms=60_000)
     assert list(state.changed) == ["republishMaxMs"]
 

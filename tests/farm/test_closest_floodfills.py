@@ -42,8 +42,8 @@ def entry(hash_: bytes = LEAF, day: str = "2026-07-02", closest: tuple[Floodfill
 
 
 def text(**changes: Any) -> bytes:
-    found = json.loads(entry().encode()) | changes
-    return json.dumps({name: value for name, value in found.items() if value is not None}).encode()
+    fields = json.loads(entry().encode()) | changes
+    return json.dumps({name: value for name, value in fields.items() if value is not None}).encode()
 
 
 figures = st.dictionaries(
@@ -58,24 +58,24 @@ closest = st.lists(floodfills, min_size=1, max_size=MAX_CLOSEST).map(
 
 
 @given(closest, st.dates().filter(lambda day: day.year >= 2000))
-def test_what_is_said_is_read_and_kept(found: tuple[Floodfill, ...], day: Any) -> None:
-    said = entry(day=day.isoformat(), closest=found)
-    assert AdminEntry.parse(said.encode()) == said
+def test_what_is_said_is_read_and_kept(floodfills: tuple[Floodfill, ...], day: Any) -> None:
+    posted = entry(day=day.isoformat(), closest=floodfills)
+    assert AdminEntry.parse(posted.encode()) == posted
     state = Administration()
-    state.apply(said, 7)
+    state.apply(posted, 7)
     again = Administration.parse(json.loads(json.dumps(state.encode())))
     assert again.encode() == state.encode()
-    [told] = again.sensing.all()
-    assert (told.hash, told.sensed, told.index, told.date_ms, told.by) == (LEAF, said.sensed, 7, 1000, "admin-a")
+    [post] = again.sensing.all()
+    assert (post.hash, post.sensed, post.index, post.date_ms, post.by) == (LEAF, posted.sensed, 7, 1000, "admin-a")
 
 
 def test_the_longest_that_is_allowed_fits_into_an_entry() -> None:
-    said = entry(closest=FULL)
-    assert len(said.encode()) < MAX_ENTRY_BYTES
-    assert AdminEntry.parse(said.encode()) == said
+    longest = entry(closest=FULL)
+    assert len(longest.encode()) < MAX_ENTRY_BYTES
+    assert AdminEntry.parse(longest.encode()) == longest
 
 
-def one(**changes: Any) -> list[dict[str, Any]]:
+def one_floodfill(**changes: Any) -> list[dict[str, Any]]:
     return [{**FULL[1].encode(), **changes}]
 
 
@@ -94,13 +94,16 @@ def one(**changes: Any) -> list[dict[str, Any]]:
         (text(closest=[FULL[0].encode()] * 9), "closest is a list of up to 8"),
         (text(closest={}), "closest is a list"),
         (text(closest=[7]), "a floodfill is an object"),
-        (text(closest=one(hash="x")), "the hash of a floodfill"),
-        (text(closest=one(distance="1f")), "distance has 64 digits"),
-        (text(closest=one(distance="F" * 64)), "distance has 64 digits"),
-        (text(closest=one(profile=[])), "profile is an object"),
-        (text(closest=one(profile={str(number): 1 for number in range(9)})), "profile has up to 8 figures"),
-        (text(closest=one(profile={"a b": 1})), "profile has up to 8 figures"),
-        *((text(closest=one(profile={"a": wrong})), "a is a number") for wrong in [True, "1", None, 2**53, 1e300]),
+        (text(closest=one_floodfill(hash="x")), "the hash of a floodfill"),
+        (text(closest=one_floodfill(distance="1f")), "distance has 64 digits"),
+        (text(closest=one_floodfill(distance="F" * 64)), "distance has 64 digits"),
+        (text(closest=one_floodfill(profile=[])), "profile is an object"),
+        (text(closest=one_floodfill(profile={str(number): 1 for number in range(9)})), "profile has up to 8 figures"),
+        (text(closest=one_floodfill(profile={"a b": 1})), "profile has up to 8 figures"),
+        *(
+            (text(closest=one_floodfill(profile={"a": wrong})), "a is a number")
+            for wrong in [True, "1", None, 2**53, 1e300]
+        ),
         (text(x="y" * 9000), "up to 8192 bytes"),
         (text(x=[[]] * 32), "up to 32 lists and objects"),
     ],
@@ -122,7 +125,7 @@ def test_what_was_told_longest_ago_goes_first() -> None:
     state = Administration()
     for index, day in enumerate(["2999-01-01", "2026-07-01", "2026-07-02", "2026-07-03", "2026-07-01"], 1):
         state.apply(entry(day=day), index)
-    assert [(told.sensed.day, told.index) for told in state.sensing.all()] == [
+    assert [(post.sensed.day, post.index) for post in state.sensing.all()] == [
         ("2026-07-01", 5),
         ("2026-07-02", 3),
         ("2026-07-03", 4),
@@ -130,11 +133,11 @@ def test_what_was_told_longest_ago_goes_first() -> None:
     others = [number.to_bytes(32) for number in range(1, MAX_HASHES)]
     for index, hash_ in enumerate(others, 6):
         state.apply(entry(hash_), index)
-    assert len({told.hash for told in state.sensing.all()}) == MAX_HASHES
+    assert len({post.hash for post in state.sensing.all()}) == MAX_HASHES
     state.apply(entry(day="2026-07-03"), 100)  # LEAF is told of again: another one is now the oldest
     state.apply(entry(b"\xff" * 32), 101)
-    left = {told.hash for told in state.sensing.all()}
-    assert left == {LEAF, *others[1:], b"\xff" * 32}
+    hashes = {post.hash for post in state.sensing.all()}
+    assert hashes == {LEAF, *others[1:], b"\xff" * 32}
     again = Administration.parse(json.loads(json.dumps(state.encode())))
     for each in (state, again):  # the order of telling is in the snapshot
         each.apply(entry(b"\xfe" * 32), 102)

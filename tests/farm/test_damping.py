@@ -63,33 +63,33 @@ def started() -> Farm:
 
 def changes(farm: Farm, ms: int, *, every: int, up_for: int) -> list[set[int]]:
     """Every `every` ms let server 3's leaf go down, then up for `up_for` ms; return the sets in order."""
-    found = [farm.listed]
+    sets = [farm.listed]
     end, began = farm.now + ms, farm.now
     while farm.now < end:
         farm.now += 5000
         for server in farm.servers:
             up = server != 3 or (farm.now - began) % every >= every - up_for
-            farm.told[server] = {"leaves": [leaf(server, up=up)]}
+            farm.reports[server] = {"leaves": [leaf(server, up=up)]}
             farm.says(server)
-        if farm.listed != found[-1]:
-            found.append(farm.listed)
-    return found
+        if farm.listed != sets[-1]:
+            sets.append(farm.listed)
+    return sets
 
 
 @pytest.mark.parametrize("every", [20_000, 40_000, 120_000, 240_000])
 def test_a_leaf_that_flaps_for_an_hour_changes_the_set_a_few_times_at_most(every: int) -> None:
-    found = changes(started(), HOUR, every=every, up_for=every // 2)
-    assert len(found) <= 5
-    assert all({1, 2} <= each for each in found)
+    sets = changes(started(), HOUR, every=every, up_for=every // 2)
+    assert len(sets) <= 5
+    assert all({1, 2} <= each for each in sets)
 
 
 def test_one_that_flapped_comes_back_when_it_has_been_quiet_for_long_enough() -> None:
     farm = started()
     changes(farm, HOUR, every=40_000, up_for=20_000)
     assert farm.listed == {1, 2}
-    health = farm.state.posters.by_id[3].past[leaf(3).hash]
+    health = farm.state.posters.by_id[3].leaf_health[leaf(3).hash]
     assert health.flaps >= RESTLESS_FLAPS
-    farm.told = {server: {} for server in farm.servers}
+    farm.reports = {server: {} for server in farm.servers}
     farm.lasts(P.flap_ms - 60_000)
     assert farm.listed == {1, 2}
     farm.lasts(180_000)
@@ -98,12 +98,12 @@ def test_one_that_flapped_comes_back_when_it_has_been_quiet_for_long_enough() ->
 
 def test_a_short_outage_is_not_seen_and_a_long_one_is_after_a_while() -> None:
     farm = started()
-    farm.told[3] = {"leaves": [leaf(3, up=False)]}
+    farm.reports[3] = {"leaves": [leaf(3, up=False)]}
     farm.lasts(60_000)
-    farm.told[3] = {}
+    farm.reports[3] = {}
     farm.lasts(60_000)
     assert farm.listed == {1, 2, 3}
-    farm.told[3] = {"leaves": [leaf(3, up=False)]}
+    farm.reports[3] = {"leaves": [leaf(3, up=False)]}
     farm.lasts(P.leaf_down_ms + 2 * INTERVAL)
     assert farm.listed == {1, 2}
     assert farm.state.choice.left_out == {leaf(3).hash: "3 says that it is down"}
@@ -111,9 +111,9 @@ def test_a_short_outage_is_not_seen_and_a_long_one_is_after_a_while() -> None:
 
 def test_after_an_outage_it_must_be_up_for_a_while() -> None:
     farm = started()
-    farm.told[3] = {"leaves": [leaf(3, up=False)]}
+    farm.reports[3] = {"leaves": [leaf(3, up=False)]}
     farm.lasts(180_000)
-    farm.told[3] = {}
+    farm.reports[3] = {}
     farm.turn()
     assert farm.listed == {1, 2}
     assert "it must be up for" in farm.state.choice.left_out[leaf(3).hash]
@@ -128,9 +128,9 @@ def test_it_goes_out_however_it_has_gone(how: str) -> None:
         case "its server dies":
             farm.dead = {3}
         case "its router goes down":
-            farm.told[3] = {"up": False}
+            farm.reports[3] = {"up": False}
         case _:
-            farm.told[3] = {"leaves": []}
+            farm.reports[3] = {"leaves": []}
     farm.lasts(60_000)
     assert farm.listed == {1, 2, 3}
     farm.lasts(120_000)
@@ -142,7 +142,7 @@ def test_that_of_a_server_that_another_one_does_not_hear_goes_sooner_unless_that
     farm.admin("set", parameters={"freshMs": 600_000, "republishMinMs": 450_000})
     farm.dead = {3}
     farm.post(accusing(farm, 1, 3, reachable=False))
-    farm.told[1] = {"remote_routers": (RemoteRouter(3, reachable=False),)}
+    farm.reports[1] = {"remote_routers": (RemoteRouter(3, reachable=False),)}
     farm.lasts(P.leaf_down_ms - INTERVAL)
     assert farm.listed == {1, 2, 3}
     farm.lasts(2 * INTERVAL)
@@ -161,14 +161,14 @@ def test_better_one_that_comes_and_goes_than_none() -> None:
     farm = Farm(1)
     sets = []
     for number in range(200):
-        farm.told[1] = {"leaves": [leaf(1, up=number % 3 != 0)]}
+        farm.reports[1] = {"leaves": [leaf(1, up=number % 3 != 0)]}
         farm.turn()
         sets.append(farm.listed)
     assert sets[1:] == [{1}] * 199
-    farm.told[1] = {"leaves": [leaf(1, up=False)]}
+    farm.reports[1] = {"leaves": [leaf(1, up=False)]}
     farm.lasts(300_000)
     assert farm.listed == set()
-    farm.told[1] = {}
+    farm.reports[1] = {}
     farm.turn()
     assert farm.listed == {1}
 
@@ -180,7 +180,7 @@ def test_silence_counts_as_having_been_down() -> None:
     farm.dead = set()
     farm.turn()
     assert farm.listed == {1, 2}
-    assert farm.state.posters.by_id[3].past[leaf(3).hash].flaps == 1
+    assert farm.state.posters.by_id[3].leaf_health[leaf(3).hash].flaps == 1
     farm.lasts(wait_ms(1, P) + 90_000)
     assert farm.listed == {1, 2, 3}
 

@@ -21,8 +21,8 @@ def address(number: int) -> str:
 def test_in_words() -> None:
     farm = Farm()
     busy = Leaf(leaf(2).hash, up=True, current_connections=20, configured_connections=60)
-    farm.told[2] = {"leaves": [busy]}
-    farm.told[3] = {"publish": "off", "leaves": [leaf(3, up=False)]}
+    farm.reports[2] = {"leaves": [busy]}
+    farm.reports[3] = {"publish": "off", "leaves": [leaf(3, up=False)]}
     farm.lasts(300_000)
     half = (
         "    the router's uptime 75/150, its reachability 100/200, exploratory tunnels 75/150, job lag 75/150, "
@@ -46,15 +46,15 @@ def test_in_words() -> None:
 @pytest.mark.parametrize(("mode", "verb"), [("dry-run", "would publish"), ("failover", "serves")])
 def test_words_of_other_modes(mode: str, verb: str) -> None:
     farm = Farm()
-    farm.told = {server: {"mode": mode} for server in farm.servers}
+    farm.reports = {server: {"mode": mode} for server in farm.servers}
     farm.lasts(300_000)
-    found = lines(farm.state)
-    assert found[0] == f"server 1 {verb} ({mode}): server 2 is as good, and its id is higher"
-    assert found[1] == f"  server 1: score 500; {verb}"
-    of_leaves = [line for line in found if "leaves are" in line]
+    text = lines(farm.state)
+    assert text[0] == f"server 1 {verb} ({mode}): server 2 is as good, and its id is higher"
+    assert text[1] == f"  server 1: score 500; {verb}"
+    of_leaves = [line for line in text if "leaves are" in line]
     if mode == "failover":
-        assert of_leaves == [found[-1]]
-        assert found[-1].startswith("leaves are of no use in mode failover: clients reach the service only at")
+        assert of_leaves == [text[-1]]
+        assert text[-1].startswith("leaves are of no use in mode failover: clients reach the service only at")
     else:
         assert of_leaves == ["3 leaves are listed"]
     assert len(explain(farm.state)["leaves"]) == 3
@@ -85,28 +85,28 @@ def test_every_farm_can_be_explained(seed: int) -> None:
         take(farm.state, index, entry)
         if index % 10:
             continue
-        found = explain(farm.state)
-        assert json.loads(json.dumps(found)) == found
-        assert found["publisher"] == farm.publisher
-        named = {each for poster in farm.state.posters.by_id.values() for each in poster.leaves}
-        assert {each["leaf"] for each in found["leaves"]} >= {to_b32_address(each) for each in named}
-        assert all(each["why"] for each in found["leaves"])
-        assert all(server["why_not"] or server["publishes"] for server in found["servers"])
-        assert len(lines(farm.state)) > len(found["servers"])
+        explanation = explain(farm.state)
+        assert json.loads(json.dumps(explanation)) == explanation
+        assert explanation["publisher"] == farm.publisher
+        hashes = {each for poster in farm.state.posters.by_id.values() for each in poster.leaves}
+        assert {each["leaf"] for each in explanation["leaves"]} >= {to_b32_address(each) for each in hashes}
+        assert all(each["why"] for each in explanation["leaves"])
+        assert all(server["why_not"] or server["publishes"] for server in explanation["servers"])
+        assert len(lines(farm.state)) > len(explanation["servers"])
 
 
 def test_why_a_server_is_the_publisher() -> None:
     farm = Farm()
-    farm.told |= {server: {"publish": "off"} for server in (2, 3)}
+    farm.reports |= {server: {"publish": "off"} for server in (2, 3)}
     farm.turn()
     assert why(farm.state) == "it is the only server that can"
-    farm.told |= {server: {} for server in (2, 3)}
-    farm.told[1] = {"router": {"jobLag": 500}}
+    farm.reports |= {server: {} for server in (2, 3)}
+    farm.reports[1] = {"router": {"jobLag": 500}}
     farm.lasts(60_000)
-    farm.told[2] = {"router": {"jobLag": 5}}
+    farm.reports[2] = {"router": {"jobLag": 5}}
     farm.turn()
     assert why(farm.state) == "it publishes already, and server 2 is better by 50 points: more than 50 count"
-    farm.told[2] = {"router": GOOD}
+    farm.reports[2] = {"router": GOOD}
     farm.turn()
     assert why(farm.state) == (
         "it publishes already; server 2, better by 300 points, takes over when that has lasted for 105 s, and this "
@@ -117,6 +117,6 @@ def test_why_a_server_is_the_publisher() -> None:
     farm.admin("move", server=3)
     assert why(farm.state) == "an administrator has moved publishing to it"
     farm.admin("release")
-    farm.told[3] = {"publish": "on"}
+    farm.reports[3] = {"publish": "on"}
     farm.turn()
     assert why(farm.state) == "no other able server is set to publish (on)"

@@ -33,9 +33,9 @@ def test_the_upper_median() -> None:
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=9), st.data())
 def test_it_lies_between_the_right_ones_when_those_are_most(right: list[int], data: st.DataObject) -> None:
     wrong = data.draw(st.lists(st.integers(-(10**9), 10**9), max_size=len(right) - 1))
-    found = farm_time_ms([*right, *wrong])
-    assert found is not None
-    assert min(right) <= found <= max(right)
+    median = farm_time_ms([*right, *wrong])
+    assert median is not None
+    assert min(right) <= median <= max(right)
 
 
 @given(st.lists(st.integers(0, 10**15), max_size=50))
@@ -143,4 +143,6 @@ def test_after_a_pause_of_the_whole_farm_no_publisher_changes_and_no_leaf_goes()
     farm.turn()
     farm.turn()
     assert farm.listed == {1, 2, 3}
-    assert all(each.past[hash_].proven for _, each in farm.state.posters for hash_ in each.past), "no leaf was down"
+    assert all(each.leaf_health[hash_].proven for _, each in farm.state.posters for hash_ in each.leaf_health), (
+        "no leaf was down"
+    )

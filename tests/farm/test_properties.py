@@ -22,7 +22,7 @@ def fresh() -> FarmState:
 @settings(max_examples=examples(25), deadline=None)
 @given(seeds, st.integers(1, LENGTH), st.sets(st.integers(1, LENGTH)))
 def test_equal_logs_make_equal_states_with_a_snapshot_on_the_way_or_without(
-    seed: int, cut: int, asked: set[int]
+    seed: int, cut: int, queried: set[int]
 ) -> None:
     one, other = fresh(), fresh()
     for index, entry in enumerate(log(seed, LENGTH), 1):
@@ -30,7 +30,7 @@ def test_equal_logs_make_equal_states_with_a_snapshot_on_the_way_or_without(
         take(other, index, entry)
         if index == cut:
             other = FarmState.decode("farm", other.encode())
-        if index in asked:
+        if index in queried:
             assert one.choice == other.choice
         assert one.encode() == other.encode(), index
     assert one.choice == other.choice
@@ -63,7 +63,7 @@ def test_what_is_chosen_can_be_published(seed: int) -> None:
 
 def test_much_happens_in_these_logs() -> None:
     """Otherwise the tests above would prove little."""
-    seen: Counter[str] = Counter()
+    fact_counts: Counter[str] = Counter()
     for seed in range(20):
         state, publishers = fresh(), set()
         facts = set[str]()
@@ -75,5 +75,7 @@ def test_much_happens_in_these_logs() -> None:
             facts |= {"accused"} if state.accused else set()
             facts |= {"members"} if state.leaf_members else set()
             facts |= {"nobody"} if state.publisher is None and state.records else set()
-        seen.update(facts | ({"several"} if len(publishers) > 3 else set()))
-    assert min(seen[fact] for fact in ("branches", "full", "accused", "members", "nobody", "several")) >= 5, seen
+        fact_counts.update(facts | ({"several"} if len(publishers) > 3 else set()))
+    assert min(fact_counts[fact] for fact in ("branches", "full", "accused", "members", "nobody", "several")) >= 5, (
+        fact_counts
+    )

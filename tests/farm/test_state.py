@@ -14,11 +14,11 @@ YEAR = 365 * 86_400_000
 
 
 def state(*values: bytes, servers: Iterable[int] = (1, 2, 3)) -> FarmState:
-    made = FarmState("farm")
-    made.configure(servers)
+    farm = FarmState("farm")
+    farm.configure(servers)
     for index, value in enumerate(values, 1):
-        made.apply(value, index)
-    return made
+        farm.apply(value, index)
+    return farm
 
 
 def test_each_servers_newest_record_is_its_last_in_the_log() -> None:
@@ -41,8 +41,8 @@ def test_each_servers_newest_record_is_its_last_in_the_log() -> None:
 )
 def test_what_is_no_record_of_one_of_its_servers_changes_nothing(value: bytes) -> None:
     good, other = record(1, published=NOW), record(2)
-    found = state(other.encode(), good.encode(), value)
-    assert (found.records, found.last_published_ms) == ({1: good, 2: other}, NOW)
+    farm = state(other.encode(), good.encode(), value)
+    assert (farm.records, farm.last_published_ms) == ({1: good, 2: other}, NOW)
 
 
 def test_made_up_servers_take_nobodys_place() -> None:
@@ -51,17 +51,17 @@ def test_made_up_servers_take_nobodys_place() -> None:
 
 
 def test_who_has_left_counts_no_more_and_begins_anew_when_it_comes_back() -> None:
-    found = state(record(1, published=NOW).encode(), record(2).encode())
-    found.configure([2, 3])
-    assert set(found.records) == {2}
-    assert found.last_published_ms == NOW, "its set is in the netDb all the same"
-    found.configure([1, 2, 3])
-    assert set(found.records) == {2}
+    farm = state(record(1, published=NOW).encode(), record(2).encode())
+    farm.configure([2, 3])
+    assert set(farm.records) == {2}
+    assert farm.last_published_ms == NOW, "its set is in the netDb all the same"
+    farm.configure([1, 2, 3])
+    assert set(farm.records) == {2}
 
 
 def test_the_greatest_announcement_is_kept_when_its_server_forgets_it() -> None:
-    found = state(record(2).encode(), record(1, published=NOW).encode(), record(1, published=0).encode())
-    assert found.last_published_ms == NOW
+    farm = state(record(2).encode(), record(1, published=NOW).encode(), record(1, published=0).encode())
+    assert farm.last_published_ms == NOW
 
 
 @pytest.mark.parametrize("liar", [1, 2, 3])
@@ -69,27 +69,27 @@ def test_an_announcement_from_the_far_future_stops_nobody(liar: int) -> None:
     """One clock is wrong, or one server lies: routers would refuse any set that is newer than the announced one."""
     honest = [record(server, published=NOW).encode() for server in (1, 2, 3) if server != liar]
     for date in (NOW, NOW + YEAR):
-        found = state(*honest, record(liar, date=date, published=NOW + YEAR).encode(), *honest)
-        assert found.last_published_ms == NOW
+        farm = state(*honest, record(liar, date=date, published=NOW + YEAR).encode(), *honest)
+        assert farm.last_published_ms == NOW
 
 
 def test_a_publisher_whose_clock_is_ahead_is_followed_by_a_greater_version() -> None:
     """The publisher's set is in the netDb, and the netDb would not take the next publisher's older set."""
     ahead = NOW + 55_000
-    found = state(record(2).encode(), record(3).encode(), record(1, date=ahead).encode())
-    assert found.publisher == 2
-    found = state(record(2, up=False).encode(), record(3).encode(), record(2, date=ahead).encode())
-    found.apply(record(3, up=False).encode(), 4)
-    assert found.publisher == 2
-    found.apply(record(2, date=ahead, published=ahead).encode(), 5)
-    assert found.last_published_ms == ahead
+    farm = state(record(2).encode(), record(3).encode(), record(1, date=ahead).encode())
+    assert farm.publisher == 2
+    farm = state(record(2, up=False).encode(), record(3).encode(), record(2, date=ahead).encode())
+    farm.apply(record(3, up=False).encode(), 4)
+    assert farm.publisher == 2
+    farm.apply(record(2, date=ahead, published=ahead).encode(), 5)
+    assert farm.last_published_ms == ahead
 
 
 def test_in_a_new_farm_one_clock_is_not_believed() -> None:
-    found = state(record(1, date=NOW + YEAR, published=NOW + YEAR).encode())
-    assert (found.now_ms, found.publisher, found.last_published_ms) == (None, None, 0)
-    found.apply(record(2).encode(), 2)
-    assert (found.now_ms, found.publisher) == (NOW, 2)
+    farm = state(record(1, date=NOW + YEAR, published=NOW + YEAR).encode())
+    assert (farm.now_ms, farm.publisher, farm.last_published_ms) == (None, None, 0)
+    farm.apply(record(2).encode(), 2)
+    assert (farm.now_ms, farm.publisher) == (NOW, 2)
 
 
 def test_wrong_clocks_that_are_the_first_to_post_in_a_new_farm_age_nobody() -> None:
@@ -97,51 +97,51 @@ def test_wrong_clocks_that_are_the_first_to_post_in_a_new_farm_age_nobody() -> N
     late = [record(3, leaf(3), date=NOW - 600_000), record(5, leaf(5), date=NOW - 150_000)]
     good = [record(each, leaf(each), date=NOW + each) for each in (4, 2, 1)]
     in_order = [*good[:2], *late, good[2]]
-    found = state(*(each.encode() for each in in_order), servers=range(1, 6))
-    assert (found.now_ms, found.clock.passed_ms) == (NOW + 1, 0)
+    farm = state(*(each.encode() for each in in_order), servers=range(1, 6))
+    assert (farm.now_ms, farm.clock.passed_ms) == (NOW + 1, 0)
     for index, server in enumerate((4, 2, 1), 6):
-        found.apply(record(server, leaf(server), date=NOW + 30_000 + server).encode(), index)
-    assert {3, 5} <= {entry.owner for entry in found.choice.entries}, "their leaves are well"
+        farm.apply(record(server, leaf(server), date=NOW + 30_000 + server).encode(), index)
+    assert {3, 5} <= {entry.owner for entry in farm.choice.entries}, "their leaves are well"
 
 
 def test_after_a_silence_of_all_the_publisher_may_be_the_first_to_post() -> None:
-    found = state(*(record(server).encode() for server in (2, 1, 3)))
-    publisher = found.publisher
+    farm = state(*(record(server).encode() for server in (2, 1, 3)))
+    publisher = farm.publisher
     assert publisher is not None
     for index, server in enumerate((publisher, *(each for each in (1, 2, 3) if each != publisher)), 4):
-        found.apply(record(server, date=NOW + 90_000).encode(), index)
-        assert found.publisher == publisher
+        farm.apply(record(server, date=NOW + 90_000).encode(), index)
+        assert farm.publisher == publisher
 
 
 def test_after_a_silence_of_all_a_clock_that_is_behind_does_not_make_the_publisher_look_ahead() -> None:
-    found = state(*(record(server).encode() for server in (2, 1, 3)))
-    publisher = found.publisher
+    farm = state(*(record(server).encode() for server in (2, 1, 3)))
+    publisher = farm.publisher
     assert publisher is not None
     late, right = (each for each in (1, 2, 3) if each != publisher)
-    found.apply(record(publisher, date=NOW + 150_000).encode(), 4)
-    found.apply(record(late, date=NOW + 95_000).encode(), 5)
-    assert found.publisher == publisher
-    found.apply(record(right, date=NOW + 151_000).encode(), 6)
-    assert found.publisher == publisher
+    farm.apply(record(publisher, date=NOW + 150_000).encode(), 4)
+    farm.apply(record(late, date=NOW + 95_000).encode(), 5)
+    assert farm.publisher == publisher
+    farm.apply(record(right, date=NOW + 151_000).encode(), 6)
+    assert farm.publisher == publisher
 
 
 def test_a_publisher_whose_clock_jumps_ahead_is_replaced_when_most_have_posted_after_it() -> None:
-    found = state(*(record(server).encode() for server in (1, 2, 3)))
-    publisher = found.publisher
+    farm = state(*(record(server).encode() for server in (1, 2, 3)))
+    publisher = farm.publisher
     assert publisher is not None
-    found.apply(record(publisher, date=NOW + 600_000).encode(), 4)
-    assert found.publisher == publisher, "it may be the first after a silence"
-    found.apply(record(next(each for each in (1, 2, 3) if each != publisher), date=NOW + 10_000).encode(), 5)
-    assert found.publisher != publisher
+    farm.apply(record(publisher, date=NOW + 600_000).encode(), 4)
+    assert farm.publisher == publisher, "it may be the first after a silence"
+    farm.apply(record(next(each for each in (1, 2, 3) if each != publisher), date=NOW + 10_000).encode(), 5)
+    assert farm.publisher != publisher
 
 
 def test_an_announcement_counts_when_its_time_has_come() -> None:
     """After a pause, the first record is newer than all entries that the farm knows."""
     later = NOW + MAX_AHEAD_MS + 1
-    found = state(*(record(server).encode() for server in (1, 2, 3)), record(2, date=later, published=later).encode())
-    assert found.last_published_ms == 0
-    found.apply(record(3, date=NOW + 1).encode(), 5)
-    assert found.last_published_ms == later
+    farm = state(*(record(server).encode() for server in (1, 2, 3)), record(2, date=later, published=later).encode())
+    assert farm.last_published_ms == 0
+    farm.apply(record(3, date=NOW + 1).encode(), 5)
+    assert farm.last_published_ms == later
 
 
 def test_equal_logs_make_equal_states() -> None:
@@ -167,15 +167,15 @@ def test_equal_logs_make_equal_states() -> None:
 
 
 def test_a_snapshot_is_the_whole_state_and_goes_on_as_it_would_have() -> None:
-    whole = state(record(3, leaf(3)).encode(), record(1, leaf(1)).encode(), servers=(3, 1, 2))
-    copy = FarmState.decode("farm", whole.encode())
-    assert copy.encode() == whole.encode()
-    assert copy.choice == whole.choice
-    for each in (whole, copy):
+    original = state(record(3, leaf(3)).encode(), record(1, leaf(1)).encode(), servers=(3, 1, 2))
+    copy = FarmState.decode("farm", original.encode())
+    assert copy.encode() == original.encode()
+    assert copy.choice == original.choice
+    for each in (original, copy):
         each.apply(record(2, leaf(2), date=NOW + 1).encode(), 4)
         each.configure((1, 2))
-    assert copy.choice == whole.choice
-    assert copy.encode() == whole.encode()
+    assert copy.choice == original.choice
+    assert copy.encode() == original.encode()
 
 
 def test_a_snapshot_keeps_what_this_version_does_not_know_of_a_record() -> None:
@@ -210,8 +210,8 @@ def test_a_snapshot_of_another_format_is_refused(number: int) -> None:
 def test_a_clock_that_is_ahead_does_not_become_right_by_waiting() -> None:
     """The newest record of this server grows old and comes nearer to farm time; the server's clock does not."""
     ahead = NOW + 71_000
-    found = state(*(record(server, up=False).encode() for server in (1, 3)), record(2, date=ahead).encode())
+    farm = state(*(record(server, up=False).encode() for server in (1, 3)), record(2, date=ahead).encode())
     for index, server in enumerate((1, 3), 4):
-        found.apply(record(server, up=False, date=NOW + 25_000).encode(), index)
-    assert found.publisher is None
-    assert found.choice.why_not[2] == "its clock is 71 s ahead of the farm's"
+        farm.apply(record(server, up=False, date=NOW + 25_000).encode(), index)
+    assert farm.publisher is None
+    assert farm.choice.why_not[2] == "its clock is 71 s ahead of the farm's"

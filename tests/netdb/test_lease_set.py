@@ -33,8 +33,8 @@ def lease(number: int, end: int = NOW + 60) -> Lease:
     return Lease(bytes([number]) * 32, number, end)
 
 
-def build(*given: Lease, signer: DestinationKeys = KEYS, published: int = NOW, **options: str) -> LeaseSet2:
-    return LeaseSet2.build(signer, published=published, encryption=[KEY], leases=given or [lease(1)], options=options)
+def build(*leases: Lease, signer: DestinationKeys = KEYS, published: int = NOW, **options: str) -> LeaseSet2:
+    return LeaseSet2.build(signer, published=published, encryption=[KEY], leases=leases or [lease(1)], options=options)
 
 
 @given(signer=keys, offered=leases, options=mappings)

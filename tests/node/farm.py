@@ -10,11 +10,12 @@ from bridges.protocol import RouterBridge
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.farm_setup import make_farm, write_private
+from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.raft.settings import Timing
+from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry

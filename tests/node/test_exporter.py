@@ -276,7 +276,7 @@ async def test_packing_that_fails_keeps_nobody_from_exporting(tmp_path: Path, mo
 
 
 async def test_an_old_file_is_packed_when_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_CHECK_SECONDS", 0.02)
     now = now_ms()
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()

@@ -117,7 +117,7 @@ async def test_what_is_taken_away_is_told_once_and_comes_from_the_log_again(
 
 
 async def test_it_is_noticed_also_when_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(module, "_CHECK_SECONDS", 0.02)
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         index = await post(node, b"1", b"2")

@@ -12,7 +12,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
-from gf_i2p.node.listener import MAX_FARMS, SharedListener, Tenant, sharing
+from gf_i2p.node.listener import MAX_FARMS, SharedListener, Tenant, tenants_by_listener
 from gf_i2p.transport.server import Served
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
@@ -60,7 +60,7 @@ def test_those_that_listen_at_one_place_with_one_certificate_share_a_door(tmp_pa
     two = tenant(tmp_path, "two", Endpoint("127.0.0.1", 20_002))
     three = tenant(tmp_path, "three", beside="one")
     assert three.config.servers[0].fingerprint == one.config.servers[0].fingerprint
-    assert names(sharing([one, two, three])) == [["one", "three"], ["two"]]
+    assert names(tenants_by_listener([one, two, three])) == [["one", "three"], ["two"]]
     # A farm that was made beside a farm that listens elsewhere has a separate certificate.
     four = tenant(tmp_path, "four", Endpoint("127.0.0.1", 20_003), beside="one")
     assert four.config.servers[0].fingerprint != one.config.servers[0].fingerprint
@@ -72,55 +72,62 @@ def test_what_was_made_beside_another_listens_where_that_one_does(tmp_path: Path
     )
     two = tenant(tmp_path, "two", beside="one")
     assert (two.place, str(two.config.own_endpoint)) == (one.place, str(HERE))
-    assert names(sharing([one, two])) == [["one", "two"]]
+    assert names(tenants_by_listener([one, two])) == [["one", "two"]]
 
 
 def test_inside_i2p_each_farm_has_its_own_place_or_they_are_one_destination(tmp_path: Path) -> None:
     one = tenant(tmp_path, "one", None)
     two = tenant(tmp_path, "two", None, beside="one")
-    assert names(sharing([one, two])) == [["one"], ["two"]]
+    assert names(tenants_by_listener([one, two])) == [["one"], ["two"]]
     three = tenant(tmp_path, "three", None)
     with pytest.raises(ConfigError, match=r"have different addresses inside I2P: give one of them another node.listen"):
-        sharing([one, three])
+        tenants_by_listener([one, three])
     # The same address at both, with the same keys: one session brings the streams of both.
     shutil.copy(one.directory / DESTINATION_FILE, three.directory / DESTINATION_FILE)
     own, other = one.config.own_endpoint.host, three.config.own_endpoint.host
     three = changed(three, lambda text: text.replace(other, own))
-    assert names(sharing([one, three])) == [["one", "three"]]
+    assert names(tenants_by_listener([one, three])) == [["one", "three"]]
     moved = changed(three, lambda text: text.replace("127.0.0.1:4150", "127.0.0.1:4160"))
     with pytest.raises(ConfigError, match=r"a router keeps one session for a destination"):
-        sharing([one, moved])
+        tenants_by_listener([one, moved])
     back = changed(moved, lambda text: text.replace("127.0.0.1:4160", "127.0.0.1:4150").replace("4444", "4447"))
     with pytest.raises(ConfigError, match=r"give both the same \[router\] table"):
-        sharing([one, back])
+        tenants_by_listener([one, back])
     # With server tunnels that the operator has made, the router tells nobody apart: any number lead to one place.
     tunnels = [changed(each, lambda text: text.replace('"sam"  ', '"tunnel"')) for each in (one, back)]
-    assert names(sharing(tunnels)) == [["one", "three"]]
+    assert names(tenants_by_listener(tunnels)) == [["one", "three"]]
 
 
 def test_what_cannot_work_together_is_refused(tmp_path: Path) -> None:
     one = tenant(tmp_path, "one", master=KEYS.destination)
     with pytest.raises(ConfigError, match=r"different certificates, but a peer gets one before the peer names a farm"):
-        sharing([one, tenant(tmp_path, "two")])
+        tenants_by_listener([one, tenant(tmp_path, "two")])
     with pytest.raises(
         ConfigError, match=r"both of a farm 'one' and listen at tcp://127.0.0.1:20001: a request names only the farm"
     ):
-        sharing([one, tenant(tmp_path, "three", cluster="one", beside="one")])
+        tenants_by_listener([one, tenant(tmp_path, "three", cluster="one", beside="one")])
     same = Tenant(tmp_path / "one" / ".." / "one" / "server-1", one.config)
     with pytest.raises(ConfigError, match=r"are the same directory: name it once"):
-        sharing([one, same])
+        tenants_by_listener([one, same])
     elsewhere = Endpoint("127.0.0.1", 20_009)
     with pytest.raises(ConfigError, match=r"would both publish for .*b32.i2p: the netDb has one place for it"):
-        sharing([one, tenant(tmp_path, "four", elsewhere, master=KEYS.destination)])
-    assert len(sharing([one, tenant(tmp_path, "five", elsewhere, master=DestinationKeys.generate().destination)])) == 2
+        tenants_by_listener([one, tenant(tmp_path, "four", elsewhere, master=KEYS.destination)])
+    assert (
+        len(
+            tenants_by_listener(
+                [one, tenant(tmp_path, "five", elsewhere, master=DestinationKeys.generate().destination)]
+            )
+        )
+        == 2
+    )
     inside = changed(tenant(tmp_path, "six", None), lambda text: text.replace("127.0.0.1:4150", "127.0.0.1:20001"))
     with pytest.raises(ConfigError, match=r"one for a router's streams and one for TLS"):
-        sharing([one, inside])
+        tenants_by_listener([one, inside])
     with pytest.raises(ConfigError, match=f"up to {MAX_FARMS} farms"):
-        sharing([one] * (MAX_FARMS + 1))
+        tenants_by_listener([one] * (MAX_FARMS + 1))
     (tmp_path / "two" / "server-1" / "key.pem").unlink()
     with pytest.raises(ConfigError, match=r"key.pem cannot be read"):
-        sharing([one, Tenant(tmp_path / "two" / "server-1", Config.load(tmp_path / "two" / "server-1"))])
+        tenants_by_listener([one, Tenant(tmp_path / "two" / "server-1", Config.load(tmp_path / "two" / "server-1"))])
 
 
 async def test_a_door_opens_with_the_first_and_closes_after_the_last(tmp_path: Path) -> None:

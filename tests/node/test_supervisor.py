@@ -20,7 +20,7 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.files.trust import tls_settings
-from gf_i2p.node.listener import SharedListener, Tenant, sharing
+from gf_i2p.node.listener import SharedListener, Tenant, tenants_by_listener
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish import branches
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
@@ -196,7 +196,7 @@ def two_farms(directory: Path, **bridges: FakeBridge) -> tuple[RealLife, RealLif
     for name, beside in (("a", None), ("b", directory / "a")):
         make_farm(directory / name, {1: endpoint}, cluster=name, profile="lan", clients=["test"], beside=beside)
     a, b = (RealLife(directory / name, bridges.get(name)) for name in ("a", "b"))
-    (tenants,) = sharing([a.tenant, b.tenant])
+    (tenants,) = tenants_by_listener([a.tenant, b.tenant])
     settings = tls_settings(tenants[0].directory, tenants[0].config)
     tls = TlsTransport(settings, host=endpoint.host, port=endpoint.port)
     a.listener = b.listener = SharedListener(tls, {"a", "b"}, tls=tls)

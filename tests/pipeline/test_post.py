@@ -17,9 +17,9 @@ from gf_i2p.farm.closest_floodfills import MAX_CLOSEST, MAX_FIGURES, MAX_HASHES
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.pipeline.floodfills.sensing_entry import profile_of, sensing
 from gf_i2p.pipeline.lake.paths import Lake
+from gf_i2p.storage.private_files import write_private
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -92,7 +92,7 @@ class Farm:
     server: Server
     endpoint: Endpoint
     identity: Identity
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = field(default_factory=list)
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]] = field(default_factory=list)
 
     def client_transport(self) -> TlsTransport:
         return TlsTransport(TlsSettings(fingerprints={self.endpoint: [self.identity.fingerprint]}))
@@ -158,22 +158,25 @@ async def serving(
     port: int = 0,
     **options: Any,
 ) -> AsyncIterator[Farm]:
-    """A server; without `on_request` it collects what it is asked in `Farm.asked`."""
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
-    handle = on_request or (lambda *each: asked.append(each))
-    told = configurations or {}
+    """A server; without `on_request` it collects what it is asked in `Farm.requests`."""
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]] = []
+    handle = on_request or (lambda *each: requests.append(each))
+    configurations_by_cluster = configurations or {}
     users = authenticators or {CLUSTER: authenticator()}
     transport = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)
     server = Server(
         transport,
-        {cluster: Served(each, handle, on_session, on_stay, told.get(cluster)) for cluster, each in users.items()},
+        {
+            cluster: Served(each, handle, on_session, on_stay, configurations_by_cluster.get(cluster))
+            for cluster, each in users.items()
+        },
         gate=gate,
         **options,
     )
     listener = await server.start()
     assert isinstance(listener, TcpListener)
     try:
-        yield Farm(server, Endpoint("127.0.0.1", listener.port), identity, asked)
+        yield Farm(server, Endpoint("127.0.0.1", listener.port), identity, requests)
     finally:
         await server.close(0)
 

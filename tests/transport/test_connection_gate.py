@@ -39,7 +39,7 @@ async def test_a_connection_passes() -> None:
     assert gate.counters.refused == {}
 
 
-async def test_who_does_not_authenticate_in_time_is_shown_out() -> None:
+async def test_who_does_not_authenticate_in_time_is_refused() -> None:
     gate = Gate(handshake_seconds=0.005)
     visitors = Visitors(gate)
     visitors.come("192.0.2.1", "slow")
@@ -146,10 +146,10 @@ async def test_the_first_reason_counts() -> None:
 async def test_who_leaves_before_authenticating_is_counted_unless_it_was_asked_to_come_again() -> None:
     gate = Gate()
     visitors = Visitors(gate)
-    left, asked = visitors.come("a"), visitors.come("a")
-    left.closed()
-    asked.challenged()
-    asked.closed()
+    leaver, challenged = visitors.come("a"), visitors.come("a")
+    leaver.closed()
+    challenged.challenged()
+    challenged.closed()
     assert gate.counters.refused == {Refusal.LEFT: 1}
     assert gate.counters.challenged == 1
     assert gate.counters.unauthenticated == 0

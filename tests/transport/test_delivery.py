@@ -32,11 +32,11 @@ class Servers:
         return way
 
     async def ask(self, server: int) -> Response | None:
-        found = next(self.answers, NotImplemented)
-        if found is NotImplemented:
+        response = next(self.answers, NotImplemented)
+        if response is NotImplemented:
             await asyncio.get_running_loop().create_future()  # the server never answers
-        assert found is None or isinstance(found, Response)
-        return found
+        assert response is None or isinstance(response, Response)
+        return response
 
     async def learn(self, server: int, response: Response | None) -> NotTaken:
         if response is None:

@@ -63,15 +63,15 @@ async def sent(
     farm: Farm, link: Link, count: int, *, seconds: float | None = None
 ) -> list[asyncio.Future[Response | None]]:
     """Send requests, and return when the peer has them all."""
-    before = len(farm.asked)
+    before = len(farm.requests)
     answers = [ask(link, request(index=index), seconds=seconds) for index in range(before, before + count)]
-    await until(lambda: len(farm.asked) == before + count)
+    await until(lambda: len(farm.requests) == before + count)
     return answers
 
 
 async def answered(farm: Farm, index: int, answer: asyncio.Future[Response | None]) -> None:
     """Let the peer answer this request, the oldest one, and see the answer arrive."""
-    _, received, reply = farm.asked[index]
+    _, received, reply = farm.requests[index]
     reply(response(received))
     assert await soon(answer) == response(received)
 

@@ -109,9 +109,9 @@ async def test_who_raises_at_an_answer_keeps_it_from_nobody_else(node: Identity)
         before = ask(link, request(index=0))
         link.send(request(index=1), fail)
         after = ask(link, request(index=2))
-        await until(lambda: len(farm.asked) == 3)
+        await until(lambda: len(farm.requests) == 3)
         with capture_logs() as lines:
-            for _, received, reply in reversed(farm.asked):
+            for _, received, reply in reversed(farm.requests):
                 reply(response(received))  # all three in one piece
             assert await soon(before) == response(request(index=0))
             assert await soon(after) == response(request(index=2))

@@ -22,18 +22,18 @@ UP = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: webso
 
 
 async def test_a_connection_that_broke_and_cannot_be_made_again_shows_as_unreachable(node: Identity) -> None:
-    seen: list[bool] = []
+    states: list[bool] = []
     link: Link
     async with serving(node, echo) as farm:
-        link = farm.link(on_down=lambda: seen.append(link.unreachable))
+        link = farm.link(on_down=lambda: states.append(link.unreachable))
         link.start()
         await until(lambda: link.connected)
         assert not link.unreachable
         port = farm.endpoint.port
     try:
-        await until(lambda: len(seen) >= 3)
-        assert seen[0] is False, "it broke, and nobody has dialled since"
-        assert seen[1:3] == [True, True]
+        await until(lambda: len(states) >= 3)
+        assert states[0] is False, "it broke, and nobody has dialled since"
+        assert states[1:3] == [True, True]
         async with serving(node, echo, port=port):
             await until(lambda: link.connected)
             assert not link.unreachable

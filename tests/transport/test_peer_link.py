@@ -104,7 +104,7 @@ async def test_requests_of_one_turn_leave_together(node: Identity, monkeypatch: 
         monkeypatch.setattr(connection, "_transport", Noting())
         for index in range(50):
             ask(link, request(index=index))
-        await until(lambda: len(farm.asked) == 50)
+        await until(lambda: len(farm.requests) == 50)
         # The first one at once, the rest when the turn of the loop is over.
         monkeypatch.undo()
         assert writes == [REQUEST_HEADER_BYTES, 49 * REQUEST_HEADER_BYTES]
@@ -137,9 +137,9 @@ async def test_what_is_in_flight_fails_when_the_connection_ends(node: Identity) 
         link: link_module.Link
         async with connected(farm, on_down=lambda: downs.append(link.last_error)) as link:
             answers = [ask(link, request(index=index)) for index in range(3)]
-            await until(lambda: len(farm.asked) == 3)
-            farm.asked[0][2](response(farm.asked[0][1]))
-            farm.asked[1][2](None)
+            await until(lambda: len(farm.requests) == 3)
+            farm.requests[0][2](response(farm.requests[0][1]))
+            farm.requests[1][2](None)
             assert [answer is not None for answer in await soon(asyncio.gather(*answers))] == [True, False, False]
             await until(lambda: downs)
             assert downs == ["the peer closed the connection"]
@@ -269,8 +269,8 @@ async def test_who_ends_the_connection_while_being_told_gets_one_answer_for_each
 
         link.send(request(index=0), flood)
         answers.extend(ask(link, request(index=index)) for index in (1, 2))
-        await until(lambda: len(farm.asked) == 3)
-        for _, received, reply in reversed(farm.asked):
+        await until(lambda: len(farm.requests) == 3)
+        for _, received, reply in reversed(farm.requests):
             reply(response(received))  # all three in one piece
         await until(lambda: len(answers) == 4)
         assert await soon(asyncio.gather(*answers)) == [None] * 4

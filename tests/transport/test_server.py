@@ -55,8 +55,8 @@ async def test_a_request_is_answered(node: Identity) -> None:
         reader, writer = await foreign_session(farm)
         sent = request(index=5)
         writer.write(encode_request(sent))
-        await until(lambda: farm.asked)
-        session, received, reply = farm.asked[0]
+        await until(lambda: farm.requests)
+        session, received, reply = farm.requests[0]
         assert received == sent
         assert (session.cluster, session.user) == (CLUSTER, USER)
         assert session.remote == "{}:{}".format(*writer.get_extra_info("sockname"))
@@ -82,8 +82,8 @@ async def test_who_sends_a_request_stays_and_who_only_looks_does_not(
         assert stay == []
         _, writer = await foreign_session(farm)
         writer.write(encode_request(request()) * 2)
-        await until(lambda: len(farm.asked) == 2)
-        assert [session for session, _ in stay] == [farm.asked[0][0]]
+        await until(lambda: len(farm.requests) == 2)
+        assert [session for session, _ in stay] == [farm.requests[0][0]]
         assert 0 <= stay[0][1] < server.STAY_SECONDS
         await hang_up(writer)
 
@@ -129,8 +129,8 @@ async def test_responses_leave_in_the_order_of_the_requests(node: Identity) -> N
     async with serving(node) as farm:
         reader, writer = await foreign_session(farm)
         writer.write(b"".join(encode_request(request(index=index)) for index in range(100)))
-        await until(lambda: len(farm.asked) == 100)
-        order = list(farm.asked)
+        await until(lambda: len(farm.requests) == 100)
+        order = list(farm.requests)
         choice.shuffle(order)
         for _, received, reply in order:
             reply(response(received))
@@ -145,12 +145,12 @@ async def test_a_late_answer_holds_back_only_its_own_connection(node: Identity) 
         slow_reader, slow = await foreign_session(farm)
         reader, writer = await foreign_session(farm)
         slow.write(encode_request(request(index=1)))
-        await until(lambda: len(farm.asked) == 1)
+        await until(lambda: len(farm.requests) == 1)
         writer.write(encode_request(request(index=2)))
-        await until(lambda: len(farm.asked) == 2)
-        farm.asked[1][2](response(farm.asked[1][1]))
+        await until(lambda: len(farm.requests) == 2)
+        farm.requests[1][2](response(farm.requests[1][1]))
         assert await read_responses(reader, 1) == [2]
-        farm.asked[0][2](response(farm.asked[0][1]))
+        farm.requests[0][2](response(farm.requests[0][1]))
         assert await read_responses(slow_reader, 1) == [1]
         await hang_up(slow)
         await hang_up(writer)
@@ -160,15 +160,15 @@ async def test_an_unknown_outcome_closes_the_connection_in_its_turn(node: Identi
     async with serving(node) as farm:
         reader, writer = await foreign_session(farm)
         writer.write(b"".join(encode_request(request(index=index)) for index in range(3)))
-        await until(lambda: len(farm.asked) == 3)
-        farm.asked[2][2](response(farm.asked[2][1]))
-        farm.asked[1][2](None)
+        await until(lambda: len(farm.requests) == 3)
+        farm.requests[2][2](response(farm.requests[2][1]))
+        farm.requests[1][2](None)
         writer.write(encode_request(request(index=3)))
         await asyncio.sleep(0)
-        farm.asked[0][2](response(farm.asked[0][1]))
+        farm.requests[0][2](response(farm.requests[0][1]))
         # The request before is still answered; no request after the bad one is answered or even handled.
         assert await ends(reader) == encode_response(response(request(index=0)))
-        assert len(farm.asked) == 3
+        assert len(farm.requests) == 3
         await hang_up(writer)
 
 
@@ -176,19 +176,19 @@ async def test_an_answer_after_the_end_of_the_connection_does_nothing(node: Iden
     async with serving(node) as farm:
         _, writer = await foreign_session(farm)
         writer.write(encode_request(request()) * 2)
-        await until(lambda: len(farm.asked) == 2)
+        await until(lambda: len(farm.requests) == 2)
         await hang_up(writer)
         await until(lambda: farm.server.counters.current == 0)
-        farm.asked[1][2](response(request()))
-        farm.asked[0][2](None)
+        farm.requests[1][2](response(request()))
+        farm.requests[0][2](None)
 
 
 async def test_a_reply_insists_on_one_right_answer(node: Identity) -> None:
     async with serving(node) as farm:
         reader, writer = await foreign_session(farm)
         writer.write(encode_request(request(index=1)))
-        await until(lambda: farm.asked)
-        reply = farm.asked[0][2]
+        await until(lambda: farm.requests)
+        reply = farm.requests[0][2]
         with pytest.raises(LocalProtocolError, match="REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is due"):
             reply(response(request(kind=MessageType.REQUEST_VOTE_REQUEST)))
         reply(response(request(index=1)))
@@ -260,17 +260,17 @@ async def test_no_more_requests_are_handled_than_may_be_in_flight(node: Identity
     async with serving(node, **bound) as farm:
         reader, writer = await foreign_session(farm)
         writer.write(b"".join(encode_request(request(index=index, entries=entries)) for index in range(20)))
-        await until(lambda: len(farm.asked) == 4)
+        await until(lambda: len(farm.requests) == 4)
         answered = 0
         while answered < 20:
-            assert len(farm.asked) - answered <= 4
-            _, received, reply = farm.asked[answered]
-            handled = len(farm.asked)
+            assert len(farm.requests) - answered <= 4
+            _, received, reply = farm.requests[answered]
+            handled = len(farm.requests)
             reply(response(received))
             # The handler that answers is in the middle of something: the server does not call the handler from there.
-            assert len(farm.asked) == handled
+            assert len(farm.requests) == handled
             answered += 1
-            await until(lambda: len(farm.asked) > answered or answered == 20)  # noqa: B023
+            await until(lambda: len(farm.requests) > answered or answered == 20)  # noqa: B023
         assert await read_responses(reader, 20) == list(range(20))
         await hang_up(writer)
 
@@ -425,7 +425,7 @@ async def test_closing_lets_requests_be_answered_that_are_being_handled(node: Id
         silent_reader, silent = await asyncio.open_connection(farm.endpoint.host, farm.endpoint.port)
         await until(lambda: farm.server.counters.unauthenticated == 2)
         writer.write(encode_request(request(index=1)) + encode_request(request(index=2)))
-        await until(lambda: len(farm.asked) == 2)
+        await until(lambda: len(farm.requests) == 2)
         closing = asyncio.ensure_future(farm.server.close(grace=PATIENCE))
         # A client without a request in flight goes at once, strangers too, and nobody comes in.
         assert await ends(idle_reader) == b""
@@ -436,14 +436,14 @@ async def test_closing_lets_requests_be_answered_that_are_being_handled(node: Id
         writer.write(encode_request(request(index=3)))
         await asyncio.sleep(0)
         assert not closing.done()
-        for _, received, reply in reversed(farm.asked):
+        for _, received, reply in reversed(farm.requests):
             reply(response(received))
         assert await read_responses(reader, 2) == [1, 2]
         assert await ends(reader) == b""
         for each in (writer, idle, stranger, silent):
             await hang_up(each)
         await soon(closing)
-        assert len(farm.asked) == 2
+        assert len(farm.requests) == 2
         assert farm.server.counters.current == farm.server.counters.unauthenticated == 0
 
 
@@ -451,11 +451,11 @@ async def test_closing_does_not_wait_longer_than_the_grace(node: Identity) -> No
     async with serving(node) as farm:
         reader, writer = await foreign_session(farm)
         writer.write(encode_request(request()))
-        await until(lambda: farm.asked)
+        await until(lambda: farm.requests)
         await soon(farm.server.close(grace=0.01))
         assert farm.server.counters.current == 0
         assert await ends(reader) == b""
-        farm.asked[0][2](response(farm.asked[0][1]))
+        farm.requests[0][2](response(farm.requests[0][1]))
         await hang_up(writer)
 
 

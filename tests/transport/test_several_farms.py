@@ -38,12 +38,12 @@ GET_OTHER = GET.replace(b"/farm/", b"/other/")
 
 
 def other(
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]], came: list[AuthenticatedConnection] | None = None
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]], came: list[AuthenticatedConnection] | None = None
 ) -> Served:
     """A second farm, which has a user of its own beside one that the first has, too."""
     users = authenticator({USER: PASSWORD, "client-b": PASSWORD}, OTHER)
     on_session = None if came is None else came.append
-    return Served(users, lambda *each: asked.append(each), on_session, configuration=lambda _: b"told")
+    return Served(users, lambda *each: requests.append(each), on_session, configuration=lambda _: b"told")
 
 
 def without_nonces(answer: bytes) -> bytes:
@@ -51,21 +51,21 @@ def without_nonces(answer: bytes) -> bytes:
 
 
 async def test_the_path_selects_the_farm(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     came: list[AuthenticatedConnection] = []
     async with serving(node) as farm:
         unknown = await exchange(farm, GET_OTHER + b"\r\n")
-        farm.server.serve(OTHER, other(asked, came))
+        farm.server.serve(OTHER, other(requests, came))
         reader, writer = await foreign_session(farm)
         theirs, them = await foreign_session(farm, cluster=OTHER)
         writer.write(encode_request(request(index=1)))
         them.write(encode_request(request(index=2)))
-        await until(lambda: asked and farm.asked)
-        assert [(session.cluster, received.last_log_index) for session, received, _ in farm.asked] == [(CLUSTER, 1)]
-        assert [(session.cluster, received.last_log_index) for session, received, _ in asked] == [(OTHER, 2)]
+        await until(lambda: requests and farm.requests)
+        assert [(session.cluster, received.last_log_index) for session, received, _ in farm.requests] == [(CLUSTER, 1)]
+        assert [(session.cluster, received.last_log_index) for session, received, _ in requests] == [(OTHER, 2)]
         assert [session.cluster for session in came] == [OTHER]
-        asked[0][2](response(asked[0][1]))
-        farm.asked[0][2](response(farm.asked[0][1]))
+        requests[0][2](response(requests[0][1]))
+        farm.requests[0][2](response(farm.requests[0][1]))
         assert await read_responses(reader, 1) == [1]
         assert await read_responses(theirs, 1) == [2]
         # A served farm asks for a password, in the same words as any farm; an unknown farm is never found.
@@ -76,15 +76,15 @@ async def test_the_path_selects_the_farm(node: Identity) -> None:
         ).replace(b'realm="farm"', b"")
         assert await exchange(farm, GET.replace(b"/farm/", b"/third/") + b"\r\n") == unknown
         with pytest.raises(ValueError, match="served here already"):
-            farm.server.serve(OTHER, other(asked))
+            farm.server.serve(OTHER, other(requests))
         for each in (writer, them):
             await hang_up(each)
 
 
 async def test_who_belongs_to_one_farm_is_nobody_in_another(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     async with serving(node, echo) as farm:
-        farm.server.serve(OTHER, other(asked))
+        farm.server.serve(OTHER, other(requests))
         link = farm.link(user="client-b")  # a user of the other farm only
         link.start()
         await until(lambda: link.last_error is not None)
@@ -97,25 +97,25 @@ async def test_who_belongs_to_one_farm_is_nobody_in_another(node: Identity) -> N
 
 
 async def test_a_farm_goes_and_the_others_stay(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     async with serving(node, echo) as farm:
         unknown = await exchange(farm, GET_OTHER + b"\r\n")
-        farm.server.serve(OTHER, other(asked))
+        farm.server.serve(OTHER, other(requests))
         reader, writer = await foreign_session(farm)
         idle_reader, idle = await foreign_session(farm, user="client-b", cluster=OTHER)
         theirs, them = await foreign_session(farm, cluster=OTHER)
         stranger_reader, stranger = await foreign_client(farm)
         stranger.write(GET_OTHER)  # in the middle of the request
         them.write(encode_request(request(index=1)) + encode_request(request(index=2)))
-        await until(lambda: len(asked) == 2)
+        await until(lambda: len(requests) == 2)
         leaving = asyncio.ensure_future(farm.server.withdraw(OTHER, grace=1000.0))
         assert await ends(idle_reader) == b""  # no request of this connection is being handled
         with pytest.raises(ValueError, match="served here already"):
-            farm.server.serve(OTHER, other(asked))
+            farm.server.serve(OTHER, other(requests))
         assert not leaving.done()
         stranger.write(b"\r\n")
         assert await ends(stranger_reader) == unknown
-        for _, received, reply in asked:
+        for _, received, reply in requests:
             reply(response(received))
         assert await read_responses(theirs, 2) == [1, 2]
         assert await ends(theirs) == b""
@@ -129,24 +129,24 @@ async def test_a_farm_goes_and_the_others_stay(node: Identity) -> None:
         assert farm.server.counters.current == 2
         assert await exchange(farm, GET_OTHER.replace(b"websocket", b"config") + b"\r\n") == unknown
         # The other farm may come back.
-        farm.server.serve(OTHER, other(asked))
+        farm.server.serve(OTHER, other(requests))
         _, back = await foreign_session(farm, cluster=OTHER)
         for each in (writer, another, back):
             await hang_up(each)
 
 
 async def test_a_farm_that_goes_does_not_wait_longer_than_its_grace(node: Identity) -> None:
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     async with serving(node, echo) as farm:
         await soon(farm.server.withdraw(OTHER, 1.0))  # never there: nothing to wait for
-        farm.server.serve(OTHER, other(asked))
+        farm.server.serve(OTHER, other(requests))
         reader, writer = await foreign_session(farm)
         theirs, them = await foreign_session(farm, cluster=OTHER)
         them.write(encode_request(request()))
-        await until(lambda: asked)
+        await until(lambda: requests)
         await soon(farm.server.withdraw(OTHER, grace=0.01))
         assert await ends(theirs) == b""
-        asked[0][2](response(asked[0][1]))  # too late, and harmless
+        requests[0][2](response(requests[0][1]))  # too late, and harmless
         writer.write(encode_request(request(index=9)))
         assert await read_responses(reader, 1) == [9]
         for each in (writer, them):

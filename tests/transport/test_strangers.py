@@ -220,8 +220,8 @@ async def test_a_crowd_from_the_same_address_does_not_keep_a_peer_out(node: Iden
                 for round_ in range(5):
                     async with connected(farm) as link:
                         assert await soon(ask(link, request(index=round_))) == response(request(index=round_))
-                shown_out = counters.refused[Refusal.SOURCE]
-                await until(lambda: counters.refused[Refusal.SOURCE] >= shown_out + 100)
+                refused_count = counters.refused[Refusal.SOURCE]
+                await until(lambda: counters.refused[Refusal.SOURCE] >= refused_count + 100)
             assert counters.unauthenticated <= MAX_UNAUTHENTICATED_PER_SOURCE
             # However many the strangers are, the log does not fill up.
             assert len([line for line in lines if line["event"] == "connection refused"]) <= len(Refusal)

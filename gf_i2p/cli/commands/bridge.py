@@ -18,11 +18,11 @@ from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import router_bridge
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
-from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, RouterTable, place
+from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
-from gf_i2p.transport.tls.tcp_sockets import why
+from gf_i2p.transport.tls.tcp_sockets import error_text
 
 
 def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +63,8 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
             await server.start(host, port)
         except OSError as error:
             raise CommandError(
-                f"cannot listen on {config.bridge.listen} ({why(error)}): stop the program that listens there, or set "
-                "bridge.listen to another address"
+                f"cannot listen on {config.bridge.listen} ({error_text(error)}): stop the program that listens there, "
+                "or set bridge.listen to another address"
             ) from error
         _announce(directory, config.bridge, as_json=as_json)
         await stopped

@@ -23,7 +23,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
-from gf_i2p.node.listener import SharedListener, Tenant, sharing
+from gf_i2p.node.listener import SharedListener, Tenant, tenants_by_listener
 from gf_i2p.node.node import Node, Reload
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.recovery.snapshot_copy import of_running
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> Exit:
     """
     node_runs = [_NodeRun(directory) for directory in options.directories]
     tenants = [node_run.tenant for node_run in node_runs]
-    listeners = sharing(tenants)
+    listeners = tenants_by_listener(tenants)
     check_nesting(tenants)
     configure(node_runs[0].tenant.config.logging.level, node_runs[0].tenant.config.logging.format)
     raise_limit()
@@ -249,7 +249,7 @@ def _reload(node_runs: Sequence[_NodeRun]) -> None:
         for node_run in node_runs
     ]
     try:
-        sharing(tenants)
+        tenants_by_listener(tenants)
     except ConfigError as error:
         for node_run in settings:
             _not_reloaded(node_run, error)

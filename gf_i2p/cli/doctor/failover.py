@@ -32,7 +32,7 @@ class FailoverChecks:
 
     async def _answers(self) -> CheckResult:
         target = ServiceWatch(place(self._service.target))
-        await target.look()
+        await target.check()
         if target.up:
             return ok(f"{target.name} answers")
         return fail(

@@ -141,10 +141,10 @@ class Rights:
     def _looks_like_admin(self, value: bytes) -> bool:
         """Whether the value has the fields of an admin entry for this farm; an application's data hardly has them."""
         try:
-            found = decode_object(value, "it", max_bytes=4 * MAX_ENTRY_BYTES, max_openings=4 * _MAX_OPENINGS)
+            fields = decode_object(value, "it", max_bytes=4 * MAX_ENTRY_BYTES, max_openings=4 * _MAX_OPENINGS)
         except RecordError:
             return False
-        return found.get("cluster") == self._cluster and "by" in found and "action" in found
+        return fields.get("cluster") == self._cluster and "by" in fields and "action" in fields
 
 
 def _may_contain(value: bytes, name: bytes) -> bool:
@@ -158,26 +158,26 @@ def _may_contain(value: bytes, name: bytes) -> bool:
 class _Allowance:
     """The number of records that one leaf member may post now: a token bucket."""
 
-    __slots__ = ("_at", "_left", "_told")
+    __slots__ = ("_refilled_at", "_refusal_logged", "_tokens")
 
     def __init__(self, now: float) -> None:
-        self._left = float(RECORDS_AT_ONCE)
-        self._at = now
-        self._told = False
+        self._tokens = float(RECORDS_AT_ONCE)
+        self._refilled_at = now
+        self._refusal_logged = False
 
     def take(self, now: float, user: str) -> bool:
         """Take one record from the bucket; return whether one was left.
 
         Only the first refusal is logged, until the bucket is full again.
         """
-        self._left = min(self._left + (now - self._at) / RECORD_SECONDS, float(RECORDS_AT_ONCE))
-        self._at = now
-        if self._left >= RECORDS_AT_ONCE:
-            self._told = False
-        if self._left >= 1:
-            self._left -= 1
+        self._tokens = min(self._tokens + (now - self._refilled_at) / RECORD_SECONDS, float(RECORDS_AT_ONCE))
+        self._refilled_at = now
+        if self._tokens >= RECORDS_AT_ONCE:
+            self._refusal_logged = False
+        if self._tokens >= 1:
+            self._tokens -= 1
             return True
-        if not self._told:
-            self._told = True
+        if not self._refusal_logged:
+            self._refusal_logged = True
             logger.warning("refused", reason=f"{user} posts more than one record each {RECORD_SECONDS:g} s")
         return False

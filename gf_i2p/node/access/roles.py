@@ -52,8 +52,8 @@ class User:
     """
 
     def __init__(self, name: str) -> None:
-        kind, _, rest = name.partition("-")
-        if kind not in set(Role) or not rest:
+        kind, _, suffix = name.partition("-")
+        if kind not in set(Role) or not suffix:
             raise ValueError(f"user {name!r} has no role: names are server-ID, client-NAME, admin-NAME or leaf-ID")
         self.name = name
         self.role = Role(kind)
@@ -61,11 +61,11 @@ class User:
         self.member_id: int | None = None
         """Id of a leaf member: `FIRST_LEAF_MEMBER_ID` at least."""
         if self.role is Role.SERVER:
-            self.server_id = _id(rest, 0)
+            self.server_id = _id(suffix, 0)
             if self.server_id is None:
                 raise ValueError(f"user {name!r} names no server: expected server-ID with a decimal id")
         elif self.role is Role.LEAF:
-            self.member_id = _id(rest, FIRST_LEAF_MEMBER_ID)
+            self.member_id = _id(suffix, FIRST_LEAF_MEMBER_ID)
             if self.member_id is None:
                 raise ValueError(
                     f"user {name!r} names no leaf-only member: expected leaf-ID, the id from {FIRST_LEAF_MEMBER_ID} to "
@@ -78,9 +78,9 @@ class User:
             return f"{self.name} sent {request.type.name}, which its role may not send"
         if self.server_id is not None and request.source != self.server_id:
             return f"{self.name} sent {request.type.name} in the name of server {request.source}"
-        other = concerned(request)
-        if self.server_id is not None and other not in {None, self.server_id}:
-            return f"{self.name} sent {request.type.name} about server {other}, which only an administrator may send"
+        target = concerned(request)
+        if self.server_id is not None and target not in {None, self.server_id}:
+            return f"{self.name} sent {request.type.name} about server {target}, which only an administrator may send"
         return None
 
 

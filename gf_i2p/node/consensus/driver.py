@@ -151,7 +151,7 @@ class Driver:
         self._contacts_mark: object = None
         self._contacts: Mapping[int, str] | None = None
         self._servers: set[int] = set()
-        self._seen = (self.core.term, self.core.role, self.core.leader)
+        self._standing = (self.core.term, self.core.role, self.core.leader)
 
     # Life -----------------------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Driver:
         """Take part in the farm. `peers` holds the connections to all other servers, by id."""
         self._peers = peers
         self._writer.start()
-        self._look_at_configuration()
+        self._check_configuration()
         self._arm()
 
     async def stop(self, grace: float) -> None:
@@ -195,7 +195,7 @@ class Driver:
         elif request.type is MessageType.CLIENT_REQUEST:
             self._collect(inputs.Proposal(done, request.entries))
         else:
-            self._look_at_clock()
+            self._check_clock()
             self.timeouts.incoming(request, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Incoming(done, request))
@@ -345,7 +345,7 @@ class Driver:
             self._step(inputs.Propose(proposals))
         else:
             for proposal in proposals:
-                self._tell(proposal.token, None)
+                self._answer(proposal.token, None)
 
     def _answered(self, peer: int, tag: int, response: Response | None) -> None:
         if self._end_reason is not None:
@@ -354,7 +354,7 @@ class Driver:
             self.timeouts.failed(tag)
             self._step(inputs.Failed(peer, tag))
         else:
-            self._look_at_clock()
+            self._check_clock()
             self.timeouts.answered(tag, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Answered(peer, tag, response))
@@ -421,7 +421,7 @@ class Driver:
         self._timer_at = deadline
         self._timer = self._loop.call_at(deadline, self._tick)
 
-    def _look_at_clock(self) -> None:
+    def _check_clock(self) -> None:
         """Tell `timeouts` when this process stood still.
 
         Called before each input, and not only by the timer: after a standstill, input that waited may come first.
@@ -432,7 +432,7 @@ class Driver:
 
     def _tick(self) -> None:
         self._timer = None
-        self._look_at_clock()
+        self._check_clock()
         if self._loop.time() >= self.core.deadline:
             self._step(inputs.Tick())
         else:
@@ -484,20 +484,20 @@ class Driver:
         if effects.snapshot_wanted and self.on_snapshot_wanted is not None:
             self.on_snapshot_wanted()
         if self.core.contacts_mark != self._contacts_mark:
-            self._look_at_configuration()
-        seen = (self.core.term, self.core.role, self.core.leader)
-        if seen != self._seen:
-            self._seen = seen
+            self._check_configuration()
+        standing = (self.core.term, self.core.role, self.core.leader)
+        if standing != self._standing:
+            self._standing = standing
             leader = None if self.core.leader == NOBODY else self.core.leader
             self._log.info("role", term=self.core.term, role=self.core.role, leader=leader)
             self._abandon_posts()
 
-    def _look_at_configuration(self) -> None:
+    def _check_configuration(self) -> None:
         self._contacts_mark = self.core.contacts_mark
-        self._look_at_servers()
-        self._look_at_contacts()
+        self._check_servers()
+        self._check_contacts()
 
-    def _look_at_servers(self) -> None:
+    def _check_servers(self) -> None:
         """Tell `timeouts` when the servers of the farm have changed."""
         servers = {server.id for server in self.core.configuration.servers}
         if servers and servers != self._servers:  # a joining server has no Configuration yet
@@ -505,7 +505,7 @@ class Driver:
             self.timeouts.change_servers(servers - {self.core.id})
             self._adopt_timing()
 
-    def _look_at_contacts(self) -> None:
+    def _check_contacts(self) -> None:
         """Report the servers to reach when these change: the members, and servers that are joining or leaving."""
         contacts = self.core.contacts
         if contacts != self._contacts:
@@ -519,21 +519,21 @@ class Driver:
         for item in self._gate.take(effects):
             self._release(item)
         for token in effects.dropped:
-            self._tell(token, None)
+            self._answer(token, None)
         for ready in effects.reads_ready:
             _resolve(cast(asyncio.Future[int | None], ready.token), ready.read_index)
         for token in effects.reads_refused:
             _resolve(cast(asyncio.Future[int | None], token), None)
         if effects.notice is not None:
-            more = None if self.on_given_up is None else self.on_given_up()
-            self.notice = effects.notice if more is None else f"{effects.notice} ({more})"
+            reasons = None if self.on_given_up is None else self.on_given_up()
+            self.notice = effects.notice if reasons is None else f"{effects.notice} ({reasons})"
             self._log.warning("servers", what=self.notice)
         if effects.violation is not None:
             self._log.error("a server broke the protocol", what=effects.violation)
 
     def _release(self, item: Send | SendReply) -> None:
         if isinstance(item, SendReply):
-            self._tell(item.token, item.response)
+            self._answer(item.token, item.response)
             return
         self.timeouts.sent(item, self._loop.time())
         done = partial(self._answered, item.peer, item.tag)
@@ -546,7 +546,7 @@ class Driver:
             self._log.exception("a request could not be sent", peer=item.peer, type=item.request.type.name)
         self._loop.call_soon(done, None)
 
-    def _tell(self, token: Token, response: Response | None) -> None:
+    def _answer(self, token: Token, response: Response | None) -> None:
         """Answer a caller. A caller's error must not stop the rest of the step."""
         try:
             cast(Done, token)(response)

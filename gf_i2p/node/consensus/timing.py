@@ -6,10 +6,10 @@ silence. So leader and followers derive their time-outs from silences that both 
 - A follower measures the leader's silences and remembers them for `memory` seconds. The follower waits for several
   times the usual silence, and for twice the longest.
 - A leader begins with the shortest heartbeat, with which every follower can live, whatever the follower measured
-  before. The silence may grow by a quarter at a time, and only when every reached follower has answered `SHOWN` times
-  after a silence of the present length. An answer expires after half of `memory`; when traffic has left no silence for
-  so long, the leader begins again. The leader also begins again when a follower's connection comes up, since that
-  follower may have seen no silence. A shorter silence harms no follower and needs no such care.
+  before. The silence may grow by a quarter at a time, and only when every reached follower has answered
+  `ANSWERS_TO_RISE` times after a silence of the present length. An answer expires after half of `memory`; when traffic
+  has left no silence for so long, the leader begins again. The leader also begins again when a follower's connection
+  comes up, since that follower may have seen no silence. A shorter silence harms no follower and needs no such care.
 - Heartbeats and vote requests measure the round trips. These messages are small, and do not stand behind entries that
   a disk must write. Before the first measurement, the connection's handshake counts. No time-out is shorter than a
   vote may take.
@@ -17,7 +17,7 @@ silence. So leader and followers derive their time-outs from silences that both 
 T is the 99th percentile of the round trips to the nearest peers that make a majority with this node. The floor and the
 ceiling of the farm's `Range` bound all three values:
 
-    heartbeat     T, and at most 1.25 times the silence that every reached follower has answered `SHOWN` times
+    heartbeat     T, and at most 1.25 times the silence that every reached follower has answered `ANSWERS_TO_RISE` times
     election_min  the longest of 3 T, 4 heartbeats, 4 usual silences, 2 longest silences
     election_max  2 election_min
 
@@ -52,7 +52,7 @@ USUAL_PER_ELECTION: Final = 4.0
 WORST_PER_ELECTION: Final = 2.0
 RISE: Final = 1.25
 """Factor by which a leader's silence may surpass the silence that all followers have answered."""
-SHOWN: Final = 4
+ANSWERS_TO_RISE: Final = 4
 """Answers after a full silence that every follower must have given before the leader's silences may grow."""
 ENOUGH_SILENCES: Final = 16
 """Silences after which the time-outs may become shorter than the first ones."""
@@ -153,22 +153,22 @@ class _LeaderTerm:
         self.term = term
         self._sent_at: dict[int, float] = {}
         self._heard_at: dict[int, float] = {}
-        self._shown: dict[int, deque[tuple[float, float]]] = {}
-        """By reached peer: the latest `SHOWN` answers after a full silence, each with its time and the silence."""
+        self._silence_answers: dict[int, deque[tuple[float, float]]] = {}
+        """By reached peer: the latest `ANSWERS_TO_RISE` answers after a full silence, as time and silence."""
 
     def reached(self, peer: int) -> None:
         """Note a new connection: over this connection the peer has answered after no silence yet."""
         self._sent_at.pop(peer, None)
-        self._shown[peer] = deque(maxlen=SHOWN)
+        self._silence_answers[peer] = deque(maxlen=ANSWERS_TO_RISE)
 
     def lost(self, peer: int) -> None:
         """Note that the peer has no connection."""
-        self._shown.pop(peer, None)
+        self._silence_answers.pop(peer, None)
 
     def sent(self, peer: int, now: float) -> float:
         """Note a request to the peer; return the seconds since the request before, 0 for the first."""
         self._heard_at.setdefault(peer, now)
-        self._shown.setdefault(peer, deque(maxlen=SHOWN))
+        self._silence_answers.setdefault(peer, deque(maxlen=ANSWERS_TO_RISE))
         silence = now - self._sent_at.get(peer, now)
         self._sent_at[peer] = now
         return silence
@@ -181,26 +181,26 @@ class _LeaderTerm:
 
     def keep(self, peers: Collection[int]) -> None:
         """Forget all peers but these."""
-        for noted in (self._sent_at, self._heard_at, self._shown):
-            for peer in noted.keys() - peers:
-                del noted[peer]
+        for by_peer in (self._sent_at, self._heard_at, self._silence_answers):
+            for peer in by_peer.keys() - peers:
+                del by_peer[peer]
 
-    def show(self, peer: int, silence: float, now: float) -> None:
+    def note_answer(self, peer: int, silence: float, now: float) -> None:
         """Note that the peer has answered a request that ended a silence of `silence` seconds."""
-        if peer in self._shown:
-            self._shown[peer].append((now, silence))
+        if peer in self._silence_answers:
+            self._silence_answers[peer].append((now, silence))
 
-    def shown(self, since: float) -> float:
-        """Return the longest silence, in seconds, that every reached peer has answered `SHOWN` times since `since`.
+    def answered_silence(self, since: float) -> float:
+        """Return the longest silence that every reached peer has answered `ANSWERS_TO_RISE` times since `since`.
 
-        Return 0 while a reached peer has given fewer answers, or when no peer is reached.
+        Both are in seconds. Return 0 while a reached peer has given fewer answers, or when no peer is reached.
         """
         shortest = float("inf")
-        for shown in self._shown.values():
-            if len(shown) < SHOWN or shown[0][0] < since:
+        for answers in self._silence_answers.values():
+            if len(answers) < ANSWERS_TO_RISE or answers[0][0] < since:
                 return 0.0
-            shortest = min(shortest, *(silence for _, silence in shown))
-        return shortest if self._shown else 0.0
+            shortest = min(shortest, *(silence for _, silence in answers))
+        return shortest if self._silence_answers else 0.0
 
 
 class Timeouts:
@@ -323,7 +323,7 @@ class Timeouts:
             self._adapt_at = now
         if leader_term is not None and leader_term.term == flight.term:
             if flight.silence is not None:
-                leader_term.show(flight.peer, flight.silence, now)
+                leader_term.note_answer(flight.peer, flight.silence, now)
             self._silent(leader_term.answered(flight.peer, now))
         self._adapt_in_time()
 
@@ -354,8 +354,8 @@ class Timeouts:
     def _trip(self) -> float:
         """Return T of the module's docstring, in seconds; 0 when no round trip is known."""
         trips = {peer: trips.p99 for peer, trips in self._trips.items()}
-        known = sorted((self._known_handshakes() | trips).values())
-        return known[min(max(self._majority - 2, 0), len(known) - 1)] if known else 0.0
+        round_trips = sorted((self._known_handshakes() | trips).values())
+        return round_trips[min(max(self._majority - 2, 0), len(round_trips) - 1)] if round_trips else 0.0
 
     def _known_handshakes(self) -> dict[int, float]:
         return {peer: seconds for peer, seconds in self._handshakes.items() if self._counts(peer)}
@@ -379,9 +379,9 @@ class Timeouts:
             handshake = max(handshakes.values(), default=0.0)
         heartbeat = floor.heartbeat
         if self._leader_term is not None:
-            shown = self._leader_term.shown(self._now - limits.memory / 2)
-            wanted = min(TRIPS_PER_HEARTBEAT * trip, RISE * shown)
-            heartbeat = _clamp(wanted, floor.heartbeat, ceiling.heartbeat)
+            answered_silence = self._leader_term.answered_silence(self._now - limits.memory / 2)
+            silence = min(TRIPS_PER_HEARTBEAT * trip, RISE * answered_silence)
+            heartbeat = _clamp(silence, floor.heartbeat, ceiling.heartbeat)
         shortest = _clamp(
             max(
                 TRIPS_PER_ELECTION * trip,

@@ -1,6 +1,5 @@
 """Makes the directories of a new farm, for `gf-i2p init`."""
 
-import os
 import secrets as randomness
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
 from gf_i2p.node.files.transaction import all_or_nothing
 from gf_i2p.storage.database import Storage
+from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
@@ -75,33 +75,33 @@ def make_farm(
         users = [check_name("user name", name) for name in names]
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    new = [
+    new_servers = [
         new_server(server_id, endpoint) if beside is None else _new_beside(beside, server_id, endpoint)
         for server_id, endpoint in sorted(servers.items())
     ]
-    passwords = {server.user: server.password for server in new} | {user: new_password() for user in users}
-    targets = [directory / server.user for server in new] + [directory / f"{user}.toml" for user in users]
+    passwords = {server.user: server.password for server in new_servers} | {user: new_password() for user in users}
+    targets = [directory / server.user for server in new_servers] + [directory / f"{user}.toml" for user in users]
     for target in targets:
         if target.exists():
             raise ConfigError(f"{target} exists already. Nothing was changed; choose another directory.")
     with all_or_nothing(directory) as written:
-        for server in new:
+        for server in new_servers:
             target = directory / server.user
             target.mkdir(mode=0o700)
             written.append(target)
             write_server(
                 target,
                 server,
-                _servers_text(new),
+                _servers_text(new_servers),
                 {user: Secret.derive(user, cluster, password) for user, password in passwords.items()},
                 cluster,
                 profile,
-                inside=any(each.destination is not None for each in new),
+                inside=any(each.destination is not None for each in new_servers),
             )
         for user in users:
             target = directory / f"{user}.toml"
             written.append(target)
-            write_private(target, _client_text(cluster, user, passwords[user], new))
+            write_private(target, _client_text(cluster, user, passwords[user], new_servers))
     return written
 
 
@@ -175,17 +175,17 @@ def write_server(
     join: bool = False,
 ) -> None:
     """Fill a server's new directory. `servers`: TOML tables of all servers. `inside`: whether any is inside I2P."""
-    reached = server.destination is not None
+    is_i2p = server.destination is not None
     config = templates.CONFIG.format(
         id=server.id,
         cluster=cluster,
-        listen=server.listen or (_INSIDE if reached else server.endpoint),
+        listen=server.listen or (_INSIDE if is_i2p else server.endpoint),
         listen_comment="where the router brings incoming streams"
-        if reached
+        if is_i2p
         else "where this node listens, always by TLS",
         join=templates.JOIN if join else "",
         profile=profile,
-        tls="" if reached else templates.TLS,
+        tls="" if is_i2p else templates.TLS,
         router=templates.ROUTER + templates.PUBLISH
         if inside
         else templates.commented(templates.ROUTER_OUTSIDE + templates.PUBLISH),
@@ -201,14 +201,3 @@ def write_server(
         text += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
     write_private(target / SECRETS_FILE, text)
     Storage.create(target / DATABASE_FILE, cluster=cluster, server_id=server.id)
-
-
-def write_private(path: Path, content: str | bytes) -> None:
-    """Write a new file that no other user could ever read; an error leaves no file behind."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode("utf-8") if isinstance(content, str) else content)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise

@@ -3,18 +3,22 @@
 import contextlib
 import fcntl
 import os
+import secrets as randomness
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import FILES_LOCK
+from gf_i2p.storage.private_files import sync_directory, sync_file, write_private
 
 PATIENCE_SECONDS: Final = 10.0
 """Seconds that a command waits for the lock while another command holds it; most changes take milliseconds."""
-_LOOK_SECONDS: Final = 0.02
+_POLL_SECONDS: Final = 0.02
+_RANDOM_END: Final = "[0-9a-f]" * 16
+"""Pattern for the end of a temporary file's name."""
 
 
 @contextlib.contextmanager
@@ -37,7 +41,7 @@ def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[
             "that can be written to. Nothing was changed."
         ) from error
     try:
-        _wait(descriptor, directory, seconds)
+        _lock(descriptor, directory, seconds)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
         yield
@@ -45,14 +49,14 @@ def changing(directory: Path, *, seconds: float = PATIENCE_SECONDS) -> Iterator[
         os.close(descriptor)
 
 
-def _wait(descriptor: int, directory: Path, seconds: float) -> None:
+def _lock(descriptor: int, directory: Path, seconds: float) -> None:
     end = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() < end:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
                 continue
             pid = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             raise ConfigError(
@@ -75,18 +79,60 @@ def all_or_nothing(into: Path) -> Iterator[list[Path]]:
     that existed before.
     """
     absolute = into.absolute()
-    new = [each for each in (absolute, *absolute.parents) if not each.exists()]
-    made: list[Path] = []
+    new_directories = [parent for parent in (absolute, *absolute.parents) if not parent.exists()]
+    new_paths: list[Path] = []
     try:
         into.mkdir(parents=True, exist_ok=True)
-        yield made
+        yield new_paths
     except BaseException:
-        for path in made:
+        for path in new_paths:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # another process may have put a file there
-            for each in new:
-                each.rmdir()
+            for parent in new_directories:
+                parent.rmdir()
         raise
+
+
+def replace_files(directory: Path, texts: Mapping[str, str], backup: Path | None = None) -> None:
+    """Replace the files by these texts, in this order; each file is replaced whole or not at all.
+
+    `backup` gets a copy of each old file. All new files are on the disk before the first is replaced. The caller must
+    have locked the directory (`changing`) before the old files were read.
+    """
+    new_files: dict[str, Path] = {}
+    try:
+        for name, text in texts.items():
+            path = directory / name
+            if backup is not None:
+                shutil.copy2(path, backup / name)
+                sync_file(backup / name)
+            for stale in directory.glob(f"{name}-new-{_RANDOM_END}"):  # left by a command that was killed
+                stale.unlink(missing_ok=True)
+            new_file = directory / f"{name}-new-{randomness.token_hex(8)}"
+            write_private(new_file, text)
+            new_files[name] = new_file
+            new_file.chmod(path.stat().st_mode & 0o777)
+            sync_file(new_file)
+        if backup is not None:
+            sync_directory(backup)
+        for name, new_file in new_files.items():
+            new_file.replace(directory / name)
+    finally:
+        for new_file in new_files.values():
+            new_file.unlink(missing_ok=True)
+    sync_directory(directory)
+
+
+def free_path(directory: Path, name: str) -> Path:
+    """Return a path in `directory` that does not exist: `name`, or `name` with a number.
+
+    A name with the time in seconds is not enough: two commands may run within one second.
+    """
+    path, number = directory / name, 1
+    while path.exists():
+        number += 1
+        path = directory / f"{name}-{number}"
+    return path

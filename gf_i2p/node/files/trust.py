@@ -52,13 +52,13 @@ def lacking(config: Config, users: Collection[str], server: ClusterServer) -> st
         return f"server {server.id} cannot be reached: {error}"
     if endpoint.is_i2p and config.router is None:
         return f"{endpoint} lies inside I2P, and this server's gf-i2p.toml names no router: add a table [router]"
-    known = endpoint.is_i2p or knows_certificate(config, endpoint)
+    verifiable = endpoint.is_i2p or knows_certificate(config, endpoint)
     trusted = f"server-{server.id}" in users
-    if known and trusted:
+    if verifiable and trusted:
         return None
     if trusted and listed is not None and listed.endpoint != str(endpoint):
         return f"this server's gf-i2p.toml has server {server.id} at {listed.endpoint}: give that endpoint"
-    missing = [] if known else ["fingerprint"]
+    missing = [] if verifiable else ["fingerprint"]
     missing += [] if trusted else ["password's verifier"]
     return (
         f"this server's files lack the {' and the '.join(missing)} of server {server.id}, so the server cannot join. "

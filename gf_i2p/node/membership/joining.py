@@ -36,7 +36,7 @@ class Joiner:
         self._driver = driver
         self._links = links
         self._endpoint = endpoint
-        self._said: str | None = None
+        self._logged: str | None = None
         self._accepted = 0  # how often a leader has accepted the request
         self._log = logger.bind(server=driver.core.id)
 
@@ -47,11 +47,11 @@ class Joiner:
         while not core.was_voter:
             link = await self._leader()
             if link is None:
-                self._note(NOBODY_FOUND)
+                self._log_result(NOBODY_FOUND)
                 await asyncio.sleep(search.next())
             else:
                 accepted_before = self._accepted
-                self._note(await self._ask(*link))
+                self._log_result(await self._ask(*link))
                 doublings = self._accepted - 1 if self._accepted > accepted_before else 0
                 await asyncio.sleep(min(AGAIN_SECONDS * 2**doublings, AGAIN_MOST_SECONDS))
         if core.is_voter:
@@ -109,7 +109,7 @@ class Joiner:
         link.send(request, done, seconds=ANSWER_SECONDS)
         return await answer
 
-    def _note(self, what: str) -> None:
-        if what != self._said:
-            self._said = what
-            self._log.info("joining", what=what)
+    def _log_result(self, result: str) -> None:
+        if result != self._logged:
+            self._logged = result
+            self._log.info("joining", what=result)

@@ -21,7 +21,7 @@ from gf_i2p.wire.messages import NOBODY
 
 logger = structlog.get_logger()
 
-LOOK_SECONDS: Final = 10.0
+CHECK_SECONDS: Final = 10.0
 ASK_SECONDS: Final = 60.0
 
 
@@ -60,7 +60,7 @@ class RemovalCheck:
     async def run(self) -> None:
         """Check at intervals until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             core = self._driver.core
             knows = not core.is_voter and core.configuration.log_index <= core.commit
             if core.leader != NOBODY or knows or not core.was_voter:

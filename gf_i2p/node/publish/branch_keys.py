@@ -39,10 +39,10 @@ def derive(master: DestinationKeys, number: int) -> DestinationKeys:
             "branch keys are derived from the master's own key, and the key here is delegated: make the branch keys "
             "where the master's own key is (gf-i2p keys delegate --branches), and copy them to this server"
         )
-    made = HKDF(SHA256(), PRIVATE_KEY_BYTES + FILLER_BYTES, salt=None, info=_PURPOSE + bytes([number])).derive(
+    key_material = HKDF(SHA256(), PRIVATE_KEY_BYTES + FILLER_BYTES, salt=None, info=_PURPOSE + bytes([number])).derive(
         master.key.private
     )
-    pieces = iter((made[:PRIVATE_KEY_BYTES], made[PRIVATE_KEY_BYTES:]))
+    pieces = iter((key_material[:PRIVATE_KEY_BYTES], key_material[PRIVATE_KEY_BYTES:]))
     return DestinationKeys.generate(lambda _: next(pieces))
 
 
@@ -56,10 +56,10 @@ def branch_keys(master: DestinationKeys, path: Path) -> BranchKeys:
 
     `path`: file of the master's keys. A branch's own file wins over keys derived from the master's key.
     """
-    known: dict[int, DestinationKeys] = {}
+    loaded: dict[int, DestinationKeys] = {}
 
     def keys(number: int) -> DestinationKeys:
-        if number not in known:
+        if number not in loaded:
             file = branch_file(path, number)
             if master.offline is not None and not file.exists():
                 raise NoBranchKeysError(
@@ -67,8 +67,8 @@ def branch_keys(master: DestinationKeys, path: Path) -> BranchKeys:
                     "branch: make the branch keys once, where the master's own key is (gf-i2p keys delegate "
                     "--branches), and copy them to every server; or run gf-i2p farm set tree=best"
                 )
-            known[number] = _read(file) if file.exists() else derive(master, number)
-        return known[number]
+            loaded[number] = _read(file) if file.exists() else derive(master, number)
+        return loaded[number]
 
     return keys
 

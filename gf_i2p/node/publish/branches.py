@@ -37,7 +37,7 @@ class Branches:
     def __init__(self, bridge: MetaPublishing, keys: BranchKeys) -> None:
         self._bridge = bridge
         self._keys = keys
-        self._given: set[bytes] = set()
+        self._published_masters: set[bytes] = set()
 
     def lacking(self, branches: Sequence[Branch]) -> str | None:
         """Say which keys are missing to publish these branches; None when all are here."""
@@ -57,12 +57,12 @@ class Branches:
 
     def build(self, branches: Sequence[Branch], published: int) -> list[MetaLeaseSet]:
         """Make and sign the sets of this version. Raises `NetDbError`."""
-        made = []
+        lease_sets = []
         for branch in branches:
             keys = self._keys(branch.number)
             entries = leases(branch.entries, published, None if keys.offline is None else keys.offline.expires)
-            made.append(MetaLeaseSet.build(keys, published=published, entries=entries))
-        return made
+            lease_sets.append(MetaLeaseSet.build(keys, published=published, entries=entries))
+        return lease_sets
 
     async def publish(
         self, branches: Sequence[Branch], published: int, *, now_ms: int, wanted: Callable[[], bool]
@@ -73,36 +73,36 @@ class Branches:
         """
         sets = self.build(branches, published)
         masters = {lease_set.destination.hash for lease_set in sets}
-        for gone in self._given - masters:
+        for gone in self._published_masters - masters:
             await self._stop(gone)
         turns = asyncio.Semaphore(AT_ONCE)
 
         async def give(branch: Branch, lease_set: MetaLeaseSet) -> None:
             async with turns:
-                self._given.add(lease_set.destination.hash)
+                self._published_masters.add(lease_set.destination.hash)
                 config = session_config(self._keys(branch.number), now_ms)
                 await self._bridge.publish_meta_lease_set(Publication(lease_set, config, wanted=wanted))
 
-        said = await asyncio.gather(*map(give, branches, sets), return_exceptions=True)
-        error = next((each for each in said if each is not None), None)
+        outcomes = await asyncio.gather(*map(give, branches, sets), return_exceptions=True)
+        error = next((outcome for outcome in outcomes if outcome is not None), None)
         if error is not None:
             raise error
 
     @property
     def trouble(self) -> str | None:
         """Why the router has lost a branch that this node gave. None: the router has every branch."""
-        found = (self._bridge.publication_trouble(master) for master in self._given)
-        return next((trouble for trouble in found if trouble is not None), None)
+        troubles = (self._bridge.publication_trouble(master) for master in self._published_masters)
+        return next((trouble for trouble in troubles if trouble is not None), None)
 
     async def stop(self) -> None:
         """Have the router drop all branches. Raises `RouterError`; then call `stop` again."""
-        for master in tuple(self._given):
+        for master in tuple(self._published_masters):
             await self._stop(master)
 
     async def _stop(self, master: bytes) -> None:
         try:
             await self._bridge.stop_publishing_meta_lease_set(master)
         except RouterError:
-            self._given.add(master)
+            self._published_masters.add(master)
             raise
-        self._given.discard(master)
+        self._published_masters.discard(master)

@@ -73,7 +73,7 @@ class FailoverPublisher:
         self._service: Service | None = None
         self._watching: asyncio.Task[None] | None = None
         """The task that waits for the loss of the session."""
-        self._said: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
+        self._logged: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
         self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
         self._loop = MachineLoop(
             self._step, self._begin, view=view, reporter=reporter, clock=clock, resume=self._resume
@@ -101,7 +101,7 @@ class FailoverPublisher:
             "streams": 0 if service is None else service.streams,
             "sessions": machine.sessions,
             "sent": machine.sent,
-            "word": None if progress is None else progress.word,
+            "word": None if progress is None else progress.stage,
         }
 
     async def run(self) -> None:
@@ -113,7 +113,7 @@ class FailoverPublisher:
             watching.cancel()
             await asyncio.wait([watching])
             await self._close()
-            self._tell()
+            self._report_changes()
 
     async def finish(self, seconds: float) -> None:
         """See `Publisher.finish`: gives open streams time to end."""
@@ -127,13 +127,13 @@ class FailoverPublisher:
     def _step(self) -> Effects:
         self._reporter.able(keys=self._keys.ended is None, service=self._target.up)
         effects = self.machine.step(self._situation())
-        self._tell()
+        self._report_changes()
         return effects
 
     def _situation(self) -> Situation:
-        service, lost = self._service, None
+        service, loss = self._service, None
         if service is not None and service.state is ServiceState.LOST:
-            lost = service.trouble or "the router has ended the session"
+            loss = service.trouble or "the router has ended the session"
         return Situation(
             self._clock(),
             now_ms(),
@@ -141,18 +141,18 @@ class FailoverPublisher:
             self._view.state,
             self._view.applied,
             keys=self._keys.keys,
-            lacking=self._keys.ended,
-            lost=lost,
+            signing_obstacle=self._keys.ended,
+            loss=loss,
         )
 
-    def _tell(self) -> None:
+    def _report_changes(self) -> None:
         """Tell the farm and the operator of changes."""
         machine = self.machine
         if machine.serving != self._reporter.publishing:
             self._reporter.publishing = machine.serving
             self._reporter.changed()
-        state, trouble = self._said
-        self._said = machine.state, machine.trouble
+        state, trouble = self._logged
+        self._logged = machine.state, machine.trouble
         if machine.state is not state:
             self._log.info("failover", state=str(machine.state))
         if machine.trouble is not None and machine.trouble != trouble:
@@ -170,7 +170,7 @@ class FailoverPublisher:
             case _:
                 assert isinstance(effect, Close), f"no effect of this machine: {effect!r}"
                 await self._close()
-        self._tell()
+        self._report_changes()
 
     async def _open(self, keys: PublishingKeys) -> None:
         offer = ServiceOffer(

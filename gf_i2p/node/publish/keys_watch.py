@@ -13,15 +13,15 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
 
 logger = structlog.get_logger()
 
-LOOK_SECONDS: Final = 10.0
+CHECK_SECONDS: Final = 10.0
 """Seconds between two checks of the file."""
-_AGAIN: Final = (
+_MAKE_NEW_KEYS: Final = (
     "Make new ones where the master's own key is (gf-i2p keys delegate), and put that file in the place of this "
     "node's; it is taken over without a restart."
 )
 
 _Mark = tuple[int, int, int, int]
-_Found = tuple[_Mark | None, PublishingKeys | ConfigError]
+_ReadResult = tuple[_Mark | None, PublishingKeys | ConfigError]
 
 
 class KeysWatch:
@@ -53,7 +53,7 @@ class KeysWatch:
         )
         self._objection: str | None = None
         """Why the present file was not taken over; None when it was."""
-        self._said: str | None = None
+        self._logged_trouble: str | None = None
 
     @property
     def stage(self) -> Stage:
@@ -65,7 +65,9 @@ class KeysWatch:
         """Why these keys publish nothing any more, as a sentence; None while the keys are good."""
         if self.stage is not Stage.ENDED:
             return None
-        return f"nothing is published, because the keys are at the end of their life: {self._described}. {_AGAIN}"
+        return (
+            f"nothing is published, because the keys are at the end of their life: {self._described}. {_MAKE_NEW_KEYS}"
+        )
 
     @property
     def trouble(self) -> str | None:
@@ -75,7 +77,7 @@ class KeysWatch:
         if self.ended is not None:
             return self.ended
         if self.stage is Stage.ENDING:
-            return f"the keys for publishing end soon: {self._described}. {_AGAIN}"
+            return f"the keys for publishing end soon: {self._described}. {_MAKE_NEW_KEYS}"
         if self.keys.server is not None and self._server is not None and self.keys.server != self._server:
             return (
                 f"the keys for publishing were made for server {self.keys.server}, and this is server {self._server}: "
@@ -84,51 +86,51 @@ class KeysWatch:
         return self.keys.objection(self._router)
 
     async def run(self) -> None:
-        """Check the file every `LOOK_SECONDS` until cancelled."""
+        """Check the file every `CHECK_SECONDS` until cancelled."""
         while True:
             if self._path is not None:  # in a thread: a disk that hangs must not hold up the node
-                self._note(self._path, await asyncio.to_thread(_read, self._path, self._mark))
-            self._tell()
-            await asyncio.sleep(LOOK_SECONDS)
+                self._take_over(self._path, await asyncio.to_thread(_read, self._path, self._mark))
+            self._report_trouble()
+            await asyncio.sleep(CHECK_SECONDS)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Read a changed key file. Log each new trouble once, and each day the days until the keys expire."""
         if self._path is not None:
-            self._note(self._path, _read(self._path, self._mark))
-        self._tell()
+            self._take_over(self._path, _read(self._path, self._mark))
+        self._report_trouble()
 
-    def _changed(self) -> None:
+    def _notify(self) -> None:
         for tell in self.on_change:
             tell()
 
-    def _tell(self) -> None:
+    def _report_trouble(self) -> None:
         trouble = self.trouble
-        if trouble != self._said:
-            self._said = trouble
-            self._changed()
+        if trouble != self._logged_trouble:
+            self._logged_trouble = trouble
+            self._notify()
             if trouble is not None:
                 logger.warning("the keys for publishing", server=self._server, reason=trouble)
 
-    def _note(self, path: Path, found: _Found | None) -> None:
+    def _take_over(self, path: Path, result: _ReadResult | None) -> None:
         """Take over the result of `_read`; None: the file has not changed."""
-        if found is None:
+        if result is None:
             return
-        mark, new = found
+        mark, new_keys = result
         self._mark = None  # a file that was not taken over is tried again
-        if isinstance(new, ConfigError):
-            why = str(new).rstrip(".")
+        if isinstance(new_keys, ConfigError):
+            why = str(new_keys).rstrip(".")
             self._objection = f"{why}. This node goes on with the keys that it has read before, until it stops."
             return
-        if new.destination != self.keys.destination:
+        if new_keys.destination != self.keys.destination:
             self._objection = (
-                f"{path} now holds keys for another master, {new.destination.b32}, and this node publishes for "
+                f"{path} now holds keys for another master, {new_keys.destination.b32}, and this node publishes for "
                 f"{self.keys.destination.b32}: restart it to change the master, or put the right file there."
             )
             return
         self._mark, self._objection = mark, None
-        if new.encode() != self.keys.encode():
-            self.keys = new
-            self._changed()
+        if new_keys.encode() != self.keys.encode():
+            self.keys = new_keys
+            self._notify()
             logger.info("new keys for publishing", server=self._server, keys=self._described)
 
     @property
@@ -136,13 +138,13 @@ class KeysWatch:
         return self.keys.described(int(self._clock()))
 
 
-def _read(path: Path, known: _Mark | None) -> _Found | None:
-    """Read the file; None when its mark is still `known`.
+def _read(path: Path, known_mark: _Mark | None) -> _ReadResult | None:
+    """Read the file; None when its mark is still `known_mark`.
 
     The mark is taken before the read, so that the next check notices a change during the read.
     """
     mark = _mark(path)
-    if mark is not None and mark == known:
+    if mark is not None and mark == known_mark:
         return None
     try:
         return mark, load(path)

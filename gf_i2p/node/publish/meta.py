@@ -69,7 +69,7 @@ class MetaPublisher:
         self._clock = clock
         self._built: MetaLeaseSet | None = None
         """The set that was built last: it is announced first, and then given to the router."""
-        self._said: str | None = None
+        self._logged_trouble: str | None = None
         """The trouble that was logged last."""
         self._unstopped: str | None = None
         """Why the router could not be told to stop."""
@@ -112,7 +112,7 @@ class MetaPublisher:
             "progress": None
             if progress is None
             else {
-                "word": progress.word,
+                "word": progress.stage,
                 "attempted": progress.attempted_ms / 1000 or None,
                 "sent": progress.sent_ms / 1000 or None,
                 "confirmed": progress.confirmed_ms / 1000 or None,
@@ -127,9 +127,9 @@ class MetaPublisher:
 
     def _step(self) -> Effects:
         situation = self._situation(look=True)
-        self._reporter.able(keys=situation.lacking is None)
+        self._reporter.able(keys=situation.signing_obstacle is None)
         effects = self.machine.step(situation)
-        self._tell()
+        self._report_changes()
         return effects
 
     def _situation(self, *, look: bool = False) -> Situation:
@@ -143,8 +143,8 @@ class MetaPublisher:
             self._view.applied,
             keys=self._keys.keys,
             # A server without keys for a branch must say so before it is chosen: otherwise no server would publish.
-            lacking=self._keys.ended or self._branches.lacking(choice.branches),
-            lost=self._lost() if look else None,
+            signing_obstacle=self._keys.ended or self._branches.lacking(choice.branches),
+            loss=self._lost() if look else None,
         )
 
     def _lost(self) -> str | None:
@@ -160,7 +160,7 @@ class MetaPublisher:
     def _may_give(self, announcement: Announcement) -> bool:
         return self.machine.may_give(announcement, self._situation())
 
-    def _tell(self) -> None:
+    def _report_changes(self) -> None:
         """Tell the farm and the operator of changes."""
         publishing = self.machine.last_set is not None and not self._dry_run
         if publishing != self._reporter.publishing:
@@ -169,8 +169,8 @@ class MetaPublisher:
         if self.machine.last_set is None and self.lease_set is not None:
             self.lease_set = None
             self._log.info("no longer the publisher")
-        if self.trouble != self._said:
-            self._said = self.trouble
+        if self.trouble != self._logged_trouble:
+            self._logged_trouble = self.trouble
             if self.trouble is not None:
                 self._log.warning("not published", reason=self.trouble)
         current = self._reporter.progress.current
@@ -196,7 +196,7 @@ class MetaPublisher:
             self.machine.failed(str(error), self._clock())
         except Exception as error:  # noqa: BLE001 -- the other servers rely on this one to try again, or to stop
             self.machine.failed(self._defect(error), self._clock())
-        self._tell()
+        self._report_changes()
 
     def _build(self, announcement: Announcement) -> MetaLeaseSet:
         """Make and sign the set. Raises `NotCommittedError` when no router would take the set, and `NetDbError`."""
@@ -231,15 +231,15 @@ class MetaPublisher:
         keys, lease_set = _keys_of(announcement), self._built
         assert lease_set is not None, "announced first"
         began_ms = now_ms()
-        wanted = partial(self._may_give, announcement)
+        may_give = partial(self._may_give, announcement)
         try:
             async with asyncio.timeout(PUBLISH_SECONDS):
                 if new_session:
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 await self._branches.publish(
-                    announcement.leaf_set.branches, lease_set.published, now_ms=began_ms, wanted=wanted
+                    announcement.leaf_set.branches, lease_set.published, now_ms=began_ms, wanted=may_give
                 )
-                if not wanted():  # the process may have stood still, or the log may have moved on
+                if not may_give():  # the process may have stood still, or the log may have moved on
                     raise NotCommittedError(
                         "the set was not given: since its announcement the log has moved on, or this server's lease "
                         "has come into doubt; the next set follows by itself"
@@ -249,7 +249,7 @@ class MetaPublisher:
                         lease_set,
                         keys.fresh_session(Purpose.META, now_ms()),
                         keys.signed_session(Purpose.META),
-                        wanted=wanted,
+                        wanted=may_give,
                     )
                 )
         except TimeoutError as error:

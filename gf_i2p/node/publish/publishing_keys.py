@@ -136,7 +136,7 @@ class PublishingKeys:
         return self.keys.offline is not None
 
     @property
-    def made(self) -> int | None:
+    def delegated_at(self) -> int | None:
         """When the master delegated the keys, by its signature (seconds since the epoch); None: not known."""
         dates = [SessionConfig.parse(data).date_ms for data in self.signed.values()]
         return min(dates) // 1000 if dates else None
@@ -179,11 +179,15 @@ class PublishingKeys:
         """Return the stage of the keys. `now`: seconds since the epoch."""
         if self.ends is None:
             return Stage.LASTING
-        left = self.ends - now
-        if left <= HANDOVER_SECONDS:
+        remaining = self.ends - now
+        if remaining <= HANDOVER_SECONDS:
             return Stage.ENDED
-        soon = ENDING_SECONDS if self.made is None else min(ENDING_SECONDS, (self.ends - self.made) // ENDING_PART)
-        return Stage.ENDING if left < soon else Stage.GOOD
+        ending_seconds = (
+            ENDING_SECONDS
+            if self.delegated_at is None
+            else min(ENDING_SECONDS, (self.ends - self.delegated_at) // ENDING_PART)
+        )
+        return Stage.ENDING if remaining < ending_seconds else Stage.GOOD
 
     def described(self, now: int) -> str:
         """Describe the keys and their end for the operator. `now`: seconds since the epoch."""
@@ -206,14 +210,14 @@ class PublishingKeys:
 
     @classmethod
     def _of_text(cls, data: bytes) -> Self:
-        version, _, rest = data.partition(b"\n")
+        version, _, text = data.partition(b"\n")
         if version != _FORMAT:
             raise StructureError(
                 f"it is of format {version[:20].decode('ascii', 'replace')}, and this program knows format 1: install "
                 "a newer gf-i2p here"
             )
         values: dict[str, str] = {}
-        for line in rest.decode("ascii", "replace").splitlines():
+        for line in text.decode("ascii", "replace").splitlines():
             if not line or line.startswith("#"):
                 continue
             name, _, value = line.partition(": ")

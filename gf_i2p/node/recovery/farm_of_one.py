@@ -13,9 +13,10 @@ from pathlib import Path
 
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import DATABASE_FILE
-from gf_i2p.node.files.peer_removal import free_path, replace_files, term_beyond, without_others
+from gf_i2p.node.files.peer_removal import without_others
 from gf_i2p.node.files.stopped_log import read_stopped_log
-from gf_i2p.node.files.transaction import changing
+from gf_i2p.node.files.transaction import changing, free_path, replace_files
+from gf_i2p.node.recovery.new_term import term_beyond
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.private_files import Lock, sync_directory, sync_file

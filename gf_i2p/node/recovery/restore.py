@@ -21,8 +21,9 @@ from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.files.peer_removal import free_path, replace_files, term_beyond, without_others
-from gf_i2p.node.files.transaction import changing
+from gf_i2p.node.files.peer_removal import without_others
+from gf_i2p.node.files.transaction import changing, free_path, replace_files
+from gf_i2p.node.recovery.new_term import term_beyond
 from gf_i2p.node.recovery.snapshot_copy import state_of
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import wal
@@ -141,7 +142,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
         (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
     if config.history.enabled:
         (building / HISTORY_DIRECTORY).rename(directory / HISTORY_DIRECTORY)
-    _take_place(building / DATABASE_FILE, database, backup)
+    _replace_log(building / DATABASE_FILE, database, backup)
     sync_directory(backup)
     sync_directory(directory)
     shutil.rmtree(building, ignore_errors=True)
@@ -178,7 +179,7 @@ def _begin_history(
         history.close()
 
 
-def _take_place(new: Path, database: Path, backup: Path) -> None:
+def _replace_log(new_log: Path, database: Path, backup: Path) -> None:
     """Put the new log in the place of the old one.
 
     The side files of the old log leave first: SQLite would read an old WAL as part of the new log.
@@ -189,4 +190,4 @@ def _take_place(new: Path, database: Path, backup: Path) -> None:
     if database.exists():
         database.rename(backup / database.name)
     sync_directory(database.parent)
-    new.rename(database)
+    new_log.rename(database)

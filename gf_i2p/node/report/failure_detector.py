@@ -16,7 +16,7 @@ from gf_i2p.raft.settings import Timing
 
 logger = structlog.get_logger()
 
-LOOK_SECONDS: Final = 0.5
+CHECK_SECONDS: Final = 0.5
 LEAST_SECONDS: Final = 2.0
 """Least seconds of silence before a server counts as out of reach: a busy machine may pause for a second."""
 HEARTBEATS: Final = 3
@@ -41,25 +41,25 @@ class FailureDetector:
         self._view = view
         self._reporter = reporter
         self._clock = asyncio.get_running_loop().time if clock is None else clock
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         self._awake_since = float("-inf")
         self._newest_records: dict[int, tuple[int, float]] = {}
         """By server, the date of its newest record, and the time when this server first saw the record."""
         self._log = logger.bind(server=driver.core.id)
-        reporter.before_record = self.look  # an older result might accuse a server that has just come back
+        reporter.before_record = self.check  # an older result might accuse a server that has just come back
 
     async def run(self) -> None:
         """Check until cancelled."""
         while True:
-            self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            self.check()
+            await asyncio.sleep(CHECK_SECONDS)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Compare the silent servers with the last report, and have the reporter post a change."""
         now, core = self._clock(), self._driver.core
-        if now > self._looked_at + 2 * LOOK_SECONDS:
+        if now > self._checked_at + 2 * CHECK_SECONDS:
             self._awake_since = now  # this node stood still or has just begun: messages may still wait
-        self._looked_at = now
+        self._checked_at = now
         heard = self._last_heard(core.heard, now)
         before = {router.id: router.reachable for router in self._reporter.remote_routers}
         if not core.is_leader:

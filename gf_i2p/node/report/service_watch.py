@@ -9,7 +9,7 @@ import structlog
 
 logger = structlog.get_logger()
 
-LOOK_SECONDS: Final = 5.0
+CHECK_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 MISSED: Final = 2
 """Failed tries in a row after which a service that has answered counts as down. A quick restart does not count."""
@@ -47,10 +47,10 @@ class ServiceWatch:
     async def run(self) -> None:
         """Try at intervals until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+            await self.check()
+            await asyncio.sleep(CHECK_SECONDS)
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Try once."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):

@@ -41,7 +41,7 @@ def _keys(watch: KeysWatch) -> dict[str, Any]:
     return {
         "master": keys.destination.b32,
         "delegated": keys.delegated,
-        "made": keys.made,
+        "made": keys.delegated_at,
         "ends": keys.ends,
         "stage": str(watch.stage),
     }

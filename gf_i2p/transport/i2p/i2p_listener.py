@@ -114,7 +114,7 @@ class I2pListener:
         self._arrived = asyncio.Event()
         host, port = server.sockets[0].getsockname()[:2]
         self.addresses: Sequence[str] = [host_port((host, port))]
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(host, port), name="I2P session")
+        self._keeper = asyncio.get_running_loop().create_task(self._keep_session(host, port), name="I2P session")
 
     @classmethod
     async def open(
@@ -153,7 +153,7 @@ class I2pListener:
 
     # --- The session --------------------------------------------------------------------------------------
 
-    async def _keep(self, host: str, port: int) -> None:
+    async def _keep_session(self, host: str, port: int) -> None:
         backoff = Backoff(floor=self._pace.again_floor, ceiling=self._pace.again_ceiling)
         while True:
             try:
@@ -161,7 +161,7 @@ class I2pListener:
                 self.reached_at = None
                 address = await self._inbound.open(host, port)
                 backoff.reset()
-                await self._watch(address)
+                await self._watch_session(address)
             except self._inbound.failure as error:
                 self._complain(str(error))
             except Exception:  # noqa: BLE001 - otherwise no peer would reach this node again, and no log would say so
@@ -171,7 +171,7 @@ class I2pListener:
                 self._inbound.close()
             await asyncio.sleep(backoff.next())
 
-    async def _watch(self, address: str) -> None:
+    async def _watch_session(self, address: str) -> None:
         """Return when the session is of no use any more."""
         ended = asyncio.ensure_future(self._inbound.ended())
         unpublished = asyncio.ensure_future(self._until_unpublished(address))

@@ -17,8 +17,8 @@ from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.node.files.farm_setup import write_private
 from gf_i2p.node.status.admin_status import described
+from gf_i2p.storage.private_files import write_private
 from integration.harness.local_farm import LocalFarm
 from integration.harness.processes import free_ports
 from tests.cli.program import gf, gf_json

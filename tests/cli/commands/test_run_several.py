@@ -11,9 +11,10 @@ from gf_i2p.cli.commands import run
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.farm_setup import make_farm, write_private
+from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, MASTER_FILE, SECRETS_FILE
-from gf_i2p.node.listener import sharing
+from gf_i2p.node.listener import tenants_by_listener
+from gf_i2p.storage.private_files import write_private
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import free_ports, spawn
 from tests.cli.program import PATIENCE, gf, gf_json, logged
@@ -126,7 +127,7 @@ async def test_farms_with_one_destination_have_one_session(tmp_path: Path) -> No
     text = (b / CONFIG_FILE).read_text()
     (b / CONFIG_FILE).write_text(text.replace(Config.load(b).own_endpoint.host, Config.load(a).own_endpoint.host))
     node_runs = {str(each): run._NodeRun(each) for each in (a, b, c)}
-    listeners = sharing([node_run.tenant for node_run in node_runs.values()])
+    listeners = tenants_by_listener([node_run.tenant for node_run in node_runs.values()])
     assert [len(listener) for listener in listeners] == [2, 1]
     run._share(node_runs, listeners[0])
     first, second, third = node_runs.values()

@@ -81,7 +81,7 @@ async def test_a_visit_by_tls_leaves_nothing_behind(identity: Identity) -> None:
         assert 0 < found.round_trip <= found.total
         await until(lambda: farm.server.counters.current == 0)
         assert farm.server.counters.authenticated == 1
-        assert farm.asked == []
+        assert farm.requests == []
 
 
 async def refused(farm: Farm, cluster: str = CLUSTER, password: str = PASSWORD) -> str:

@@ -23,7 +23,7 @@ def loaded(number: int, connections: int) -> Leaf:
 
 def test_leaves_come_from_all_that_are_alive_also_where_publishing_is_off() -> None:
     farm = Farm(1, 2, 3, 4)
-    farm.told[3], farm.told[4] = {"publish": "off"}, {"publish": None}
+    farm.reports[3], farm.reports[4] = {"publish": "off"}, {"publish": None}
     farm.lasts(60_000)
     assert farm.listed == {1, 2, 3, 4}
 
@@ -38,7 +38,7 @@ def test_a_farm_that_starts_is_listed_as_its_servers_come() -> None:
 
 def test_no_leaf_stands_twice_and_one_server_that_finds_it_up_is_enough() -> None:
     farm = Farm()
-    farm.told = {
+    farm.reports = {
         1: {"leaves": [leaf(7, up=False)]},
         2: {"leaves": [leaf(7, up=False), leaf(7)]},
         3: {"leaves": [leaf(7), leaf(8)]},
@@ -55,8 +55,8 @@ def test_the_master_is_no_leaf_of_its_own_nor_is_one_that_leads_back_to_it() -> 
     """The set could not be built, so nothing would be published while anybody names the leaf."""
     farm = Farm()
     assert MASTER.hash is not None
-    farm.told[2] = {"leaves": [Leaf(MASTER.hash, up=True), leaf(2)]}
-    farm.told[3] = {
+    farm.reports[2] = {"leaves": [Leaf(MASTER.hash, up=True), leaf(2)]}
+    farm.reports[3] = {
         "leaves": [Leaf(leaf(3).hash, up=True, type=7, below=(MASTER.hash,)), Leaf(leaf(4).hash, up=True, type=7)]
     }
     farm.lasts(120_000)
@@ -90,7 +90,7 @@ def test_what_a_removed_server_has_said_counts_no_more() -> None:
 
 def test_a_server_with_256_leaves_leaves_room_for_those_of_the_others() -> None:
     farm = Farm()
-    farm.told[1] = {"leaves": many(1000, 256)}
+    farm.reports[1] = {"leaves": many(1000, 256)}
     farm.lasts(120_000)
     assert len(farm.listed) == MAX_META_ENTRIES
     assert {2, 3} <= farm.listed
@@ -100,7 +100,7 @@ def test_a_server_with_256_leaves_leaves_room_for_those_of_the_others() -> None:
 
 def test_one_leaf_of_each_comes_before_a_second_of_anybody() -> None:
     farm = Farm()
-    farm.told[1] = {"leaves": many(1000, 20)}
+    farm.reports[1] = {"leaves": many(1000, 20)}
     farm.lasts(300_000)
     assert {2, 3} <= farm.listed
     farm.members = many(100, 6)
@@ -124,7 +124,7 @@ def test_who_is_listed_stays_when_more_come() -> None:
 
 def test_a_leaf_that_costs_clearly_less_takes_a_place_but_not_at_once() -> None:
     farm = Farm(*range(1, 17))
-    farm.told = {server: {"leaves": [loaded(server, 80)]} for server in farm.servers}
+    farm.reports = {server: {"leaves": [loaded(server, 80)]} for server in farm.servers}
     farm.lasts(600_000)
 
     def offer(connections: int, ms: int) -> None:
@@ -153,7 +153,7 @@ def costs(farm: Farm) -> dict[int, int]:
 
 def test_cost_follows_load_in_steps() -> None:
     farm = Farm()
-    farm.told[2], farm.told[3] = {"leaves": [loaded(2, 48)]}, {"leaves": [loaded(3, 96)]}
+    farm.reports[2], farm.reports[3] = {"leaves": [loaded(2, 48)]}, {"leaves": [loaded(3, 96)]}
     farm.lasts(120_000)
     assert costs(farm) == {1: 1, 2: 48, 3: 96}
 
@@ -161,13 +161,13 @@ def test_cost_follows_load_in_steps() -> None:
 @pytest.mark.parametrize("noise", [[48, 64, 32, 60], [50, 41, 55]])
 def test_noise_does_not_change_the_set(noise: list[int]) -> None:
     farm = Farm()
-    farm.told[2] = {"leaves": [loaded(2, 48)]}
+    farm.reports[2] = {"leaves": [loaded(2, 48)]}
     farm.lasts(120_000)
     for number in range(100):
-        farm.told[2] = {"leaves": [loaded(2, noise[number % len(noise)])]}
+        farm.reports[2] = {"leaves": [loaded(2, noise[number % len(noise)])]}
         farm.turn()
         assert costs(farm)[2] == 48
-    farm.told[2] = {"leaves": [loaded(2, 90)]}
+    farm.reports[2] = {"leaves": [loaded(2, 90)]}
     farm.lasts(120_000)
     assert costs(farm)[2] == 96
 
@@ -185,8 +185,8 @@ def test_an_administrator_sets_a_cost() -> None:
 def test_a_leaf_that_others_do_not_reach_costs_more() -> None:
     farm = Farm()
     for server in (1, 3):
-        farm.told[server] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=False),)}
-    farm.told[2] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=True),)}
+        farm.reports[server] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=False),)}
+    farm.reports[2] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=True),)}
     farm.lasts(180_000)
     assert costs(farm) == {1: 1, 2: 32, 3: 1}, "its own server's word does not count"
 
@@ -200,7 +200,7 @@ def branches(farm: Farm) -> dict[int, set[bytes]]:
 
 def test_more_leaves_than_one_set_has_room_for_make_a_tree_when_that_is_wanted() -> None:
     farm = Farm()
-    farm.told = {server: {"leaves": many(1000 * server, 100)} for server in farm.servers}
+    farm.reports = {server: {"leaves": many(1000 * server, 100)} for server in farm.servers}
     farm.admin("set", parameters={"tree": "tree"})
     farm.lasts(180_000)
     choice = farm.state.choice
@@ -214,7 +214,7 @@ def test_more_leaves_than_one_set_has_room_for_make_a_tree_when_that_is_wanted()
 
 def test_what_goes_changes_one_branch() -> None:
     farm = Farm()
-    farm.told = {server: {"leaves": many(1000 * server, 20)} for server in farm.servers}
+    farm.reports = {server: {"leaves": many(1000 * server, 20)} for server in farm.servers}
     farm.admin("set", parameters={"tree": "tree"})
     farm.lasts(180_000)
     before = branches(farm)
@@ -231,7 +231,7 @@ def test_few_leaves_need_no_branches() -> None:
     farm.admin("set", parameters={"tree": "tree"})
 
     def count(number: int) -> tuple[int, int]:
-        farm.told[1] = {"leaves": many(100, number)}
+        farm.reports[1] = {"leaves": many(100, number)}
         farm.lasts(240_000)
         return len(farm.state.choice.entries), len(farm.state.choice.branches)
 

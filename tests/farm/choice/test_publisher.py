@@ -37,7 +37,7 @@ def test_a_publisher_that_fails_is_replaced_at_once() -> None:
     farm = Farm()
     farm.lasts(60_000)
     assert farm.publisher == 1
-    farm.told[1] = {"up": False}
+    farm.reports[1] = {"up": False}
     farm.says(1)
     assert farm.publisher == 2
     assert farm.state.choice.why_not[1] == "its router is down"
@@ -46,7 +46,7 @@ def test_a_publisher_that_fails_is_replaced_at_once() -> None:
 def test_a_clearly_better_one_takes_over_only_after_some_time() -> None:
     farm = Farm()
     farm.lasts(60_000)
-    farm.told[3] = {"router": GOOD}
+    farm.reports[3] = {"router": GOOD}
     farm.lasts(PARAMETERS.hold_ms - 90_000)
     assert farm.publisher == 1
     assert farm.state.choice.why_not[3] == "its score is 825; server 1 with 500 publishes already"
@@ -57,8 +57,8 @@ def test_a_clearly_better_one_takes_over_only_after_some_time() -> None:
 
 def test_one_that_is_better_by_no_more_than_the_margin_does_not() -> None:
     farm = Farm()
-    farm.told[2] = farm.told[1] = {"router": {"jobLag": 500}}
-    farm.told[3] = {"router": {"jobLag": 1}}
+    farm.reports[2] = farm.reports[1] = {"router": {"jobLag": 500}}
+    farm.reports[3] = {"router": {"jobLag": 1}}
     farm.lasts(7_200_000)
     scores = farm.state.choice.scores
     assert scores[3].total - scores[1].total == PARAMETERS.margin
@@ -69,7 +69,7 @@ def test_a_score_that_goes_to_and_fro_moves_nothing() -> None:
     farm = Farm()
     farm.lasts(60_000)
     for number in range(240):
-        farm.told[1] = {"router": {"jobLag": 90_000 if number % 3 == 0 else 50}}
+        farm.reports[1] = {"router": {"jobLag": 90_000 if number % 3 == 0 else 50}}
         farm.turn()
         assert farm.publisher == 1
 
@@ -77,15 +77,15 @@ def test_a_score_that_goes_to_and_fro_moves_nothing() -> None:
 def test_on_comes_before_auto_but_one_that_comes_and_goes_does_not_publish_each_time() -> None:
     farm = Farm()
     farm.lasts(60_000)
-    farm.told[3] = {"publish": "on"}
+    farm.reports[3] = {"publish": "on"}
     changes = [1]
     for number in range(240):
-        farm.told[3] = {"publish": "on", "up": number % 3 != 0}
+        farm.reports[3] = {"publish": "on", "up": number % 3 != 0}
         farm.turn()
         if farm.publisher != changes[-1]:
             changes.append(farm.publisher or 0)
     assert changes == [1]
-    farm.told[3] = {"publish": "on"}
+    farm.reports[3] = {"publish": "on"}
     farm.lasts(PARAMETERS.fresh_ms + 60_000)
     assert farm.publisher == 3
     assert farm.state.choice.why_not[1] == "server 3 is to publish (on), and this server only may (auto)"
@@ -97,10 +97,10 @@ def test_an_administrator_moves_publishing_at_once_and_as_long_as_that_server_ca
     farm.admin("move", server=3)
     assert farm.publisher == 3
     assert farm.state.choice.why_not[1] == "publishing was moved to server 3"
-    farm.told[3] = {"up": False}
+    farm.reports[3] = {"up": False}
     farm.says(3)
     assert farm.publisher == 1
-    farm.told[3] = {}
+    farm.reports[3] = {}
     farm.lasts(PARAMETERS.fresh_ms - 30_000)
     assert farm.publisher == 1, "it may go again"
     farm.lasts(60_000)
@@ -116,7 +116,7 @@ def test_a_server_that_comes_and_goes_does_not_publish_each_time_although_it_was
     farm.admin("move", server=3)
     changes = [3]
     for number in range(120):
-        farm.told[3] = {"up": number % 3 != 0}
+        farm.reports[3] = {"up": number % 3 != 0}
         farm.turn()
         if farm.publisher != changes[-1]:
             changes.append(farm.publisher or 0)
@@ -131,7 +131,7 @@ def test_a_drained_server_publishes_only_when_nobody_else_can() -> None:
     assert farm.state.choice.why_not[1] == "it is drained: it publishes only when no other server can"
     assert farm.listed == {1, 2, 3}, "its leaves stay"
     farm.dead = {2}
-    farm.told[3] = {"publish": "off"}
+    farm.reports[3] = {"publish": "off"}
     farm.lasts(180_000)
     assert farm.publisher == 1
     farm.dead = set()
@@ -153,10 +153,10 @@ def test_who_cannot_publish_is_told_why_not() -> None:
     farm.post(record(9, mode="failover"))
     farm.post(record(1, date=NOW - PARAMETERS.fresh_ms - 1))
     farm.post(record(5, date=NOW + PARAMETERS.ahead_ms + 1))
-    found = farm.state.choice
-    assert found.publisher == 6
-    assert found.mode == "meta"
-    assert found.why_not == {
+    choice = farm.state.choice
+    assert choice.publisher == 6
+    assert choice.mode == "meta"
+    assert choice.why_not == {
         1: "its newest record is 105 s old",
         2: "its router is down",
         3: "publishing is off there",
@@ -177,17 +177,17 @@ def test_who_cannot_publish_is_told_why_not() -> None:
 def test_the_mode_is_that_of_the_publisher(mode: str) -> None:
     farm = Farm()
     assert farm.state.choice.mode == "off"
-    farm.told = {server: {"mode": mode} for server in farm.servers}
+    farm.reports = {server: {"mode": mode} for server in farm.servers}
     farm.turn()
     assert (farm.publisher, farm.state.choice.mode) == (1, mode)
-    farm.told = {server: {"mode": "off"} for server in farm.servers}
+    farm.reports = {server: {"mode": "off"} for server in farm.servers}
     farm.turn()
     assert (farm.publisher, farm.state.choice.mode) == (None, "off")
 
 
 def test_the_mode_of_most_does_not_change_when_one_of_them_dies() -> None:
     farm = Farm()
-    farm.told = {1: {"mode": "failover"}, 2: {"mode": "meta"}, 3: {"mode": "meta"}}
+    farm.reports = {1: {"mode": "failover"}, 2: {"mode": "meta"}, 3: {"mode": "meta"}}
     farm.lasts(60_000)
     farm.dead = {3}
     farm.lasts(600_000)

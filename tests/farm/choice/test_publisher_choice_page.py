@@ -16,17 +16,17 @@ PAGE = (Path(__file__).parents[3] / "docs" / "publisher-choice.md").read_text()
 def table(header: str) -> list[list[str]]:
     """Give the rows of the table whose first row begins with `header`."""
     lines = PAGE[PAGE.index(f"| {header}") :].splitlines()[2:]
-    found = []
+    rows = []
     for line in lines:
         if not line.startswith("|"):
             break
-        found.append([cell.strip() for cell in line.strip("|").split("|")])
-    return found
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
 
 
 def router(cells: list[str]) -> dict[str, Any]:
     uptime, reachability, exploratory, lag, bandwidth = cells
-    known = {
+    numbers = {
         "uptime": None if uptime == "-" else int(float(uptime) * 3_600_000),
         "reachability": reachability,
         "exploratoryTunnels": None if exploratory == "-" else int(exploratory),
@@ -34,13 +34,13 @@ def router(cells: list[str]) -> dict[str, Any]:
         "currentInboundBandwidth": None if bandwidth == "-" else int(bandwidth),
         "configuredInboundBandwidth": 100,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in numbers.items() if value is not None}
 
 
 def test_the_example() -> None:
     rows = table("id | publishConfig")
     farm = Farm(*(int(row[0]) for row in rows))
-    farm.told = {int(row[0]): {"publish": row[1], "router": router(row[2:7])} for row in rows}
+    farm.reports = {int(row[0]): {"publish": row[1], "router": router(row[2:7])} for row in rows}
     for server in (2, 1, 3, 4, 5):
         farm.says(server)
     assert {server: score.total for server, score in farm.state.choice.scores.items()} == {
@@ -48,12 +48,12 @@ def test_the_example() -> None:
     }
     assert f"**server {farm.publisher} publishes**" in PAGE
     farm.lasts(600_000)
-    farm.told[3]["router"]["jobLag"] = 80
+    farm.reports[3]["router"]["jobLag"] = 80
     farm.lasts(600_000)
     scores = farm.state.choice.scores
     assert f"80 ms: {scores[3].total} points, better by {scores[3].total - scores[2].total}." in PAGE
     assert farm.publisher == 2
-    farm.told[2]["router"]["currentInboundBandwidth"] = 40
+    farm.reports[2]["router"]["currentInboundBandwidth"] = 40
     farm.turn()
     assert farm.publisher == 2
     scores = farm.state.choice.scores

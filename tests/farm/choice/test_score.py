@@ -73,14 +73,14 @@ def test_a_share_of_the_others() -> None:
 def test_what_others_reach_counts_and_not_what_one_says_of_itself() -> None:
     farm = Farm()
     for server in farm.servers:
-        farm.told[server] = {
+        farm.reports[server] = {
             "remote_destinations": tuple(RemoteDestination(leaf(other).hash, other != 2) for other in farm.servers)
         }
     farm.turn()
     scores = farm.state.choice.scores
     assert {server: scores[server].leaves for server in farm.servers} == {1: 100, 2: 0, 3: 100}
     farm.dead = {1, 3}
-    farm.told[2] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=True),)}
+    farm.reports[2] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=True),)}
     farm.turn()
     assert farm.state.choice.scores[2].leaves == 0
 
@@ -91,7 +91,7 @@ def test_whether_others_find_the_publishers_set(age: int | None, points: int) ->
     farm.turn()
     assert farm.publisher == 1
     version = None if age is None else farm.now - age
-    farm.told[2] = {"meta_sensing": MetaSensing(version, None if version is None else 3, farm.now)}
+    farm.reports[2] = {"meta_sensing": MetaSensing(version, None if version is None else 3, farm.now)}
     farm.says(2)
     assert [farm.state.choice.scores[server].meta for server in farm.servers] == [points, 50, 50]
 
@@ -99,6 +99,6 @@ def test_whether_others_find_the_publishers_set(age: int | None, points: int) ->
 def test_what_was_sensed_long_ago_does_not_count() -> None:
     farm = Farm()
     farm.turn()
-    farm.told[2] = {"meta_sensing": MetaSensing(None, None, farm.now)}
+    farm.reports[2] = {"meta_sensing": MetaSensing(None, None, farm.now)}
     farm.lasts(960_000)
     assert farm.state.choice.scores[1].meta == 50

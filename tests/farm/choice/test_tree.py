@@ -13,18 +13,18 @@ def test_room() -> None:
 
 
 @given(
-    st.dictionaries(leaves, st.integers(0, 40)).filter(lambda taken: len(set(taken.values())) == len(taken)),
+    st.dictionaries(leaves, st.integers(0, 40)).filter(lambda current: len(set(current.values())) == len(current)),
     st.lists(leaves, max_size=30, unique=True),
     st.integers(30, 60),
 )
 def test_who_has_a_place_keeps_it_and_everybody_else_gets_one(
-    taken: dict[bytes, int], chosen: list[bytes], most: int
+    current: dict[bytes, int], hashes: list[bytes], room: int
 ) -> None:
-    found = places(taken, chosen, most)
-    assert set(found) == set(chosen)
-    assert len(set(found.values())) == len(found)
-    assert all(0 <= place < most for place in found.values())
-    assert all(found[leaf] == taken[leaf] for leaf in chosen if taken.get(leaf, most) < most)
+    assigned = places(current, hashes, room)
+    assert set(assigned) == set(hashes)
+    assert len(set(assigned.values())) == len(assigned)
+    assert all(0 <= place < room for place in assigned.values())
+    assert all(assigned[leaf] == current[leaf] for leaf in hashes if current.get(leaf, room) < room)
 
 
 def test_the_first_free_places_are_taken() -> None:

@@ -9,7 +9,7 @@ CALM = HURRIED_SETS
 
 
 @pytest.mark.parametrize(
-    ("given", "differs", "at", "why"),
+    ("last_set", "differs", "at", "why"),
     [
         (None, False, 1000, "no set was given yet"),
         (None, True, 1000, "no set was given yet"),
@@ -29,8 +29,8 @@ CALM = HURRIED_SETS
         (LastSet(900, 900, CALM, retries=2), False, 1350, "grow old"),
     ],
 )
-def test_when_the_next_set_is_due(given: LastSet | None, differs: bool, at: float, why: str) -> None:
-    due = next_due(given, differs=differs, cadence=PACE, now=1000)
+def test_when_the_next_set_is_due(last_set: LastSet | None, differs: bool, at: float, why: str) -> None:
+    due = next_due(last_set, differs=differs, cadence=PACE, now=1000)
     assert due.at == at
     assert why in due.why
 

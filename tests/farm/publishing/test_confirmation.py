@@ -35,7 +35,7 @@ def saying(server: int, version: int | None, fetch: int | None, date: int) -> St
     ],
 )
 def test_what_others_have_found(others: list[StatusRecord], by: int | None, missed: bool, why: str | None) -> None:
-    found = look_for_confirmation({each.id: each for each in others}, 1, published_ms=PUBLISHED, sent_ms=SENT)
-    assert (found.confirmed_by, found.missed) == (by, missed)
-    assert (found.confirmed_ms > SENT) is (by is not None)
-    assert why is None if found.why is None else (why or "") in found.why
+    confirmation = look_for_confirmation({each.id: each for each in others}, 1, published_ms=PUBLISHED, sent_ms=SENT)
+    assert (confirmation.confirmed_by, confirmation.missed) == (by, missed)
+    assert (confirmation.confirmed_ms > SENT) is (by is not None)
+    assert why is None if confirmation.why is None else (why or "") in confirmation.why

@@ -38,8 +38,8 @@ class Server:
     def posts(self, published: int = 0, *, up: bool = True) -> int:
         """Commit and apply one of our records; return the record's index."""
         self.applied += 1
-        told = record(1, leaf(1, up=up), date=self.wall_ms, mode=self.mode, published=published * 1000)
-        self.state.apply(told.encode(), self.applied)
+        status = record(1, leaf(1, up=up), date=self.wall_ms, mode=self.mode, published=published * 1000)
+        self.state.apply(status.encode(), self.applied)
         self.lease.committed(self.applied, self.now)
         return self.applied
 
@@ -93,7 +93,7 @@ def test_a_set_is_announced_then_given_then_kept() -> None:
     assert server.machine.last_set is not None
     assert (server.machine.last_set.sent_count, server.machine.trouble) == (1, None)
     assert server.progress.current is not None
-    assert server.progress.current.word == "sent"
+    assert server.progress.current.stage == "sent"
 
 
 def test_each_try_that_fails_makes_the_pause_longer() -> None:
@@ -164,10 +164,10 @@ def test_a_leaf_that_is_excluded_while_the_router_opens_a_session_is_not_given()
     assert not server.machine.may_give(announcement, server.situation)
     server.machine.failed("the set was not given", server.now)
     server.passes(5)
-    given = server.gives()
-    assert given.leaf_set.hashes == {leaf(1).hash}
+    announcement = server.gives()
+    assert announcement.leaf_set.hashes == {leaf(1).hash}
     server.state.configure(())
-    assert not server.machine.may_give(given, server.situation)
+    assert not server.machine.may_give(announcement, server.situation)
 
 
 def test_new_keys_make_a_new_session() -> None:
@@ -189,7 +189,7 @@ def test_a_set_that_the_router_has_lost_is_published_at_once() -> None:
     server = Server()
     server.gives()
     assert server.step().begin is None
-    server.changes["lost"] = "the router has restarted"
+    server.changes["loss"] = "the router has restarted"
     server.announces()
     assert server.machine.trouble == "the router has restarted"
 
@@ -197,7 +197,7 @@ def test_a_set_that_the_router_has_lost_is_published_at_once() -> None:
 def test_a_publisher_that_is_not_chosen_any_more_gives_up_and_has_the_router_forget() -> None:
     server = Server()
     server.gives()
-    server.changes["lost"] = "the router has restarted"
+    server.changes["loss"] = "the router has restarted"
     server.announces()
     server.state.configure(())
     effects = server.step()
@@ -249,7 +249,7 @@ def test_an_announcement_that_is_older_than_the_lease_is_not_given() -> None:
 def test_a_process_that_stood_still_gives_nothing_before_it_has_committed_anew() -> None:
     server = Server()
     server.gives()
-    server.changes["lost"] = "the router has restarted"
+    server.changes["loss"] = "the router has restarted"
     announcement = server.announces()
     server.commits(announcement)
     server.passes(STALL_SECONDS + 1)

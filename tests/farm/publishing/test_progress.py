@@ -11,20 +11,25 @@ def now(progress: PublishProgress) -> SetProgress:
 
 
 def test_one_word_after_the_other_with_its_time() -> None:
-    told: list[str] = []
-    progress = PublishProgress(lambda: told.append(now(progress).word))
+    words: list[str] = []
+    progress = PublishProgress(lambda: words.append(now(progress).stage))
     assert progress.current is None
     progress.announced(PUBLISHED, b"the set")
-    assert (now(progress).word, now(progress).published_ms) == ("announced", PUBLISHED * 1000)
+    assert (now(progress).stage, now(progress).published_ms) == ("announced", PUBLISHED * 1000)
     progress.attempted(1)
     progress.sent(2)
     progress.unconfirmed("nobody looks")
     assert now(progress).unconfirmed == "nobody looks"
     progress.confirmed(3, by=7)
-    assert told == ["attempted", "sent", "confirmed"]
-    found = now(progress)
-    assert (found.attempted_ms, found.sent_ms, found.confirmed_ms, found.confirmed_by) == (1, 2, 3, 7)
-    assert found.unconfirmed is None
+    assert words == ["attempted", "sent", "confirmed"]
+    progress_now = now(progress)
+    assert (progress_now.attempted_ms, progress_now.sent_ms, progress_now.confirmed_ms, progress_now.confirmed_by) == (
+        1,
+        2,
+        3,
+        7,
+    )
+    assert progress_now.unconfirmed is None
 
 
 def test_who_confirmed_it_first_stays_and_nothing_takes_it_back() -> None:
@@ -47,5 +52,5 @@ def test_the_next_set_begins_anew() -> None:
     progress.sent(2)
     progress.confirmed(3, by=7)
     progress.announced(PUBLISHED + 5, b"another")
-    assert now(progress).word == "announced"
+    assert now(progress).stage == "announced"
     assert now(progress).published_ms == (PUBLISHED + 5) * 1000

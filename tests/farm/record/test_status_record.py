@@ -102,13 +102,13 @@ def test_the_schema_is_one() -> None:
 
 
 def test_what_this_version_does_not_know_is_passed_on() -> None:
-    known = json.loads(text())
-    unknown = known | {
+    fields = json.loads(text())
+    unknown = fields | {
         "x": [1, {"y": 2}],
         "config": {"mode": "meta", "later": 1.5},
-        "meta": known["meta"] | {"later": None},
-        "destinations": [known["destinations"][0] | {"later": "yes"}],
-        "router": known["router"] | {"later": [True]},
+        "meta": fields["meta"] | {"later": None},
+        "destinations": [fields["destinations"][0] | {"later": "yes"}],
+        "router": fields["router"] | {"later": [True]},
     }
     assert json.loads(StatusRecord.parse(json.dumps(unknown).encode()).encode()) == unknown
 
@@ -224,8 +224,8 @@ def test_how_deep_a_record_may_be_does_not_depend_on_who_reads_it() -> None:
         StatusRecord.parse(deepest.replace(deep, b"[" + deep + b"]"))
 
 
-def _object(found: list[str]) -> str:
-    return "{" + ",".join(f'"{place}": {value}' for place, value in enumerate(found)) + "}"
+def _object(values: list[str]) -> str:
+    return "{" + ",".join(f'"{place}": {value}' for place, value in enumerate(values)) + "}"
 
 
 _NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,40})(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,4})?", fullmatch=True)

@@ -9,12 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.node.consensus.timing import (
+    ANSWERS_TO_RISE,
     ENOUGH_SILENCES,
     HEARTBEATS_PER_ELECTION,
     INSIDE,
     OUTSIDE,
     RISE,
-    SHOWN,
     Range,
     Timeouts,
     TimingPlan,
@@ -314,7 +314,7 @@ def test_a_leaders_own_delay_shows_its_followers_nothing() -> None:
     life = Life(INSIDE)
     for peer in (2, 3):
         life.answer(life.send(peer, kind=VOTE), 3.0)
-    for _ in range(SHOWN + 1):
+    for _ in range(ANSWERS_TO_RISE + 1):
         for peer in (2, 3):
             life.answer(life.send(peer))
         life.now += 0.5

@@ -42,8 +42,8 @@ def _removed(server: Path, member: int) -> bool:
 
 def _patient() -> None:
     """Wait for as long as all the others take: a process that has just unlocked often locks next."""
-    wait = module._wait
-    setattr(module, "_wait", lambda descriptor, directory, _: wait(descriptor, directory, 100.0))  # noqa: B010
+    wait = module._lock
+    setattr(module, "_lock", lambda descriptor, directory, _: wait(descriptor, directory, 100.0))  # noqa: B010
 
 
 def test_what_many_commands_change_at_once_is_all_there(server: Path) -> None:

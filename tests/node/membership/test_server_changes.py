@@ -139,7 +139,7 @@ async def test_a_server_that_has_left_and_is_started_again_learns_that_it_is_out
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's log holds the removal without the commit, and nobody sends to this server any more."""
-    monkeypatch.setattr(removal_check, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(removal_check, "CHECK_SECONDS", 0.1)
     async with NodeFarm(tmp_path) as farm:
         leader = await farm.calm()
         gone = next(server for server in farm.nodes if server != leader.driver.core.id)

@@ -44,7 +44,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_loop, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(machine_loop, "_LEAST_SECONDS", 0.001)
     monkeypatch.setattr(failover, "_FINISH_POLL_SECONDS", 0.01)
-    monkeypatch.setattr(service_watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(service_watch, "CHECK_SECONDS", 0.02)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
     monkeypatch.setattr(reporter, "LEAST_SECONDS", 0.05)
     quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200)

@@ -39,8 +39,8 @@ class Watched:
         new.write_bytes(data)
         new.rename(self.path)
 
-    def look(self) -> str | None:
-        self.watch.look()
+    def check(self) -> str | None:
+        self.watch.check()
         return self.watch.trouble
 
 
@@ -52,15 +52,15 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 def test_their_end_is_told_in_time_and_once_a_day(watched: Watched) -> None:
-    assert watched.look() is None
+    assert watched.check() is None
     watched.now = NOW + 77 * DAY
     for _ in range(3):
-        assert "end soon" in (watched.look() or "")
+        assert "end soon" in (watched.check() or "")
         watched.now += 60
     assert watched.watch.ended is None
     assert [entry["log_level"] for entry in watched.logs] == ["warning"] * 2, "13 and 12 days are left"
     watched.now = NOW + 90 * DAY - HANDOVER_SECONDS
-    assert "gf-i2p keys delegate" in (watched.look() or "")
+    assert "gf-i2p keys delegate" in (watched.check() or "")
     assert watched.watch.trouble == watched.watch.ended
     assert watched.watch.stage is Stage.ENDED
 
@@ -68,15 +68,15 @@ def test_their_end_is_told_in_time_and_once_a_day(watched: Watched) -> None:
 def test_a_file_that_was_replaced_is_taken_over(watched: Watched) -> None:
     before = watched.watch.keys
     watched.now = NOW + 90 * DAY
-    assert watched.look() is not None
+    assert watched.check() is not None
     new = PublishingKeys.delegate(KEYS, NOW + 180 * DAY, int(watched.now), server=1)
     watched.put(new.encode())
-    assert watched.look() is None
+    assert watched.check() is None
     assert watched.watch.keys.encode() == new.encode()
     assert watched.watch.ended is None
     assert [entry["event"] for entry in watched.logs].count("new keys for publishing") == 1
     watched.path.write_bytes(before.encode())  # a write into the same file, too
-    assert watched.look() is not None
+    assert watched.check() is not None
     assert watched.watch.keys.encode() == before.encode()
 
 
@@ -90,16 +90,16 @@ def test_a_file_that_cannot_be_used_leaves_the_keys_as_they_were(watched: Watche
         (PublishingKeys(DestinationKeys.generate()).encode(), 0o600, "restart it to change the master"),
     ]:
         watched.put(data, mode)
-        assert why in (watched.look() or "")
+        assert why in (watched.check() or "")
         assert watched.watch.keys is before
     watched.path.unlink()
-    assert "cannot be read: No such file or directory. This node goes on with the keys" in (watched.look() or "")
+    assert "cannot be read: No such file or directory. This node goes on with the keys" in (watched.check() or "")
     assert "No such file" in watched.logs[-1]["reason"], "the log says so, too"
     assert watched.watch.keys is before
     watched.put(new.encode(), 0o644)
-    assert "chmod 600" in (watched.look() or "")
+    assert "chmod 600" in (watched.check() or "")
     watched.path.chmod(0o600)
-    assert watched.look() is None
+    assert watched.check() is None
     assert watched.watch.keys.encode() == new.encode()
 
 
@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_used_leaves_the_keys_as_they_were(watched: Watche
 async def test_a_pipe_in_the_place_of_the_file_holds_up_nothing(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys_watch, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(keys_watch, "CHECK_SECONDS", 0.01)
     before = watched.watch.keys
     watched.path.unlink()
     os.mkfifo(watched.path, 0o600)
@@ -122,21 +122,21 @@ async def test_a_pipe_in_the_place_of_the_file_holds_up_nothing(
 
 def test_keys_that_fit_badly(watched: Watched) -> None:
     watched.put(PublishingKeys.delegate(KEYS, NOW + 90 * DAY, NOW, server=2).encode())
-    assert "made for server 2, and this is server 1" in (watched.look() or "")
+    assert "made for server 2, and this is server 1" in (watched.check() or "")
     watched.put(KEYS.delegate(NOW + 90 * DAY).encode())
-    assert "i2pd opens a session only for the master's own key" in (watched.look() or "")
+    assert "i2pd opens a session only for the master's own key" in (watched.check() or "")
     watched.put(KEYS.encode())
-    assert watched.look() is None
+    assert watched.check() is None
     assert watched.watch.stage is Stage.LASTING
 
 
 def test_nothing_secret_is_logged(watched: Watched) -> None:
     watched.now = NOW + 89 * DAY
-    watched.look()
+    watched.check()
     watched.put(PublishingKeys.delegate(KEYS, NOW + 180 * DAY, NOW, server=1).encode())
-    watched.look()
+    watched.check()
     watched.put(watched.watch.keys.encode()[:-30])
-    watched.look()
+    watched.check()
     assert len(watched.logs) == 3
     for keys in (watched.watch.keys.keys, KEYS):
         assert keys.base64[-44:] not in repr(watched.logs)
@@ -146,7 +146,7 @@ def test_nothing_secret_is_logged(watched: Watched) -> None:
 async def test_a_node_takes_new_keys_over_and_its_status_says_until_when(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keys_watch, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(keys_watch, "CHECK_SECONDS", 0.02)
     master, now = DestinationKeys.generate(), int(time.time())
     farm = NodeFarm(tmp_path, servers=1, bridges={1: FakeBridge(leaf=1)}, keys=master)
     path = farm.path(1) / MASTER_FILE

@@ -49,7 +49,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keys", [KEYS, DELEGATED], ids=["own", "delegated"])
 def test_routers_own_files_are_read(keys: DestinationKeys) -> None:
     read = PublishingKeys.parse(keys.encode())
-    assert (read.signed, read.server, read.made) == ({}, None, None)
+    assert (read.signed, read.server, read.delegated_at) == ({}, None, None)
     assert read.encode() == keys.encode()
 
 
@@ -172,7 +172,7 @@ def test_stages(days: int, left: int, stage: Stage) -> None:
 
 def test_keys_of_unknown_age_and_the_masters_own() -> None:
     made = PublishingKeys(KEYS.delegate(NOW + DAY))
-    assert made.made is None
+    assert made.delegated_at is None
     assert made.stage(NOW) is Stage.ENDING
     assert PublishingKeys(KEYS).stage(2**40) is Stage.LASTING
     assert "do not expire" in PublishingKeys(KEYS).described(NOW)

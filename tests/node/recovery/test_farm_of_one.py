@@ -10,10 +10,10 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.layout import DATABASE_FILE
-from gf_i2p.node.files.peer_removal import TERM_LEAP
 from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.recovery import farm_of_one
 from gf_i2p.node.recovery.farm_of_one import recover
+from gf_i2p.node.recovery.new_term import TERM_LEAP
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock
 from gf_i2p.wire.endpoint import Endpoint

@@ -12,10 +12,10 @@ from gf_i2p.node import view
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.files.peer_removal import TERM_LEAP
 from gf_i2p.node.membership import joining
 from gf_i2p.node.node import Node
 from gf_i2p.node.recovery import restore as restoring
+from gf_i2p.node.recovery.new_term import TERM_LEAP
 from gf_i2p.node.recovery.restore import plan, restore
 from gf_i2p.node.recovery.snapshot_copy import of_running, of_stopped, state_of
 from gf_i2p.raft.core import MAX_TERM_STEP
@@ -245,7 +245,7 @@ async def test_a_log_that_has_more_is_told_of_and_another_farm_is_refused(tmp_pa
         assert (farm.path(1) / DATABASE_FILE).read_bytes() == before
 
 
-@pytest.mark.parametrize("step", ["_begin_log", "_begin_history", "replace_files", "_take_place", "shutil.rmtree"])
+@pytest.mark.parametrize("step", ["_begin_log", "_begin_history", "replace_files", "_replace_log", "shutil.rmtree"])
 async def test_what_is_interrupted_anywhere_can_be_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.node.report.failure_detector import LOOK_SECONDS, FailureDetector, patience
+from gf_i2p.node.report.failure_detector import CHECK_SECONDS, FailureDetector, patience
 from gf_i2p.raft.settings import I2P, LAN, Timing
 from integration.harness.local_farm import becomes
 from tests.netdb.strategies import KEYS
@@ -37,10 +37,10 @@ class Ear:
 
     def passes(self, seconds: float, *silent: int) -> None:
         """Look, as often as `run` does, while all others are heard."""
-        for _ in range(round(seconds / LOOK_SECONDS)):
-            self.now += LOOK_SECONDS
+        for _ in range(round(seconds / CHECK_SECONDS)):
+            self.now += CHECK_SECONDS
             self.heard.update({server: self.now for server in self.heard if server not in silent})
-            self.hearing.look()
+            self.hearing.check()
 
     def posts(self, server: int) -> None:
         self.records[server] = SimpleNamespace(date_ms=int(self.now * 1000))
@@ -85,12 +85,12 @@ def test_a_leader_that_stood_still_hears_first() -> None:
     ear.passes(5)
     ear.now += 60
     ear.heard.update({2: ear.now, 3: ear.now})  # their answers were the first to be read
-    ear.hearing.look()
+    ear.hearing.check()
     assert ear.told == []
     ear.passes(1)
     assert ear.told == []
     ear.now += 60
-    ear.passes(patience(LAN) + 2 * LOOK_SECONDS, 4)
+    ear.passes(patience(LAN) + 2 * CHECK_SECONDS, 4)
     assert ear.said == {4: False}, "but not for ever"
 
 
@@ -109,7 +109,7 @@ def test_a_record_that_we_see_first_may_be_old_and_makes_nobody_heard() -> None:
     ear = Ear()
     ear.passes(patience(LAN), 4)
     ear.posts(4)
-    ear.passes(2 * LOOK_SECONDS, 4)
+    ear.passes(2 * CHECK_SECONDS, 4)
     assert ear.said == {4: False}
 
 

@@ -40,7 +40,7 @@ async def test_one_that_answers() -> None:
     made = Watched()
     async with service(made.port) as seen:
         for _ in range(3):
-            await made.watch.look()
+            await made.watch.check()
         await until(lambda: len(seen) == 3)
     assert (made.watch.up, made.watch.trouble, made.changes) == (True, None, [])
 
@@ -49,25 +49,25 @@ async def test_one_that_was_there_is_missed_when_it_is_gone_for_longer_than_a_re
     made = Watched()
     for _ in range(2):
         async with service(made.port):
-            await made.watch.look()
+            await made.watch.check()
             assert made.watch.up
         for _ in range(MISSED - 1):
-            await made.watch.look()
+            await made.watch.check()
             assert made.watch.up
-    await made.watch.look()
+    await made.watch.check()
     assert not made.watch.up
     trouble = made.watch.trouble or ""
     assert f"the service at 127.0.0.1:{made.port} does not answer (" in trouble
     assert "start the service, or correct target in [publish.service]" in trouble
-    await made.watch.look()
+    await made.watch.check()
     async with service(made.port):
-        await made.watch.look()
+        await made.watch.check()
     assert (made.watch.trouble, made.changes) == (None, [False, True])
 
 
 async def test_one_that_never_answered_is_not_waited_for() -> None:
     made = Watched()
-    await made.watch.look()
+    await made.watch.check()
     assert made.changes == [False]
 
 
@@ -78,12 +78,12 @@ async def test_one_that_takes_no_connection_in_time(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(service_watch, "CONNECT_SECONDS", 0.01)
     monkeypatch.setattr(asyncio, "open_connection", never)
     made = Watched()
-    await made.watch.look()
+    await made.watch.check()
     assert "(no answer in time)" in (made.watch.trouble or "")
 
 
 async def test_it_looks_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_watch, "LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(service_watch, "CHECK_SECONDS", 0.005)
     made = Watched()
     run = asyncio.create_task(made.watch.run())
     try:

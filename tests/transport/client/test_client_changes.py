@@ -92,7 +92,7 @@ async def test_nobody_to_ask_does_not_leave_it_open(node: Identity, one_round: N
 async def test_everybody_is_asked_and_who_says_nothing_has_a_reason(node: Identity) -> None:
     async with telling(node, 1, 2, 3, 4) as farm:
         old, new = farm.configuration(1, 2), farm.configuration(1, 2, 3, 4, index=9)
-        farm.members[1].told, farm.members[2].told, farm.members[3].told = old, new, new
+        farm.members[1].configuration, farm.members[2].configuration, farm.members[3].configuration = old, new, new
         farm.distrusted = {4: "Nobody knows its certificate."}
         async with farm.client(1, 2, s5=nowhere()) as client:
             survey = await soon(client.survey())
@@ -100,7 +100,7 @@ async def test_everybody_is_asked_and_who_says_nothing_has_a_reason(node: Identi
         assert survey.undiallable == {4: "Nobody knows its certificate."}
         assert set(survey.troubles) == {4, 5}
         assert "cannot be reached" in survey.troubles[5]
-        farm.members[3].told = None
+        farm.members[3].configuration = None
         async with farm.client(1, 2) as client:
             survey = await soon(client.survey())
         assert "(404)" in survey.troubles[3]
@@ -112,7 +112,7 @@ async def test_all_of_it_inside_i2p(way: ProxyMethod, monkeypatch: pytest.Monkey
     places = {number: Endpoint(DestinationKeys.generate().destination.b32, 80) for number in (1, 2, 3)}
     configuration = Configuration(7, 1, tuple(ClusterServer(number, str(place)) for number, place in places.items()))
     router = Router()
-    members = {number: Changeable(number, leader=3, told=configuration) for number in places}
+    members = {number: Changeable(number, leader=3, configuration=configuration) for number in places}
     async with contextlib.AsyncExitStack() as stack:
         port = await stack.enter_async_context(listening(router.proxy(way)))
         for number, member in members.items():

@@ -32,22 +32,22 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 class Teller(Member):
     """A server that also tells the members of the farm, when the server knows them."""
 
-    told: Configuration | None = None
-    asked_for_it: int = 0
+    configuration: Configuration | None = None
+    question_count: int = 0
 
     def tell(self, _: str) -> bytes | None:
-        self.asked_for_it += 1
-        return None if self.told is None else self.told.encode()
+        self.question_count += 1
+        return None if self.configuration is None else self.configuration.encode()
 
 
 @dataclass
-class Told:
+class TellingFarm:
     members: dict[int, Teller]
     farms: dict[int, Farm]
     transport: TlsTransport
     prepared: list[Sequence[ServerEndpoint]] = field(default_factory=list)
     pins: str = ""
-    given: Sequence[Endpoint] = ()
+    given_endpoints: Sequence[Endpoint] = ()
     distrusted: Mapping[int, str] = field(default_factory=dict)
 
     def elect(self, leader: int) -> None:
@@ -56,7 +56,7 @@ class Told:
 
     def tell(self, configuration: Configuration) -> None:
         for member in self.members.values():
-            member.told = configuration
+            member.configuration = configuration
 
     def configuration(self, *ids: int, index: int = 7) -> Configuration:
         return Configuration(index, 1, tuple(ClusterServer(number, str(self.farms[number].endpoint)) for number in ids))
@@ -68,13 +68,15 @@ class Told:
         return {place: self.distrusted[place.server] for place in places if place not in trusted}
 
     def trust(self, endpoints: Iterable[Endpoint]) -> None:
-        self.transport.reload(TlsSettings(fingerprints={each: [self.pins] for each in [*endpoints, *self.given]}))
+        self.transport.reload(
+            TlsSettings(fingerprints={each: [self.pins] for each in [*endpoints, *self.given_endpoints]})
+        )
 
     def client(self, *ids: int, **others: Endpoint) -> FarmClient:
         """A client that begins with these servers, and with `s9=` endpoints where nobody need listen."""
         endpoints = {number: self.farms[number].endpoint for number in ids}
         endpoints |= {int(name[1:]): endpoint for name, endpoint in others.items()}
-        self.given = list(endpoints.values())
+        self.given_endpoints = list(endpoints.values())
         self.trust([])
         return FarmClient(
             self.transport,
@@ -88,7 +90,7 @@ class Told:
 
 
 @contextlib.asynccontextmanager
-async def telling(node: Identity, *ids: int) -> AsyncIterator[Told]:
+async def telling(node: Identity, *ids: int) -> AsyncIterator[TellingFarm]:
     """Servers that all tell the same Configuration, and nothing at first."""
     members = {number: Teller(number) for number in ids}
     async with contextlib.AsyncExitStack() as stack:
@@ -103,7 +105,7 @@ async def telling(node: Identity, *ids: int) -> AsyncIterator[Told]:
             )
             for number, member in members.items()
         }
-        yield Told(members, farms, TlsTransport(TlsSettings()), pins=node.fingerprint)
+        yield TellingFarm(members, farms, TlsTransport(TlsSettings()), pins=node.fingerprint)
 
 
 _TAKEN: list[socket.socket] = []
@@ -150,8 +152,8 @@ async def test_one_follower_is_enough_to_find_the_leader(node: Identity) -> None
             for value in (b"a", b"b"):
                 await soon(client.post([value]))
         assert farm.members[3].log == [b"a", b"b"]
-        assert farm.members[2].asked == 0
-        assert farm.members[1].asked <= 2
+        assert farm.members[2].request_count == 0
+        assert farm.members[1].request_count <= 2
 
 
 async def test_servers_that_have_moved_are_found_through_the_one_that_has_not(node: Identity) -> None:
@@ -235,10 +237,10 @@ async def test_servers_are_asked_no_oftener_than_every_two_seconds(
         farm.elect(9)
         async with farm.client(1) as client:
             posting = asyncio.ensure_future(client.post([b"a"]))
-            await until(lambda: farm.members[1].asked >= 50)
+            await until(lambda: farm.members[1].request_count >= 50)
             posting.cancel()
             await asyncio.wait([posting])
-        assert farm.members[1].asked_for_it == 1
+        assert farm.members[1].question_count == 1
 
 
 async def test_where_the_farm_has_been_is_not_dialled_for_ever(node: Identity) -> None:
@@ -267,10 +269,10 @@ async def test_where_the_farm_has_been_is_not_dialled_for_ever(node: Identity) -
 async def test_a_question_that_hangs_does_not_hold_up_posts_and_ends_with_the_client(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Endpoint] = []
+    asked_endpoints: list[Endpoint] = []
 
     async def hang(_: Any, endpoint: Endpoint, *__: Any, **___: Any) -> None:
-        asked.append(endpoint)
+        asked_endpoints.append(endpoint)
         await asyncio.Event().wait()
 
     monkeypatch.setattr(client_module, "fetch_configuration", hang)
@@ -281,10 +283,10 @@ async def test_a_question_that_hangs_does_not_hold_up_posts_and_ends_with_the_cl
             assert await soon(client.post([b"a"])) == 1
             farm.elect(9)
             posting = asyncio.ensure_future(client.post([b"b"]))
-            await until(lambda: farm.members[1].asked >= 2)
+            await until(lambda: farm.members[1].request_count >= 2)
             farm.elect(2)
             assert await soon(posting) == 2
-        assert set(asked) == {member.endpoint for member in farm.farms.values()}
+        assert set(asked_endpoints) == {member.endpoint for member in farm.farms.values()}
 
 
 # --- Looking ----------------------------------------------------------------------------------------------
@@ -297,15 +299,15 @@ async def test_what_is_found_says_where_each_server_is_and_who_leads(node: Ident
         farm.distrusted = {3: "Server 3 is new: add its fingerprint."}
         moved = nowhere()
         async with farm.client(1, s2=moved) as client:
-            found = await soon(client.find())
-        assert found == FoundFarm(
+            found_farm = await soon(client.find())
+        assert found_farm == FoundFarm(
             2,
             None,
             7,
             (
                 FoundPlace(1, str(farm.farms[1].endpoint), configured=True, current=True, connected=True, trouble=None),
                 FoundPlace(
-                    2, str(moved), configured=True, current=False, connected=False, trouble=found.places[1].trouble
+                    2, str(moved), configured=True, current=False, connected=False, trouble=found_farm.places[1].trouble
                 ),
                 FoundPlace(
                     2, str(farm.farms[2].endpoint), configured=False, current=True, connected=True, trouble=None
@@ -320,7 +322,7 @@ async def test_what_is_found_says_where_each_server_is_and_who_leads(node: Ident
                 ),
             ),
         )
-        assert "Connection refused" in (found.places[1].trouble or "")
+        assert "Connection refused" in (found_farm.places[1].trouble or "")
         assert all(member.log == [] for member in farm.members.values())
 
 
@@ -330,22 +332,26 @@ async def test_a_leader_that_cannot_be_trusted_is_named_at_once(node: Identity) 
         farm.tell(farm.configuration(1, 2))
         farm.distrusted = {2: "Server 2 is new: add its fingerprint."}
         async with farm.client(1) as client:
-            found = await soon(client.find(timeout=1000.0))
-        assert found.leader == 2
-        assert found.trouble == "server 2 leads, says server 1, and server 2 is new: add its fingerprint"
+            found_farm = await soon(client.find(timeout=1000.0))
+        assert found_farm.leader == 2
+        assert found_farm.trouble == "server 2 leads, says server 1, and server 2 is new: add its fingerprint"
 
 
 async def test_without_a_leader_what_is_known_is_found_when_the_time_is_over(node: Identity, one_round: None) -> None:
     async with telling(node, 1, 2) as farm:
         async with farm.client(1) as client:
-            found = await soon(client.find())
-            assert (found.leader, found.trouble, found.log_index) == (None, "server 1 knows no leader", None)
-            assert [place.current for place in found.places] == [None]
+            found_farm = await soon(client.find())
+            assert (found_farm.leader, found_farm.trouble, found_farm.log_index) == (
+                None,
+                "server 1 knows no leader",
+                None,
+            )
+            assert [place.current for place in found_farm.places] == [None]
         farm.tell(farm.configuration(1, 2))
         async with farm.client(1) as client:
-            found = await soon(client.find())
-            assert found.leader is None
-            assert [(place.server, place.configured, place.current) for place in found.places] == [
+            found_farm = await soon(client.find())
+            assert found_farm.leader is None
+            assert [(place.server, place.configured, place.current) for place in found_farm.places] == [
                 (1, True, True),
                 (2, False, True),
             ]
@@ -357,10 +363,10 @@ async def test_when_nobody_is_there_the_reasons_are_found(node: Identity) -> Non
         await until(lambda: [bool(link.last_error) for link in client._links.values()] == [True])
         finding.cancel()
         await asyncio.wait([finding])
-        found = await soon(client.find(timeout=0.02))
-        assert found.leader is None
-        assert "no server was reached (" in (found.trouble or "")
-        assert "Connection refused" in (found.places[0].trouble or "")
+        found_farm = await soon(client.find(timeout=0.02))
+        assert found_farm.leader is None
+        assert "no server was reached (" in (found_farm.trouble or "")
+        assert "Connection refused" in (found_farm.places[0].trouble or "")
 
 
 async def test_a_server_that_hangs_up_is_asked_again(node: Identity) -> None:
@@ -369,10 +375,10 @@ async def test_a_server_that_hangs_up_is_asked_again(node: Identity) -> None:
         farm.members[1].drops = True
         async with farm.client(1) as client:
             finding = asyncio.ensure_future(client.find())
-            await until(lambda: farm.members[1].asked >= 2)
+            await until(lambda: farm.members[1].request_count >= 2)
             farm.members[1].drops = False
-            found = await soon(finding)
-        assert (found.leader, found.trouble) == (1, None)
+            found_farm = await soon(finding)
+        assert (found_farm.leader, found_farm.trouble) == (1, None)
 
 
 # --- Known servers ----------------------------------------------------------------------------------------
@@ -380,25 +386,25 @@ async def test_a_server_that_hangs_up_is_asked_again(node: Identity) -> None:
 HERE, THERE = Endpoint("192.0.2.1", 9001), Endpoint("192.0.2.2", 9001)
 
 
-def known(index: int, *servers: tuple[int, str]) -> Configuration:
+def configuration_of(index: int, *servers: tuple[int, str]) -> Configuration:
     return Configuration(index, 0, tuple(ClusterServer(*server) for server in servers))
 
 
 def test_what_is_older_changes_nothing_and_what_was_given_stays() -> None:
     directory = KnownServers({1: HERE}, lambda _: {})
-    directory.learn(known(5, (1, str(HERE)), (2, str(THERE))))
+    directory.learn(configuration_of(5, (1, str(HERE)), (2, str(THERE))))
     assert directory.places == (ServerEndpoint(1, HERE), ServerEndpoint(2, THERE))
-    directory.learn(known(4))
+    directory.learn(configuration_of(4))
     assert directory.places == (ServerEndpoint(1, HERE), ServerEndpoint(2, THERE))
-    directory.learn(known(6, (1, str(THERE))))
+    directory.learn(configuration_of(6, (1, str(THERE))))
     assert directory.of(1) == [ServerEndpoint(1, HERE), ServerEndpoint(1, THERE)]
-    directory.learn(known(7))
+    directory.learn(configuration_of(7))
     assert list(directory.places) == [ServerEndpoint(1, HERE)]
 
 
 def test_endpoints_that_are_none_are_named() -> None:
     directory = KnownServers({1: HERE}, lambda _: {})
-    directory.learn(known(5, (2, "http://elsewhere"), (3, str(THERE))))
+    directory.learn(configuration_of(5, (2, "http://elsewhere"), (3, str(THERE))))
     assert directory.places == (ServerEndpoint(1, HERE), ServerEndpoint(3, THERE))
     assert "Server 2 has an endpoint that cannot be dialled" in directory.troubles[2]
 
@@ -421,17 +427,17 @@ async def test_one_follower_inside_i2p_is_enough(way: ProxyMethod, monkeypatch: 
     async with contextlib.AsyncExitStack() as stack:
         port = await stack.enter_async_context(listening(router.proxy(way)))
         for number, member in members.items():
-            member.told = Configuration(7, 1, tuple(servers))
+            member.configuration = Configuration(7, 1, tuple(servers))
             await stack.enter_async_context(inside(router, places[number], member))
         i2p, tls = through(port, way), TlsTransport(TlsSettings())
         transport = MixedTransport(tls=tls, i2p=i2p, listening=tls)
         async with FarmClient(transport, {1: places[1]}, CLUSTER, CLIENT, PASSWORD) as client:
             assert await soon(client.post([b"a"])) == 1
-            found = await soon(client.find())
-        assert (found.leader, found.log_index) == (3, 7)
-        assert [place.connected for place in found.places][:3] == [True, False, True]
+            found_farm = await soon(client.find())
+        assert (found_farm.leader, found_farm.log_index) == (3, 7)
+        assert [place.connected for place in found_farm.places][:3] == [True, False, True]
     assert members[3].log == [b"a"]
-    assert members[2].asked == 0
+    assert members[2].request_count == 0
 
 
 @contextlib.asynccontextmanager

@@ -32,10 +32,10 @@ class Member:
     silent: bool = False
     drops: bool = False
     log: list[bytes] = field(default_factory=list)
-    asked: int = 0
+    request_count: int = 0
 
     def handle(self, _: AuthenticatedConnection, request: Request, reply: Replier) -> None:
-        self.asked += 1
+        self.request_count += 1
         assert request.type is MessageType.CLIENT_REQUEST
         assert all(entry.value_type is ValueType.APPLICATION for entry in request.entries)
         if self.silent:
@@ -117,7 +117,7 @@ async def test_a_refusal_leads_to_the_leader_and_it_is_remembered(node: Identity
         for value in (b"a", b"b", b"c"):
             await soon(farm.client.post([value]))
         assert farm.members[3].log == [b"a", b"b", b"c"]
-        assert [member.asked for member in farm.members.values()] == [1, 0, 3]
+        assert [member.request_count for member in farm.members.values()] == [1, 0, 3]
         farm.elect(2)
         assert await soon(farm.client.post([b"d"])) == 1
         assert farm.members[2].log == [b"d"]
@@ -126,7 +126,7 @@ async def test_a_refusal_leads_to_the_leader_and_it_is_remembered(node: Identity
 async def test_without_a_leader_it_asks_around_until_there_is_one(node: Identity) -> None:
     async with pretended(node, 1, 2, 3) as farm:
         posting = asyncio.ensure_future(farm.client.post([b"a"]))
-        await until(lambda: all(member.asked for member in farm.members.values()))
+        await until(lambda: all(member.request_count for member in farm.members.values()))
         await until(lambda: "knows no leader" in farm.client.waits_for)
         assert not posting.done()
         farm.elect(2)
@@ -140,12 +140,12 @@ async def test_a_full_queue_is_waited_for(node: Identity) -> None:
         farm.members[2].queue_full = 10**9
         posting = asyncio.ensure_future(farm.client.post([b"a"]))
         await until(lambda: "its queue is full, or this user posts too often" in farm.client.waits_for)
-        await until(lambda: farm.members[2].asked > 3)
-        asked = farm.members[2].asked
+        await until(lambda: farm.members[2].request_count > 3)
+        request_count = farm.members[2].request_count
         farm.members[2].queue_full = 5
         assert await soon(posting) == 1
-        assert asked + 5 <= farm.members[2].asked <= asked + 7
-        assert farm.members[1].asked == 1
+        assert request_count + 5 <= farm.members[2].request_count <= request_count + 7
+        assert farm.members[1].request_count == 1
 
 
 async def test_a_server_that_is_down_is_passed_over(node: Identity) -> None:
@@ -158,9 +158,9 @@ async def test_a_leader_that_is_down_is_waited_for_with_the_others(node: Identit
     async with pretended(node, 1, 2, 3, down=(3,)) as farm:
         farm.elect(3)  # as the others still believe
         posting = asyncio.ensure_future(farm.client.post([b"a"]))
-        await until(lambda: farm.members[1].asked >= 10)
+        await until(lambda: farm.members[1].request_count >= 10)
         # At first the client follows the redirect; after a failure of the redirect, there is a pause before every try.
-        assert farm.members[1].asked + farm.members[2].asked <= Pauses.taken + 3
+        assert farm.members[1].request_count + farm.members[2].request_count <= Pauses.taken + 3
         farm.elect(2)
         assert await soon(posting) == 1
         assert farm.members[2].log == [b"a"]
@@ -187,9 +187,9 @@ async def test_two_servers_that_point_at_each_other_are_not_asked_in_a_frenzy(no
         await until(lambda: Pauses.taken >= 20)
         posting.cancel()
         await asyncio.wait([posting])
-        asked = sum(member.asked for member in farm.members.values())
-        assert asked > 4
-        assert asked <= 2 * Pauses.taken + 2
+        request_count = sum(member.request_count for member in farm.members.values())
+        assert request_count > 4
+        assert request_count <= 2 * Pauses.taken + 2
 
 
 async def test_when_nobody_can_be_reached_the_reasons_are_named(node: Identity) -> None:
@@ -213,7 +213,7 @@ async def test_a_connection_that_ends_leaves_the_outcome_unknown(node: Identity)
         farm.members[1].drops = True
         with pytest.raises(OutcomeUnknownError, match=r"Server 1 got the values, but .*: they may be committed or not"):
             await soon(farm.client.post([b"a"]))
-        assert farm.members[1].asked == 1  # the client must not try again
+        assert farm.members[1].request_count == 1  # the client must not try again
         farm.members[1].drops = False
         assert await soon(farm.client.post([b"a"])) == 1
 
@@ -235,7 +235,7 @@ async def test_closing_leaves_the_outcome_of_running_posts_unknown(node: Identit
     async with pretended(node, 1) as farm:
         farm.members[1].silent = True
         posting = asyncio.ensure_future(farm.client.post([b"a"]))
-        await until(lambda: farm.members[1].asked)
+        await until(lambda: farm.members[1].request_count)
         await farm.client.close()
         with pytest.raises(OutcomeUnknownError):
             await soon(posting)

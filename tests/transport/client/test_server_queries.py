@@ -94,10 +94,10 @@ async def test_it_is_asked_for_beside_a_link_with_the_same_credentials(node: Ide
 @pytest.mark.parametrize("user", ["server-1", "client-a", "admin-b"])
 async def test_every_role_is_told_and_nobody_hears_of_a_session(node: Identity, user: str) -> None:
     sessions: list[Any] = []
-    asked: list[str] = []
+    users: list[str] = []
 
     def provider(name: str) -> bytes:
-        asked.append(name)
+        users.append(name)
         return FIRST.encode()
 
     async with serving(
@@ -107,7 +107,7 @@ async def test_every_role_is_told_and_nobody_hears_of_a_session(node: Identity, 
         on_session=sessions.append,
     ) as farm:
         assert await fetch(farm, user=user) == FIRST
-        assert asked == [user]
+        assert users == [user]
         assert sessions == []
 
 
@@ -226,7 +226,7 @@ async def test_what_is_sent_behind_the_request_is_not_read_as_messages(node: Ide
         get = ConfigurationGet(host="x", cluster=CLUSTER, credentials=credentials, now=now, entropy=bytes)
         answer = await exchange(farm, get.request() + b"\x00 no message" * 10)
         assert answer.endswith(FIRST.encode())
-        assert farm.asked == []
+        assert farm.requests == []
         assert farm.server.counters.refused == {}
 
 
@@ -282,7 +282,7 @@ async def test_it_is_fetched_through_the_router(way: ProxyMethod) -> None:
         assert farm.server.counters.challenged == 1
         if way is ProxyMethod.GET:
             line = f"GET http://{PLACE.host}:7001/GarlicFarm/farm/1/config HTTP/1.1\r\nHost: {PLACE.host}:7001\r\n"
-            assert all(head.startswith(line.encode()) for head in router.asked)
+            assert all(head.startswith(line.encode()) for head in router.requests)
     async with serving_inside(router) as farm, listening(router.proxy(way)) as port:
         assert await fetch(farm, transport=through(port, way)) is None
 

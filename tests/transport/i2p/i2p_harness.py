@@ -90,7 +90,7 @@ class Router:
 
     destinations: dict[str, int] = field(default_factory=dict)
     """Names, and the ports for the streams to each name."""
-    asked: list[bytes] = field(default_factory=list)
+    requests: list[bytes] = field(default_factory=list)
     """The heads of HTTP requests, and SOCKS requests, unchanged."""
     passed_on: list[bytes] = field(default_factory=list)
     """Heads of requests, as the peer got them."""
@@ -118,7 +118,7 @@ class Router:
 
     async def get(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        self.asked.append(head)
+        self.requests.append(head)
         line = _GET.match(head)
         async with self._stream(line[1] if line else b"") as stream:
             if line is None or stream is None:
@@ -134,7 +134,7 @@ class Router:
 
     async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        self.asked.append(head)
+        self.requests.append(head)
         line = _CONNECT.match(head)
         async with self._stream(line[1] if line else b"") as stream:
             if stream is None:
@@ -152,7 +152,7 @@ class Router:
         by_name = request[:4] == bytes([5, 1, 0, _NAME])
         if by_name:
             request += await reader.readexactly(request[4] + 2)
-        self.asked.append(request)
+        self.requests.append(request)
         async with self._stream(request[5:-2] if by_name else b"") as stream:
             if stream is None:
                 writer.write(b"\x05\x04\x00\x01" + bytes(6))
@@ -272,15 +272,17 @@ async def serving_inside(
     """A server at `PLACE`, to which this router brings streams."""
     inbound = inbound or Inbound(names_peers=router.names_peers)
     transport = I2pTransport(ProxySettings(), inbound=inbound)
-    asked: list[tuple[AuthenticatedConnection, Request, Replier]] = []
-    handle = on_request or (lambda *each: asked.append(each))
-    told = (configurations or {}).get(CLUSTER)
-    server = Server(transport, {CLUSTER: Served(authenticator(), handle, configuration=told)}, gate=gate, **options)
+    requests: list[tuple[AuthenticatedConnection, Request, Replier]] = []
+    handle = on_request or (lambda *each: requests.append(each))
+    configuration = (configurations or {}).get(CLUSTER)
+    server = Server(
+        transport, {CLUSTER: Served(authenticator(), handle, configuration=configuration)}, gate=gate, **options
+    )
     listener = await server.start()
     try:
         assert isinstance(listener, I2pListener)
         router.destinations[PLACE.host] = int(listener.addresses[0].rpartition(":")[2])
-        yield Farm(server, PLACE, cast("Identity", None), asked)
+        yield Farm(server, PLACE, cast("Identity", None), requests)
     finally:
         await server.close(0)
         await until(lambda: not inbound.doing)

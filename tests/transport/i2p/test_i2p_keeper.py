@@ -26,7 +26,7 @@ class Stranger(asyncio.Protocol):
         self._admission.closed()
 
 
-class Kept:
+class KeptListener:
     """A listener with a keeper, and the keeper's log lines."""
 
     def __init__(self, listener: I2pListener, lines: list[Any]) -> None:
@@ -34,7 +34,7 @@ class Kept:
         self._lines = lines
 
     @property
-    def said(self) -> list[str]:
+    def reports(self) -> list[str]:
         """Give the reasons of complaints, and "reachable"."""
         return [
             line.get("reason", "reachable" if line["event"] == "reachable through I2P" else line["event"])
@@ -56,14 +56,14 @@ class Kept:
 
 
 @contextlib.asynccontextmanager
-async def kept(inbound: Inbound, **pace: float) -> AsyncIterator[Kept]:
+async def kept_listener(inbound: Inbound, **pace: float) -> AsyncIterator[KeptListener]:
     gate = Gate()
     with capture_logs() as lines:
         listener = await I2pListener.open(
             inbound, "127.0.0.1", 0, Stranger, gate, pace=SessionPauses(**{**FAST, **pace})
         )
         try:
-            yield Kept(listener, lines)
+            yield KeptListener(listener, lines)
         finally:
             listener.close()
             await soon(asyncio.wait([listener._keeper]))
@@ -80,63 +80,63 @@ def watched(inbound: Inbound, count: int) -> bool:
 
 async def test_the_session_brings_streams_to_the_listeners_port() -> None:
     inbound = Inbound()
-    async with kept(inbound) as it:
-        await until(lambda: it.said)
-        assert inbound.opened == [("127.0.0.1", it.port)]
-        assert it.said == ["reachable"]
-        assert it._lines[0]["address"] == PLACE.host
+    async with kept_listener(inbound) as keeper:
+        await until(lambda: keeper.reports)
+        assert inbound.opened == [("127.0.0.1", keeper.port)]
+        assert keeper.reports == ["reachable"]
+        assert keeper._lines[0]["address"] == PLACE.host
 
 
 async def test_listening_does_not_wait_for_the_router() -> None:
     inbound = Inbound()
     inbound.may_open.clear()
-    async with kept(inbound) as it:
-        await it.stream()
+    async with kept_listener(inbound) as keeper:
+        await keeper.stream()
         await until(lambda: inbound.doing == {"open"})
-        assert it.said == []
+        assert keeper.reports == []
 
 
 async def test_a_session_that_has_ended_is_made_again() -> None:
     inbound = Inbound()
-    async with kept(inbound) as it:
+    async with kept_listener(inbound) as keeper:
         for number in range(1, 4):
             await until(lambda: watched(inbound, number))  # noqa: B023
-            await until(lambda: it.said[-1:] == ["reachable"])
+            await until(lambda: keeper.reports[-1:] == ["reachable"])
             inbound.end()
         await until(lambda: watched(inbound, 4))
-        await until(lambda: it.said[-1:] == ["reachable"])
-    assert it.said == ["reachable", *["the router has ended our session: a new one is made", "reachable"] * 3]
+        await until(lambda: keeper.reports[-1:] == ["reachable"])
+    assert keeper.reports == ["reachable", *["the router has ended our session: a new one is made", "reachable"] * 3]
 
 
-@pytest.mark.parametrize("where", ["open_error", "look_error", "end_error"])
-async def test_a_failure_is_complained_of_once_and_tried_again(where: str) -> None:
+@pytest.mark.parametrize("attribute", ["open_error", "look_error", "end_error"])
+async def test_a_failure_is_complained_of_once_and_tried_again(attribute: str) -> None:
     inbound = Inbound()
     inbound.is_published = False
-    setattr(inbound, where, OutOfOrderError("the router is out of order: check it"))
-    async with kept(inbound) as it:
+    setattr(inbound, attribute, OutOfOrderError("the router is out of order: check it"))
+    async with kept_listener(inbound) as keeper:
         await until(lambda: len(inbound.opened) > 5)
-        assert it.said == ["the router is out of order: check it"]
-        setattr(inbound, where, OutOfOrderError("it is stopping"))
-        await until(lambda: len(it.said) == 2)
+        assert keeper.reports == ["the router is out of order: check it"]
+        setattr(inbound, attribute, OutOfOrderError("it is stopping"))
+        await until(lambda: len(keeper.reports) == 2)
         tried = len(inbound.opened)
         await until(lambda: len(inbound.opened) > tried + 5)
         inbound.is_published = True
-        setattr(inbound, where, None)
-        await until(lambda: it.said[-1] == "reachable")
-        assert it.said == ["the router is out of order: check it", "it is stopping", "reachable"]
+        setattr(inbound, attribute, None)
+        await until(lambda: keeper.reports[-1] == "reachable")
+        assert keeper.reports == ["the router is out of order: check it", "it is stopping", "reachable"]
 
 
 async def test_the_same_failure_later_is_another_complaint() -> None:
     inbound = Inbound()
     inbound.open_error = OutOfOrderError("out of order")
-    async with kept(inbound) as it:
-        await until(lambda: it.said)
+    async with kept_listener(inbound) as keeper:
+        await until(lambda: keeper.reports)
         inbound.open_error = None
-        await until(lambda: it.said[-1] == "reachable")
+        await until(lambda: keeper.reports[-1] == "reachable")
         inbound.open_error = OutOfOrderError("out of order")
         inbound.end()
-        await until(lambda: it.said[-1] == "out of order")
-    assert it.said == [
+        await until(lambda: keeper.reports[-1] == "out of order")
+    assert keeper.reports == [
         "out of order",
         "reachable",
         "the router has ended our session: a new one is made",
@@ -147,12 +147,12 @@ async def test_the_same_failure_later_is_another_complaint() -> None:
 async def test_a_defect_is_shown_and_the_session_made_again() -> None:
     inbound = Inbound()
     inbound.open_error = ZeroDivisionError("a defect of ours")
-    async with kept(inbound) as it:
+    async with kept_listener(inbound) as keeper:
         await until(lambda: len(inbound.opened) >= 3)
         inbound.open_error = None
-        await until(lambda: it.said[-1] == "reachable")
-    assert it.said[0] == "a defect ended the I2P session"
-    assert it._lines[0]["exc_info"]
+        await until(lambda: keeper.reports[-1] == "reachable")
+    assert keeper.reports[0] == "a defect ended the I2P session"
+    assert keeper._lines[0]["exc_info"]
 
 
 # --- Sessions with an address that nobody finds -----------------------------------------------------------
@@ -165,66 +165,66 @@ def unpublished(seconds: str) -> str:
 async def test_a_session_that_is_not_published_is_made_again_with_more_patience_each_time() -> None:
     inbound = Inbound()
     inbound.is_published = False
-    async with kept(inbound, patience=0.002, max_patience=0.01) as it:
+    async with kept_listener(inbound, patience=0.002, max_patience=0.01) as keeper:
         await until(lambda: len(inbound.opened) >= 6)
-        assert it.said == [unpublished(seconds) for seconds in ("0.002", "0.004", "0.008", "0.01")]
+        assert keeper.reports == [unpublished(seconds) for seconds in ("0.002", "0.004", "0.008", "0.01")]
         inbound.is_published = True
-        await until(lambda: it.said[-1] == "reachable")
+        await until(lambda: keeper.reports[-1] == "reachable")
         await until(lambda: watched(inbound, len(inbound.opened)))
         inbound.is_published = False
-        await until(lambda: unpublished("0.004") in it.said[4:])
+        await until(lambda: unpublished("0.004") in keeper.reports[4:])
     # Patience is short again after the set was seen.
-    assert it.said[4:7] == ["reachable", unpublished("0.002"), unpublished("0.004")]
+    assert keeper.reports[4:7] == ["reachable", unpublished("0.002"), unpublished("0.004")]
 
 
 async def test_nobody_is_told_that_we_are_reachable_before_we_are() -> None:
     inbound = Inbound()
     inbound.is_published = False
-    async with kept(inbound) as it:
+    async with kept_listener(inbound) as keeper:
         await until(lambda: inbound.looks >= 5)
-        assert it.said == []
+        assert keeper.reports == []
         inbound.is_published = True
-        await until(lambda: it.said)
-        assert it.said == ["reachable"]
+        await until(lambda: keeper.reports)
+        assert keeper.reports == ["reachable"]
         assert len(inbound.opened) == 1
 
 
 async def test_a_stream_that_comes_shows_that_we_are_published() -> None:
     inbound = Inbound()
     inbound.is_published = False
-    async with kept(inbound) as it:
+    async with kept_listener(inbound) as keeper:
         await until(lambda: inbound.looks)
-        await it.stream()
+        await keeper.stream()
         await until(lambda: inbound.doing == {"ended"})
-        assert it.said == ["reachable"]
+        assert keeper.reports == ["reachable"]
         looks = inbound.looks
         inbound.end()
         await until(lambda: watched(inbound, 2))
         # Nobody has heard of the new session yet.
         await until(lambda: inbound.looks > looks + 3)
-        assert it.said == ["reachable", "the router has ended our session: a new one is made"]
+        assert keeper.reports == ["reachable", "the router has ended our session: a new one is made"]
 
 
 async def test_a_stream_that_comes_while_we_look_shows_that_we_are_published() -> None:
     inbound = Inbound()
     inbound.is_published = False
     inbound.may_look.clear()
-    async with kept(inbound, patience=0.001) as it:
+    async with kept_listener(inbound, patience=0.001) as keeper:
         await until(lambda: inbound.doing == {"ended", "published"})
-        await it.stream()
+        await keeper.stream()
         await until(lambda: inbound.doing == {"ended"})
-        assert it.said == ["reachable"]
+        assert keeper.reports == ["reachable"]
         assert len(inbound.opened) == 1
 
 
 async def test_a_session_that_ends_while_we_look_is_made_again_at_once() -> None:
     inbound = Inbound()
     inbound.may_look.clear()
-    async with kept(inbound) as it:
+    async with kept_listener(inbound) as keeper:
         await until(lambda: inbound.doing == {"ended", "published"})
         inbound.end()
         await until(lambda: watched(inbound, 2))
-        assert it.said == ["the router has ended our session: a new one is made"]
+        assert keeper.reports == ["the router has ended our session: a new one is made"]
 
 
 class Slow(Inbound):
@@ -243,7 +243,7 @@ async def test_a_look_that_takes_longer_than_our_patience_is_not_the_last() -> N
     # Asking the floodfills may take a minute; the next look finds a set that was published meanwhile.
     inbound = Slow()
     loop = asyncio.get_running_loop()
-    async with kept(inbound, patience=0.005) as it:
+    async with kept_listener(inbound, patience=0.005) as keeper:
         await until(lambda: inbound.looks == 1)
         began = loop.time()
         await until(lambda: loop.time() > began + 0.01)
@@ -252,17 +252,17 @@ async def test_a_look_that_takes_longer_than_our_patience_is_not_the_last() -> N
         assert len(inbound.opened) == 1
         inbound.answers.put_nowait(False)
         await until(lambda: len(inbound.opened) == 2)
-        assert it.said == [unpublished("0.005")]
+        assert keeper.reports == [unpublished("0.005")]
 
 
 async def test_what_was_found_once_is_looked_for_again_until_a_stream_comes() -> None:
     # The lease set may be a leftover from an earlier session, for as long as the leases live.
     inbound = Inbound()
-    async with kept(inbound, patience=0.002) as it:
+    async with kept_listener(inbound, patience=0.002) as keeper:
         await until(lambda: inbound.looks >= 3)
         inbound.is_published = False
         await until(lambda: watched(inbound, 2))
-        assert it.said[:2] == ["reachable", unpublished("0.002")]
+        assert keeper.reports[:2] == ["reachable", unpublished("0.002")]
 
 
 # --- The end ----------------------------------------------------------------------------------------------
@@ -283,24 +283,24 @@ async def test_the_end_leaves_nothing_behind(phase: str) -> None:
         inbound.open_error = OutOfOrderError("out of order")
     slow = {"again_floor": 1000.0, "again_ceiling": 1000.0, "look": 1000.0, "look_again": 1000.0}
     before = asyncio.all_tasks()
-    async with kept(inbound, **slow) as it:
+    async with kept_listener(inbound, **slow) as keeper:
         if phase != "before anything":
             await until(lambda: inbound.opened)
         if phase in {"looking", "between two looks", "found", "visited"}:
             await until(lambda: inbound.looks)
         if phase == "visited":
-            await it.stream()
+            await keeper.stream()
             await until(lambda: inbound.doing == {"ended"})
         if phase == "waiting to try again":
-            await until(lambda: it.said)
+            await until(lambda: keeper.reports)
         opened = len(inbound.opened)
-        it.listener.close()
-        await soon(asyncio.wait([it.listener._keeper]))
+        keeper.listener.close()
+        await soon(asyncio.wait([keeper.listener._keeper]))
         assert asyncio.all_tasks() == before
         assert len(inbound.opened) == opened
         with pytest.raises(OSError, match=r"\[Errno 111\]|refused"):
-            await asyncio.open_connection("127.0.0.1", it.port)
-        it.listener.close()  # again does no harm
+            await asyncio.open_connection("127.0.0.1", keeper.port)
+        keeper.listener.close()  # again does no harm
 
 
 class Stubborn(Inbound):
@@ -323,21 +323,21 @@ class Stubborn(Inbound):
 async def test_the_end_counts_also_in_the_moment_when_a_session_is_given_up() -> None:
     inbound = Stubborn()
     inbound.is_published = False
-    async with kept(inbound, patience=0.001) as it:
+    async with kept_listener(inbound, patience=0.001) as keeper:
         await until(lambda: inbound.cancelling)
-        it.listener.close()
+        keeper.listener.close()
         inbound.let_go.set()
-        await soon(asyncio.wait([it.listener._keeper]))
+        await soon(asyncio.wait([keeper.listener._keeper]))
         assert len(inbound.opened) == 1
 
 
 async def test_streams_live_on_when_the_listener_is_closed() -> None:
     inbound = Inbound()
-    async with kept(inbound) as it:
-        reader, writer = await soon(asyncio.open_connection("127.0.0.1", it.port))
+    async with kept_listener(inbound) as keeper:
+        reader, writer = await soon(asyncio.open_connection("127.0.0.1", keeper.port))
         writer.write(PEER.base64.encode() + b"\n")
-        await until(it.listener._arrived.is_set)
-        it.listener.close()
-        await soon(asyncio.wait([it.listener._keeper]))
+        await until(keeper.listener._arrived.is_set)
+        keeper.listener.close()
+        await soon(asyncio.wait([keeper.listener._keeper]))
         assert not reader.at_eof()
         await hang_up(writer)

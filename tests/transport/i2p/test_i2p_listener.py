@@ -64,7 +64,7 @@ class Site:
         writer.write(data)
         return reader
 
-    async def named(self, number: int) -> asyncio.StreamReader:
+    async def named_stream(self, number: int) -> asyncio.StreamReader:
         """Open a stream from the destination of this number; return when the listener has the name."""
         count = len(self.visitors)
         reader = await self.stream(destination(number).encode() + b"\n")
@@ -91,13 +91,13 @@ async def site(gate: Gate | None = None, *, names_peers: bool = True) -> AsyncIt
 
     inbound = Inbound(names_peers=names_peers)
     listener = await I2pListener.open(inbound, "127.0.0.1", 0, visited, gate)
-    found = Site(listener, gate, visitors)
+    local_site = Site(listener, gate, visitors)
     try:
-        yield found
+        yield local_site
     finally:
         listener.close()
         gate.close()
-        await found.hang_up()
+        await local_site.hang_up()
         await until(lambda: not gate.counters.unauthenticated)
         await until(lambda: not inbound.doing)
 
@@ -106,20 +106,20 @@ async def site(gate: Gate | None = None, *, names_peers: bool = True) -> AsyncIt
 
 
 async def test_the_first_line_says_whom_a_stream_is_from_and_the_rest_is_the_protocols() -> None:
-    async with site() as there:
-        await there.stream(LINE + b"GET /\n\r\n")
-        await until(lambda: there.visitors and there.visitors[0].received == b"GET /\n\r\n")
-        admission = there.visitors[0].admission
+    async with site() as local_site:
+        await local_site.stream(LINE + b"GET /\n\r\n")
+        await until(lambda: local_site.visitors and local_site.visitors[0].received == b"GET /\n\r\n")
+        admission = local_site.visitors[0].admission
         assert (admission.source, admission.remote) == (PEER.b32, PEER.b32)
 
 
 async def test_the_protocol_is_there_before_the_peer_says_anything() -> None:
-    async with site() as there:
-        reader = await there.stream(LINE)
-        await until(lambda: there.visitors)
-        there.visitors[0].transport.write(b"hello")
+    async with site() as local_site:
+        reader = await local_site.stream(LINE)
+        await until(lambda: local_site.visitors)
+        local_site.visitors[0].transport.write(b"hello")
         assert await soon(reader.readexactly(5)) == b"hello"
-        assert there.visitors[0].received == b""
+        assert local_site.visitors[0].received == b""
 
 
 class FakeTransport(asyncio.Transport):
@@ -246,14 +246,14 @@ RUBBISH = {
 
 @pytest.mark.parametrize("data", RUBBISH.values(), ids=RUBBISH)
 async def test_a_stream_without_a_peer_is_closed_and_counted(data: bytes) -> None:
-    async with site() as there:
+    async with site() as local_site:
         with capture_logs() as lines:
-            assert await ends(await there.stream(data + b"Raft")) == b""
-            await until(lambda: there.gate.counters.refused)
-        assert there.gate.counters.refused == {Refusal.NOT_HTTP: 1}
-        assert there.visitors == []
+            assert await ends(await local_site.stream(data + b"Raft")) == b""
+            await until(lambda: local_site.gate.counters.refused)
+        assert local_site.gate.counters.refused == {Refusal.NOT_HTTP: 1}
+        assert local_site.visitors == []
         assert "the router did not name the stream's sender: check that SAM forwards to this port" in str(lines)
-        await until(lambda: not there.gate.counters.unauthenticated)
+        await until(lambda: not local_site.gate.counters.unauthenticated)
 
 
 async def test_an_endless_line_is_read_up_to_its_limit() -> None:
@@ -270,19 +270,19 @@ async def test_an_endless_line_is_read_up_to_its_limit() -> None:
 
 
 async def test_a_stream_that_ends_within_its_line_is_counted() -> None:
-    async with site() as there:
-        await there.stream(LINE[:100])
-        await until(lambda: there.gate.counters.accepted)
-        await there.hang_up()
-        await until(lambda: there.gate.counters.refused == {Refusal.LEFT: 1})
-        assert there.visitors == []
+    async with site() as local_site:
+        await local_site.stream(LINE[:100])
+        await until(lambda: local_site.gate.counters.accepted)
+        await local_site.hang_up()
+        await until(lambda: local_site.gate.counters.refused == {Refusal.LEFT: 1})
+        assert local_site.visitors == []
 
 
 @pytest.mark.parametrize("data", [b"", LINE[:100], LINE, LINE + b"GET"])
-async def test_a_stream_that_says_no_more_is_shown_out_at_the_deadline(data: bytes) -> None:
-    async with site(Gate(handshake_seconds=0.05)) as there:
-        assert await ends(await there.stream(data)) == b""
-        assert there.gate.counters.refused == {Refusal.DEADLINE: 1}
+async def test_a_stream_that_says_no_more_is_refused_at_the_deadline(data: bytes) -> None:
+    async with site(Gate(handshake_seconds=0.05)) as local_site:
+        assert await ends(await local_site.stream(data)) == b""
+        assert local_site.gate.counters.refused == {Refusal.DEADLINE: 1}
 
 
 async def test_the_clock_runs_from_the_connection_and_not_from_the_line() -> None:
@@ -301,59 +301,59 @@ async def test_the_clock_runs_from_the_connection_and_not_from_the_line() -> Non
 
 
 async def test_strangers_count_for_their_destinations() -> None:
-    async with site(Gate(max_per_source=2)) as there:
-        first, second = await there.named(1), await there.named(1)
-        others = [await there.named(number) for number in range(2, 8)]
-        assert there.gate.counters.unauthenticated == 8
-        third = await there.named(1)
+    async with site(Gate(max_per_source=2)) as local_site:
+        first, second = await local_site.named_stream(1), await local_site.named_stream(1)
+        others = [await local_site.named_stream(number) for number in range(2, 8)]
+        assert local_site.gate.counters.unauthenticated == 8
+        third = await local_site.named_stream(1)
         assert await ends(first) == b""
-        assert there.gate.counters.refused == {Refusal.SOURCE: 1}
-        assert there.gate.counters.unauthenticated == 8
+        assert local_site.gate.counters.refused == {Refusal.SOURCE: 1}
+        assert local_site.gate.counters.unauthenticated == 8
         assert not any(reader.at_eof() for reader in (second, third, *others))
 
 
 async def test_those_that_are_not_named_yet_push_out_their_like_only() -> None:
-    async with site(Gate(max_per_source=2)) as there:
-        named = await there.named(1)
+    async with site(Gate(max_per_source=2)) as local_site:
+        named_stream = await local_site.named_stream(1)
         unnamed = []
         for number in range(2, 5):
-            unnamed.append(await there.stream())
-            await until(lambda: there.gate.counters.accepted == number)  # noqa: B023
+            unnamed.append(await local_site.stream())
+            await until(lambda: local_site.gate.counters.accepted == number)  # noqa: B023
         assert await ends(unnamed[0]) == b""
-        assert there.gate.counters.refused == {Refusal.SOURCE: 1}
-        assert not named.at_eof()
+        assert local_site.gate.counters.refused == {Refusal.SOURCE: 1}
+        assert not named_stream.at_eof()
         # A stream with a name is through at once, however many streams are silent.
         for number in range(2, 12):
-            await there.named(number)
-        assert there.gate.counters.refused == {Refusal.SOURCE: 2}
-        assert len(there.visitors) == 11
+            await local_site.named_stream(number)
+        assert local_site.gate.counters.refused == {Refusal.SOURCE: 2}
+        assert len(local_site.visitors) == 11
         assert not unnamed[2].at_eof()
 
 
 async def test_who_has_authenticated_is_no_stranger_of_its_destination() -> None:
-    async with site(Gate(max_per_source=2)) as there:
+    async with site(Gate(max_per_source=2)) as local_site:
         for _ in range(6):
-            await there.named(1)
-            there.visitors[-1].admission.authenticated()
-        assert there.gate.counters.refused == {}
-        assert there.gate.counters.authenticated == 6
+            await local_site.named_stream(1)
+            local_site.visitors[-1].admission.authenticated()
+        assert local_site.gate.counters.refused == {}
+        assert local_site.gate.counters.authenticated == 6
 
 
 async def test_a_destination_may_reconnect_all_its_clients_at_once() -> None:
-    async with site() as there:
+    async with site() as local_site:
         for _ in range(MAX_UNAUTHENTICATED_PER_SOURCE):
-            await there.named(1)
-        assert there.gate.counters.refused == {}
+            await local_site.named_stream(1)
+        assert local_site.gate.counters.refused == {}
 
 
 # --- A server tunnel of the router's ----------------------------------------------------------------------
 
 
 async def test_a_server_tunnel_names_nobody_so_addresses_count() -> None:
-    async with site(names_peers=False) as there:
-        await there.stream(b"GET /\n")
-        await until(lambda: there.visitors and there.visitors[0].received == b"GET /\n")
-        admission = there.visitors[0].admission
+    async with site(names_peers=False) as local_site:
+        await local_site.stream(b"GET /\n")
+        await until(lambda: local_site.visitors and local_site.visitors[0].received == b"GET /\n")
+        admission = local_site.visitors[0].admission
         assert admission.source == "127.0.0.1"
         assert admission.remote.startswith("127.0.0.1:")
 

@@ -89,15 +89,15 @@ async def test_requests_go_there_and_answers_come_back(way: ProxyMethod, names_p
         connected(farm, transport=through(port, way)) as link,
     ):
         answers = [ask(link, request(index=index)) for index in range(50)]
-        await until(lambda: len(farm.asked) == 50)
-        for _, asked, reply in farm.asked:
-            reply(response(asked))
+        await until(lambda: len(farm.requests) == 50)
+        for _, received, reply in farm.requests:
+            reply(response(received))
         assert [await soon(answer) for answer in answers] == [response(request(index=index)) for index in range(50)]
-        session = farm.asked[0][0]
+        session = farm.requests[0][0]
         assert session.user == USER
         # SAM's first line names the peer of a stream; a server tunnel of the router's cannot.
         assert session.remote == PEER.b32 if names_peers else session.remote.startswith("127.0.0.1:")
-        assert len(router.asked) == 2, "the challenge, and the connection"
+        assert len(router.requests) == 2, "the challenge, and the connection"
 
 
 async def test_the_proxy_of_a_get_sees_the_whole_address_and_the_peer_the_path() -> None:
@@ -109,7 +109,7 @@ async def test_the_proxy_of_a_get_sees_the_whole_address_and_the_peer_the_path()
     ):
         assert await soon(ask(link, request(index=3))) == response(request(index=3))
     line = f"GET http://{PLACE.host}:7001/GarlicFarm/farm/1/websocket HTTP/1.1\r\nHost: {PLACE.host}:7001\r\n"
-    assert all(head.startswith(line.encode()) for head in router.asked)
+    assert all(head.startswith(line.encode()) for head in router.requests)
     assert [head.split(b"\r\n", 1)[0] for head in router.passed_on] == [
         b"GET /GarlicFarm/farm/1/websocket HTTP/1.1"
     ] * 2
@@ -126,8 +126,8 @@ async def test_connect_tells_the_proxy_the_name_and_nothing_else() -> None:
         connected(farm, transport=through(port, ProxyMethod.CONNECT)) as link,
     ):
         assert await soon(ask(link, request())) is not None
-    where = f"{PLACE.host}:7001"
-    assert router.asked == [f"CONNECT {where} HTTP/1.1\r\nHost: {where}\r\n\r\n".encode()] * 2
+    authority = f"{PLACE.host}:7001"
+    assert router.requests == [f"CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n\r\n".encode()] * 2
 
 
 async def test_a_socks_proxy_is_given_the_name() -> None:
@@ -138,7 +138,7 @@ async def test_a_socks_proxy_is_given_the_name() -> None:
         connected(farm, transport=through(port, ProxyMethod.SOCKS5)) as link,
     ):
         assert await soon(ask(link, request())) is not None
-    assert router.asked == [socks_request(PLACE.host.encode(), 7001)] * 2
+    assert router.requests == [socks_request(PLACE.host.encode(), 7001)] * 2
 
 
 @every_way
@@ -150,7 +150,7 @@ async def test_a_name_in_capitals_reaches_the_proxy_in_small_letters(way: ProxyM
         farm.endpoint = endpoint
         async with connected(farm, transport=through(port, way)) as link:
             assert await soon(ask(link, request())) is not None
-    names = [name for asked in router.asked for name in re.findall(rb"(?i)[a-z2-7]{52}\.b32\.i2p", asked)]
+    names = [name for head in router.requests for name in re.findall(rb"(?i)[a-z2-7]{52}\.b32\.i2p", head)]
     assert set(names) == {PLACE.host.encode()}
 
 
@@ -175,22 +175,22 @@ async def test_the_link_comes_up_when_the_router_does(way: ProxyMethod) -> None:
 async def test_a_proxy_that_is_not_there_is_named(way: ProxyMethod) -> None:
     with taken_port() as sock:
         port = sock.getsockname()[1]
-        said = await attempt(port, way)
-    assert f"The router's proxy at 127.0.0.1:{port} does not answer (Connection refused)" in said
-    assert "check that the router runs" in said
-    assert ("[socksproxy]" if way is ProxyMethod.SOCKS5 else "[httpproxy]") in said
+        message = await attempt(port, way)
+    assert f"The router's proxy at 127.0.0.1:{port} does not answer (Connection refused)" in message
+    assert "check that the router runs" in message
+    assert ("[socksproxy]" if way is ProxyMethod.SOCKS5 else "[httpproxy]") in message
 
 
 @every_way
 async def test_a_peer_that_the_router_does_not_reach_is_named(way: ProxyMethod) -> None:
     router = Router()
     async with listening(router.proxy(way)) as port:
-        said = await attempt(port, way)
-    assert PLACE.host in said
-    assert ("Host unreachable" if way is ProxyMethod.SOCKS5 else "500 Internal Server Error") in said
-    assert "heck the address" in said
-    assert "router is up" in said
-    assert len(router.asked) == 1
+        message = await attempt(port, way)
+    assert PLACE.host in message
+    assert ("Host unreachable" if way is ProxyMethod.SOCKS5 else "500 Internal Server Error") in message
+    assert "heck the address" in message
+    assert "router is up" in message
+    assert len(router.requests) == 1
 
 
 @every_way
@@ -204,11 +204,11 @@ async def test_a_proxy_that_hangs_is_given_up_at_the_deadline(way: ProxyMethod) 
         went += 1
 
     async with listening(hanging) as port:
-        said = await attempt(port, way, deadline=0.1)
+        message = await attempt(port, way, deadline=0.1)
         await until(lambda: came == went)
-    assert str(PLACE) in said
-    assert "within 0.1 s" in said
-    assert "its router is up and has tunnels" in said
+    assert str(PLACE) in message
+    assert "within 0.1 s" in message
+    assert "its router is up and has tunnels" in message
 
 
 async def test_what_says_nothing_to_a_socks_greeting_is_named_before_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,13 +218,13 @@ async def test_what_says_nothing_to_a_socks_greeting_is_named_before_the_peer(mo
     async with listening(router.get) as port:
         with pytest.raises(DialError) as caught:
             await soon(through(port, ProxyMethod.SOCKS5).dial(PLACE, Guest, deadline=2 * PATIENCE))
-    said = str(caught.value)
-    assert f"The router's SOCKS proxy at 127.0.0.1:{port} does not speak SOCKS5" in said
-    assert "no answer to a greeting within 0.05 s" in said
-    assert "heck that the port is not the HTTP proxy's" in said
-    assert "[socksproxy] enabled = true" in said
+    message = str(caught.value)
+    assert f"The router's SOCKS proxy at 127.0.0.1:{port} does not speak SOCKS5" in message
+    assert "no answer to a greeting within 0.05 s" in message
+    assert "heck that the port is not the HTTP proxy's" in message
+    assert "[socksproxy] enabled = true" in message
     assert not isinstance(caught.value, UnreachableError), "it is not the peer's fault"
-    assert PLACE.host not in said
+    assert PLACE.host not in message
 
 
 async def test_a_slow_peer_has_longer_than_a_socks_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,8 +235,8 @@ async def test_a_slow_peer_has_longer_than_a_socks_greeting(monkeypatch: pytest.
         await reader.readexactly(3)
         writer.write(b"\x05\x00")
         await reader.readexactly(len(socks_request(PLACE.host.encode(), PLACE.port)))
-        asked = loop.time()
-        await until(lambda: loop.time() > asked + 1.1 * i2p_transport.SOCKS_GREETING_SECONDS)
+        asked_at = loop.time()
+        await until(lambda: loop.time() > asked_at + 1.1 * i2p_transport.SOCKS_GREETING_SECONDS)
         writer.write(b"\x05\x00\x00\x01" + bytes(6) + b"hello")
         await ends(reader)
 
@@ -279,10 +279,10 @@ def answering(*pieces: bytes) -> Behaviour:
 )
 async def test_a_proxy_that_closes_early_is_named(way: ProxyMethod, pieces: list[bytes]) -> None:
     async with listening(answering(*pieces)) as port:
-        said = await attempt(port, way)
-    assert str(PLACE) in said
-    assert "closed" in said
-    assert "check" in said
+        message = await attempt(port, way)
+    assert str(PLACE) in message
+    assert "closed" in message
+    assert "check" in message
 
 
 @pytest.mark.parametrize(
@@ -336,10 +336,10 @@ async def test_a_connection_that_breaks_is_named(way: ProxyMethod) -> None:
         writer.transport.abort()
 
     async with listening(breaking) as port:
-        said = await attempt(port, way)
-    assert str(PLACE) in said
-    assert "onnection reset" in said
-    assert "check" in said
+        message = await attempt(port, way)
+    assert str(PLACE) in message
+    assert "onnection reset" in message
+    assert "check" in message
 
 
 # --- The tunnel of CONNECT --------------------------------------------------------------------------------
@@ -363,13 +363,13 @@ async def test_the_answer_may_come_in_pieces_and_with_the_peers_first_bytes(head
         for start in range(0, len(answer), size):
             writer.write(answer[start : start + size])
             await asyncio.sleep(0)
-        said.extend(await reader.readexactly(2))
+        message.extend(await reader.readexactly(2))
 
-    said = bytearray()
+    message = bytearray()
     guest = Guest(b"hi")
     async with listening(in_pieces) as port:
         transport = await through(port, ProxyMethod.CONNECT).dial(PLACE, lambda: guest, deadline=PATIENCE)
-        await until(lambda: guest.received == answer[len(head) :] and said == b"hi")
+        await until(lambda: guest.received == answer[len(head) :] and message == b"hi")
         assert guest.made == 1
         transport.abort()
         await soon(guest.lost.wait())
@@ -395,7 +395,7 @@ async def test_an_address_outside_i2p_is_refused_before_anything_is_sent(way: Pr
             await through(port, way).dial(endpoint, Guest, deadline=PATIENCE)
         await attempt(port, way)  # after this attempt, an earlier connection would have been counted
     assert connections == (2 if way is ProxyMethod.SOCKS5 else 1)  # a greeting first
-    assert all(PLACE.host.encode() in asked for asked in router.asked)
+    assert all(PLACE.host.encode() in head for head in router.requests)
 
 
 @pytest.mark.parametrize("host", [PLACE.host, "FARM.I2P", "a.b.i2p"])

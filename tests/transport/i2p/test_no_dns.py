@@ -40,12 +40,12 @@ def is_address(host: object) -> bool:
 @pytest_asyncio.fixture
 async def looked_up(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]:
     """Names that this process has looked up, apart from addresses. Nothing is found."""
-    found: list[str] = []
+    lookups: list[str] = []
     loop = asyncio.get_running_loop()
 
     def refuse(name: str, host: object) -> None:
         if not is_address(host):
-            found.append(f"{name}({host!r})")
+            lookups.append(f"{name}({host!r})")
             raise socket.gaierror(socket.EAI_NONAME, "nothing is found in this test")
 
     def watch(name: str) -> None:
@@ -70,7 +70,7 @@ async def looked_up(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]
         watch(name)
     for name in ("getaddrinfo", "getnameinfo"):
         watch_loop(name)  # uvloop has a separate resolver
-    yield found
+    yield lookups
 
 
 @every_way
@@ -185,8 +185,8 @@ async def test_the_kernel_sees_connections_to_the_proxy_and_nothing_else(
             cwd=ROOT,
             stdout=asyncio.subprocess.PIPE,
         )
-        said, _ = await soon(process.communicate())
-    assert (said.splitlines()[-1] == b"up") is reached, said
+        output, _ = await soon(process.communicate())
+    assert (output.splitlines()[-1] == b"up") is reached, output
     dials = 2 if reached else 1
     connections = 2 * dials if way is ProxyMethod.SOCKS5 else dials  # each dial greets first
     assert places((tmp_path / "trace").read_text()) == [f"127.0.0.1:{port}"] * connections

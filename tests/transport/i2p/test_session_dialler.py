@@ -59,12 +59,12 @@ class Session:
         self.on_open: Callable[[], None] | None = None
         self.on_close: Callable[[], None] | None = None
         self.port = port
-        self.asked: list[str] = []
+        self.dialled_hosts: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def connect(self, host: str) -> socket.socket:
-        self.asked.append(host)
+        self.dialled_hosts.append(host)
         await self.gate.wait()
         if self.port is None:
             raise NoStreamError("nobody is there")
@@ -94,7 +94,7 @@ async def test_the_proxy_comes_first_and_both_take_turns() -> None:
             await reach(transport, INSIDE, attempt)
         assert transport.proxied(INSIDE, attempt) is (attempt % 2 == 0)
     assert proxy.dialled == [INSIDE, INSIDE]
-    assert session.asked == [HOST, HOST], "in small letters: only those are inside I2P for every router"
+    assert session.dialled_hosts == [HOST, HOST], "in small letters: only those are inside I2P for every router"
     assert transport.patience(INSIDE) == 20.0
     with pytest.raises(TransportError, match="the proxy's transport listens"):
         await transport.listen(lambda _: asyncio.Protocol(), Gate())
@@ -106,7 +106,7 @@ async def test_an_address_outside_is_never_given_to_the_session() -> None:
     with pytest.raises(DialError, match="by the proxy"):
         await reach(transport, OUTSIDE, 1)
     session.open()
-    assert session.asked == []
+    assert session.dialled_hosts == []
 
 
 async def test_a_stream_that_does_not_open_in_time_is_given_up() -> None:
@@ -124,7 +124,7 @@ async def test_a_link_whose_proxy_reaches_nobody_comes_up_by_the_session() -> No
         link.start()
         await until(lambda: link.connected)
         assert len(proxy.dialled) == 1
-        assert session.asked == [PLACE.host, PLACE.host], "once for the challenge, once to be let in"
+        assert session.dialled_hosts == [PLACE.host, PLACE.host], "once for the challenge, once to be let in"
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         link.send(request(index=5), answer.set_result)
         assert await soon(answer) == response(request(index=5))
@@ -143,10 +143,10 @@ async def test_reasons_that_take_turns_are_told_once_each() -> None:
     )
     with capture_logs() as lines:
         link.start()
-        await until(lambda: len(session.asked) >= 5)
+        await until(lambda: len(session.dialled_hosts) >= 5)
         await link.stop()
-    told = [line["reason"] for line in lines if line["event"] == "no connection"]
-    assert len(told) == len(set(told)) == 2
+    reasons = [line["reason"] for line in lines if line["event"] == "no connection"]
+    assert len(reasons) == len(set(reasons)) == 2
 
 
 # --- Introductions ----------------------------------------------------------------------------------------
@@ -156,11 +156,11 @@ async def test_with_a_new_session_every_peer_is_told_until_it_answers(monkeypatc
     sleep = asyncio.sleep
     # An answer has enough time on a busy machine, and the pause before the next greeting takes none.
     monkeypatch.setattr(asyncio, "sleep", lambda seconds: sleep(min(seconds, 0.01)))
-    told: list[bytes] = []
+    greetings: list[bytes] = []
 
     async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        told.append(await reader.readuntil(b"\r\n\r\n"))
-        if len(told) > 1:
+        greetings.append(await reader.readuntil(b"\r\n\r\n"))
+        if len(greetings) > 1:
             writer.write(b"HTTP/1.1 401 Unauthorized\r\n\r\n")
 
     async with listening(peer) as port:
@@ -169,11 +169,11 @@ async def test_with_a_new_session_every_peer_is_told_until_it_answers(monkeypatc
         with pytest.raises(DialError):
             await reach(transport, INSIDE, 0)
         session.open()
-        await until(lambda: len(told) == 2)
-        await until(lambda: not asyncio.all_tasks() - known())
-    assert session.asked == [HOST, HOST]
-    assert told[0].startswith(f"GET /GarlicFarm/{CLUSTER}/1/websocket HTTP/1.1\r\nHost: {HOST}\r\n".encode())
-    assert b"uthorization" not in told[0]
+        await until(lambda: len(greetings) == 2)
+        await until(lambda: not asyncio.all_tasks() - known_tasks())
+    assert session.dialled_hosts == [HOST, HOST]
+    assert greetings[0].startswith(f"GET /GarlicFarm/{CLUSTER}/1/websocket HTTP/1.1\r\nHost: {HOST}\r\n".encode())
+    assert b"uthorization" not in greetings[0]
 
 
 async def test_who_never_answers_is_told_a_few_times_only() -> None:
@@ -182,9 +182,9 @@ async def test_who_never_answers_is_told_a_few_times_only() -> None:
     with pytest.raises(DialError):
         await reach(transport, INSIDE, 0)
     session.open()
-    await until(lambda: len(session.asked) == GREETINGS)
-    await until(lambda: not asyncio.all_tasks() - known())
-    assert len(session.asked) == GREETINGS
+    await until(lambda: len(session.dialled_hosts) == GREETINGS)
+    await until(lambda: not asyncio.all_tasks() - known_tasks())
+    assert len(session.dialled_hosts) == GREETINGS
 
 
 async def test_nobody_is_told_of_a_session_that_is_over() -> None:
@@ -194,11 +194,11 @@ async def test_nobody_is_told_of_a_session_that_is_over() -> None:
         await reach(transport, INSIDE, 0)
     session.gate.clear()
     session.open()
-    await until(lambda: session.asked)
+    await until(lambda: session.dialled_hosts)
     session.close()
-    await until(lambda: not asyncio.all_tasks() - known())
+    await until(lambda: not asyncio.all_tasks() - known_tasks())
 
 
-def known() -> set[asyncio.Task[object]]:
+def known_tasks() -> set[asyncio.Task[object]]:
     """Give the tasks that belong to no introduction."""
     return {task for task in asyncio.all_tasks() if not task.get_name().startswith("introduction")}

@@ -292,7 +292,7 @@ async def test_what_is_no_tls_never_becomes_a_connection(node: Identity, sent: b
         assert ends == []
 
 
-async def test_a_connection_that_is_shown_out_in_the_handshake_ends_at_once(node: Identity) -> None:
+async def test_a_connection_that_is_refused_in_the_handshake_ends_at_once(node: Identity) -> None:
     async with listening(node) as (endpoint, ends, gate):
         reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
         await until(lambda: gate.counters.unauthenticated)

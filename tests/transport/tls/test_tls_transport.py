@@ -113,10 +113,10 @@ async def dial(endpoint: Endpoint, deadline: float = PATIENCE, **settings: Any) 
 
 
 async def test_a_pinned_peer_is_reached(node: Identity, identities: dict[str, Identity]) -> None:
-    async with site(node) as there:
+    async with site(node) as peer:
         pins = [identities["other"].fingerprint.upper(), node.fingerprint]
-        await dial(there.endpoint, fingerprints={there.endpoint: pins})
-        await until(lambda: there.received == b"request")
+        await dial(peer.endpoint, fingerprints={peer.endpoint: pins})
+        await until(lambda: peer.received == b"request")
 
 
 async def test_a_peer_with_another_certificate_gets_nothing_of_ours(
@@ -133,16 +133,16 @@ async def test_a_peer_with_another_certificate_gets_nothing_of_ours(
 
 
 async def test_a_pin_does_not_look_at_the_dates(identities: dict[str, Identity]) -> None:
-    async with site(identities["expired"]) as there:
-        await dial(there.endpoint, fingerprints={there.endpoint: [identities["expired"].fingerprint]})
+    async with site(identities["expired"]) as peer:
+        await dial(peer.endpoint, fingerprints={peer.endpoint: [identities["expired"].fingerprint]})
 
 
 async def test_a_ca_file_vouches_for_a_name_and_an_address(identities: dict[str, Identity]) -> None:
-    named = identities["named"]
-    async with site(named) as there:
+    named_identity = identities["named"]
+    async with site(named_identity) as peer:
         for host in ("localhost", "127.0.0.1"):
-            await dial(Endpoint(host, there.listener.port), ca_file=named.certificate)
-        await until(lambda: there.received == b"requestrequest")
+            await dial(Endpoint(host, peer.listener.port), ca_file=named_identity.certificate)
+        await until(lambda: peer.received == b"requestrequest")
 
 
 @pytest.mark.parametrize(
@@ -164,17 +164,19 @@ async def test_a_ca_file_does_not_vouch_for_others(
 
 
 async def test_a_pin_goes_before_the_ca_file(identities: dict[str, Identity]) -> None:
-    named, other = identities["named"], identities["other"]
-    async with site(named) as there:
+    named_identity, other = identities["named"], identities["other"]
+    async with site(named_identity) as peer:
         with pytest.raises(PeerRefusedError, match="another certificate than configured"):
-            await dial(there.endpoint, fingerprints={there.endpoint: [other.fingerprint]}, ca_file=named.certificate)
+            await dial(
+                peer.endpoint, fingerprints={peer.endpoint: [other.fingerprint]}, ca_file=named_identity.certificate
+            )
 
 
 async def test_an_endpoint_that_nothing_is_known_of_is_not_dialled(node: Identity) -> None:
-    async with site(node) as there:
+    async with site(node) as peer:
         with pytest.raises(DialError, match="Nothing says which certificate"):
-            await dial(there.endpoint, fingerprints={Endpoint("127.0.0.1", 1): [node.fingerprint]})
-        assert there.gate.counters.accepted == 0
+            await dial(peer.endpoint, fingerprints={Endpoint("127.0.0.1", 1): [node.fingerprint]})
+        assert peer.gate.counters.accepted == 0
 
 
 @pytest.mark.parametrize("host", ["farm.i2p", "FARM.I2P", "a" * 52 + ".b32.i2p"])
@@ -203,10 +205,10 @@ async def test_an_older_tls_is_refused_on_both_sides(node: Identity) -> None:
             await dial(endpoint, fingerprints={endpoint: [node.fingerprint]})
     old = foreign_client_context()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
-    async with site(node) as there:
+    async with site(node) as peer:
         with pytest.raises((ssl.SSLError, ConnectionError)):
-            await soon(asyncio.open_connection("127.0.0.1", there.listener.port, ssl=old))
-        await until(lambda: there.gate.counters.refused == {Refusal.TLS: 1})
+            await soon(asyncio.open_connection("127.0.0.1", peer.listener.port, ssl=old))
+        await until(lambda: peer.gate.counters.refused == {Refusal.TLS: 1})
 
 
 async def test_a_pinned_peer_is_not_told_a_name(node: Identity) -> None:
@@ -214,8 +216,8 @@ async def test_a_pinned_peer_is_not_told_a_name(node: Identity) -> None:
     context = server_context(node)
     context.sni_callback = lambda _, name, __: names.append(name)
     async with foreign_site(context) as (endpoint, _):
-        named = Endpoint("localhost", endpoint.port)
-        await dial(named, fingerprints={named: [node.fingerprint]})
+        named_endpoint = Endpoint("localhost", endpoint.port)
+        await dial(named_endpoint, fingerprints={named_endpoint: [node.fingerprint]})
     assert names == [None]
 
 
@@ -291,11 +293,11 @@ async def test_a_name_that_does_not_exist_is_named(node: Identity, monkeypatch: 
 async def test_the_next_address_of_a_name_gets_its_share_of_the_time(
     node: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with site(node) as there:
+    async with site(node) as peer:
         with socket.create_server(("127.0.0.1", 0)) as silent:
 
             async def resolve(_: Endpoint) -> list[tuple[int, tcp_sockets.Address]]:
-                return [(socket.AF_INET, silent.getsockname()), (socket.AF_INET, ("127.0.0.1", there.listener.port))]
+                return [(socket.AF_INET, silent.getsockname()), (socket.AF_INET, ("127.0.0.1", peer.listener.port))]
 
             monkeypatch.setattr(tls_transport, "resolve", resolve)
             endpoint = Endpoint("farm.example", 1)
@@ -376,11 +378,11 @@ async def test_connections_have_the_socket_options_that_matter(node: Identity) -
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tcp_sockets, "tune", note)
         patch.setattr(tls_transport, "tune", note)
-        async with site(node) as there:
-            transport = TlsTransport(TlsSettings(fingerprints={there.endpoint: [node.fingerprint]}))
+        async with site(node) as peer:
+            transport = TlsTransport(TlsSettings(fingerprints={peer.endpoint: [node.fingerprint]}))
             talker = Talker()
-            channel = await transport.dial(there.endpoint, lambda: talker, deadline=PATIENCE)
-            await until(lambda: there.received)
+            channel = await transport.dial(peer.endpoint, lambda: talker, deadline=PATIENCE)
+            await until(lambda: peer.received)
             assert len(sockets) == 2
             for sock in sockets:
                 assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -392,12 +394,12 @@ async def test_connections_have_the_socket_options_that_matter(node: Identity) -
 
 
 async def test_it_listens_on_every_address_of_a_name(identities: dict[str, Identity]) -> None:
-    named = identities["named"]
-    transport = TlsTransport(TlsSettings(named.certificate, named.key), host="localhost")
+    named_identity = identities["named"]
+    transport = TlsTransport(TlsSettings(named_identity.certificate, named_identity.key), host="localhost")
     gate = Gate()
     listener = await transport.listen(lambda admission: Visited(admission, bytearray()), gate)
     assert all(re.fullmatch(rf"(127\.0\.0\.1|\[::1\]):{listener.port}", each) for each in listener.addresses)
-    await dial(Endpoint("localhost", listener.port), ca_file=named.certificate)
+    await dial(Endpoint("localhost", listener.port), ca_file=named_identity.certificate)
     listener.close()
     listener.close()
     gate.close()
@@ -429,11 +431,9 @@ async def test_a_listening_name_that_does_not_exist_is_named(node: Identity) -> 
 
 
 async def test_a_port_that_is_taken_is_named(node: Identity) -> None:
-    async with site(node) as there:
-        second = TlsTransport(TlsSettings(node.certificate, node.key), port=there.listener.port)
-        with pytest.raises(
-            TransportError, match=rf"Cannot listen on 127.0.0.1:{there.listener.port} \(Address already"
-        ):
+    async with site(node) as peer:
+        second = TlsTransport(TlsSettings(node.certificate, node.key), port=peer.listener.port)
+        with pytest.raises(TransportError, match=rf"Cannot listen on 127.0.0.1:{peer.listener.port} \(Address already"):
             await second.listen(lambda _: Talker(), Gate())
 
 
@@ -465,7 +465,7 @@ async def test_running_out_of_files_pauses_accepting(node: Identity, monkeypatch
 
     monkeypatch.setattr(socket, "socket", Poor)
     monkeypatch.setattr(tcp_sockets, "_EXHAUSTED_SECONDS", 0.02)
-    async with site(node) as there:
+    async with site(node) as peer:
         monkeypatch.undo()
         monkeypatch.setattr(tcp_sockets, "_EXHAUSTED_SECONDS", 0.02)
         loop = asyncio.get_running_loop()
@@ -478,29 +478,29 @@ async def test_running_out_of_files_pauses_accepting(node: Identity, monkeypatch
                 loop.call_later(0.001, turn)
 
         loop.call_soon(turn)
-        talking = asyncio.create_task(dial(there.endpoint, fingerprints={there.endpoint: [node.fingerprint]}))
+        talking = asyncio.create_task(dial(peer.endpoint, fingerprints={peer.endpoint: [node.fingerprint]}))
         await until(lambda: accepts >= 4)
         # The server did not spin: the loop turned between the attempts.
         assert turns >= 4
-        assert there.gate.counters.accepted == 0
+        assert peer.gate.counters.accepted == 0
         exhausted = False
         await soon(talking)
-        assert there.gate.counters.accepted == 1
+        assert peer.gate.counters.accepted == 1
 
 
-async def test_a_connection_that_is_shown_out_is_closed(node: Identity) -> None:
-    async with site(node, Gate(max_per_source=1)) as there:
-        reader, writer = await asyncio.open_connection("127.0.0.1", there.listener.port)
-        await until(lambda: there.gate.counters.accepted == 1)
+async def test_a_connection_that_is_refused_is_closed(node: Identity) -> None:
+    async with site(node, Gate(max_per_source=1)) as peer:
+        reader, writer = await asyncio.open_connection("127.0.0.1", peer.listener.port)
+        await until(lambda: peer.gate.counters.accepted == 1)
         # Another source has a separate share.
-        with socket.create_connection(("127.0.0.1", there.listener.port), source_address=("127.0.0.2", 0)):
-            await until(lambda: there.gate.counters.unauthenticated == 2)
-            assert there.gate.counters.refused == {}
-            with socket.create_connection(("127.0.0.1", there.listener.port)):
+        with socket.create_connection(("127.0.0.1", peer.listener.port), source_address=("127.0.0.2", 0)):
+            await until(lambda: peer.gate.counters.unauthenticated == 2)
+            assert peer.gate.counters.refused == {}
+            with socket.create_connection(("127.0.0.1", peer.listener.port)):
                 assert await soon(reader.read()) == b""
-                assert there.gate.counters.unauthenticated == 2
+                assert peer.gate.counters.unauthenticated == 2
         await hang_up(writer)
-        assert there.gate.counters.refused[Refusal.SOURCE] == 1
+        assert peer.gate.counters.refused[Refusal.SOURCE] == 1
 
 
 # --- Settings ---------------------------------------------------------------------------------------------
@@ -538,22 +538,22 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(tmp_path
 
 async def test_a_reload_takes_effect_for_new_connections(node: Identity, identities: dict[str, Identity]) -> None:
     other = identities["other"]
-    async with site(node) as there:
-        transport = TlsTransport(TlsSettings(fingerprints={there.endpoint: [other.fingerprint]}))
+    async with site(node) as peer:
+        transport = TlsTransport(TlsSettings(fingerprints={peer.endpoint: [other.fingerprint]}))
         talkers: list[Talker] = []
 
         def factory() -> Talker:
             talkers.append(Talker())
             return talkers[-1]
 
-        attempt: Callable[[], Any] = lambda: transport.dial(there.endpoint, factory, deadline=PATIENCE)  # noqa: E731
+        attempt: Callable[[], Any] = lambda: transport.dial(peer.endpoint, factory, deadline=PATIENCE)  # noqa: E731
         with pytest.raises(PeerRefusedError):
             await attempt()
         with pytest.raises(TransportError):
-            transport.reload(TlsSettings(fingerprints={there.endpoint: ["nonsense"]}))
+            transport.reload(TlsSettings(fingerprints={peer.endpoint: ["nonsense"]}))
         with pytest.raises(PeerRefusedError):
             await attempt()
-        transport.reload(TlsSettings(fingerprints={there.endpoint: [node.fingerprint]}))
+        transport.reload(TlsSettings(fingerprints={peer.endpoint: [node.fingerprint]}))
         (await attempt()).close()
         await soon(talkers[-1].lost.wait())
         assert len(talkers) == 1
