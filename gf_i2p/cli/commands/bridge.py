@@ -21,8 +21,8 @@ from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_privat
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, RouterTable, place
 from gf_i2p.storage.private_files import write_private
+from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
-from gf_i2p.transport.tls.tcp_sockets import error_text
 
 
 def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:

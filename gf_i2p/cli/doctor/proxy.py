@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from bridges.i2pcontrol.router_info import RouterProgram
-from gf_i2p.transport.tls.tcp_sockets import error_text
+from gf_i2p.transport.errors import error_text
 
 HOST: Final = "gf--doctor.i2p"
 """A name that nobody can register: in I2P, a name has no two hyphens in this place. So no request leaves the router."""

@@ -23,9 +23,9 @@ from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_config import RouterTable, place
+from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.certificates import parse_fingerprint
-from gf_i2p.transport.tls.tcp_sockets import error_text
 
 ROUTER: Final = "router"
 PROXY: Final = "proxy"

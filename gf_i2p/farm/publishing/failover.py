@@ -161,7 +161,7 @@ class FailoverMachine:
             self.state, self._keys = FailoverState.OPENING, situation.keys
             effects.begin = Open(situation.keys)
         elif self._not_before > situation.now:
-            effects.look_at = min(effects.look_at, self._not_before)
+            effects.next_step_at = min(effects.next_step_at, self._not_before)
 
     def _when_opening(self, situation: Situation, effects: Effects) -> None:
         if self._right is Right.STOP or self._keys is not situation.keys:

@@ -90,7 +90,7 @@ class MetaMachine:
         elif not self._stopping and self._is_due(leaf_set, situation):
             self._begin_attempt(leaf_set, situation, effects)
         if self._attempt is None and not self._stopping:
-            effects.look_at = min(effects.look_at, self._due_at(leaf_set, situation))
+            effects.next_step_at = min(effects.next_step_at, self._due_at(leaf_set, situation))
         return effects
 
     def may_give(self, announcement: Announcement, situation: Situation) -> bool:
@@ -241,7 +241,7 @@ class MetaMachine:
             self._stopping = True
             effects.begin = Stop()
         else:
-            effects.look_at = min(effects.look_at, self._stop_again)
+            effects.next_step_at = min(effects.next_step_at, self._stop_again)
 
     def _give_up(self) -> bool:
         """Forget the set on its way to the router; return whether a set was on its way."""

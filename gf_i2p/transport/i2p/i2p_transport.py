@@ -15,10 +15,10 @@ from python_socks import ProxyConnectionError, ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, error_text
 from gf_i2p.transport.i2p.http_tunnel import HttpTunnel, TunnelRefused
 from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound
-from gf_i2p.transport.tls.tcp_sockets import check_address, error_text
+from gf_i2p.transport.tls.tcp_sockets import check_address
 from gf_i2p.wire.endpoint import Endpoint
 
 

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.errors import DialError, UnreachableError
+from gf_i2p.transport.errors import DialError, UnreachableError, error_text
 from gf_i2p.transport.interface import Listener, Transport
-from gf_i2p.transport.tls.tcp_sockets import error_text
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.upgrade import ClientHandshake

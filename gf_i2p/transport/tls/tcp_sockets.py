@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import socket
 from collections.abc import Callable
 from ipaddress import IPv4Address, ip_address
@@ -103,11 +102,6 @@ async def bind(host: str, port: int) -> list[socket.socket]:
         assert failure is not None
         raise TransportError(f"{host} is no address of this machine ({failure.strerror}).") from failure
     return sockets
-
-
-def error_text(error: OSError) -> str:
-    """Return the system's text for an error, because event loops put other texts into `strerror`."""
-    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def host_port(address: Address) -> str:

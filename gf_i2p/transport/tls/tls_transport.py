@@ -17,9 +17,9 @@ from typing import Final, cast
 
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
-from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError
+from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, error_text
 from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
-from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, error_text, host_port, resolve, tune
+from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune
 from gf_i2p.wire.endpoint import Endpoint
 
 # Seconds after close(), for sending the rest and for the peer's end of TLS.

@@ -57,7 +57,7 @@ class Server:
             effects = self.step()
             if self.now >= end or effects.begin is not None:
                 return effects
-            self.passes(min(LOOK_SECONDS, end - self.now, max(effects.look_at - self.now, 0.001)))
+            self.passes(min(LOOK_SECONDS, end - self.now, max(effects.next_step_at - self.now, 0.001)))
             if self.now - self.lease.newest_post_at(self.applied) >= 30:
                 self.posts(self.state.last_published_ms // 1000)
 
@@ -106,7 +106,7 @@ def test_each_try_that_fails_makes_the_pause_longer() -> None:
         assert server.machine.trouble == "the router is off"
         began = server.now
         while (effects := server.step()).begin is None:
-            server.passes(effects.look_at - server.now)
+            server.passes(effects.next_step_at - server.now)
             server.posts()
         pauses.append(round(server.now - began))
     assert pauses == [5, 10, 20, 40, 60, 60]
