@@ -94,7 +94,7 @@ def _session_config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> Sess
         data = session_config(offer.keys, date_ms, offer.options)
     else:
         data = offer.signed_session
-    return read_config(data, offer.keys.destination, of="the keys are", whose="the destination of the service")
+    return read_config(data, offer.keys.destination, subject="the keys are", owner="the destination of the service")
 
 
 class I2cpService:
@@ -127,7 +127,7 @@ class I2cpService:
         self._log = logger.bind(destination=offer.keys.destination.b32)
         self._private = os.urandom(X25519_KEY_BYTES)
         self._encryption = (EncryptionKey.of(self._private),)
-        self._offered: tuple[Lease, ...] = ()
+        self._leases: tuple[Lease, ...] = ()
         self._requested = asyncio.Event()
         self._set_given = asyncio.Event()
         self._ended = asyncio.Event()
@@ -198,7 +198,7 @@ class I2cpService:
         if self.state is ServiceState.DRAINING:
             self.state = ServiceState.SERVING
             self._forwarder.taking = True
-            if self._offered:
+            if self._leases:
                 self._requested.set()
 
     async def close(self) -> None:
@@ -225,7 +225,7 @@ class I2cpService:
                 case MessagePayload(number, payload) if number == self._number:
                     self._forwarder.receive(payload)
                 case RequestVariableLeaseSet(number, leases) if number == self._number:
-                    self._offered = read_offered(leases)
+                    self._leases = read_offered(leases)
                     self._requested.set()
                 case SessionStatus(number, Status.DESTROYED) if number == self._number:
                     raise RouterUnreachableError(
@@ -282,14 +282,14 @@ class I2cpService:
         await self._give(fresh)
         self.unannounced = None
         self.announced = fresh
-        self._offer.given(fresh)
+        self._offer.on_given(fresh)
         self._set_given.set()
         return RENEW_SECONDS
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()
         router_now = int(self._clock() + self._connection.ahead_ms / 1000)
-        leases = shortened(self._offered, max(router_now, published), self._lease_seconds)
+        leases = shortened(self._leases, max(router_now, published), self._lease_seconds)
         if not leases:
             return None
         return LeaseSet2.build(self._offer.keys, published=published, encryption=self._encryption, leases=leases)

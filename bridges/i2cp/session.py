@@ -69,11 +69,11 @@ def no_request(settings: I2cpSettings) -> RouterUnreachableError:
     )
 
 
-def read_config(data: bytes, destination: Destination, *, of: str, whose: str) -> SessionConfig:
+def read_config(data: bytes, destination: Destination, *, subject: str, owner: str) -> SessionConfig:
     """Read a SessionConfig for a session of this destination. Raises `RouterRefusedError`.
 
-    `of` and `whose` name the destination's owner in the error message: `of` in "..., and {of} for ...", `whose` in the
-    advice.
+    `subject` and `owner` name the destination's owner in the error message: `subject` in "..., and {subject} for ...",
+    `owner` in the advice.
     """
     try:
         config = SessionConfig.parse(data)
@@ -81,7 +81,7 @@ def read_config(data: bytes, destination: Destination, *, of: str, whose: str) -
         raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
     if config.destination != destination:
         raise RouterRefusedError(
-            f"no session was opened: its config is for {config.destination.b32}, and {of} for {destination.b32}. Make "
-            f"the config for {whose}"
+            f"no session was opened: its config is for {config.destination.b32}, and {subject} for {destination.b32}. "
+            f"Make the config for {owner}"
         )
     return config

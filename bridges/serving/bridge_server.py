@@ -82,7 +82,7 @@ class BridgeServer:
         self._access = CallerAccess(password, clock)
         self._allow_long_lists = allow_long_lists
         self._measuring = 0
-        self._said_at = float("-inf")
+        self._logged_at = float("-inf")
         self._methods: dict[str, Callable[[CallParameters], Awaitable[dict[str, Json]]]] = {
             Method.ROUTER_STATUS: self._router_status,
             Method.LEAF_HASH: self._leaf_hash,
@@ -136,8 +136,8 @@ class BridgeServer:
             token = self._access.authenticate(call.params.get("Password"), caller.source)
         except CallError:
             now = time.monotonic()
-            if now - self._said_at >= _LOG_SECONDS:
-                self._said_at = now
+            if now - self._logged_at >= _LOG_SECONDS:
+                self._logged_at = now
                 logger.warning("a wrong password was given", source=caller.source)
             raise
         api = call.params.get("API")

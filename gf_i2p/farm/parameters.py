@@ -93,7 +93,7 @@ def _checked_value(name: str, attribute: str, value: object) -> int | str:
 
 
 _DEFAULTS: Final = Parameters()
-NAMES: Final = {_WORD.sub(lambda found: found[1].upper(), each.name): each.name for each in fields(Parameters)}
+NAMES: Final = {_WORD.sub(lambda match: match[1].upper(), each.name): each.name for each in fields(Parameters)}
 """By the name in the log, the attribute's name."""
 
 

@@ -32,7 +32,7 @@ class Poster:
     """When that record was committed."""
     accused_ms: int | None = None
     """When a server first reported that this poster is not heard; None: no such report is in force."""
-    past: dict[bytes, Health] = field(default_factory=dict)
+    leaf_health: dict[bytes, Health] = field(default_factory=dict)
     """History of each leaf, in the order in which the leaves came."""
     leaves: dict[bytes, Leaf] = field(init=False)
     """The leaves of the newest record, each once."""
@@ -48,7 +48,7 @@ class Poster:
         if self.is_silent(now_ms, parameters) or (
             self.accused_ms is not None and now_ms - self.accused_ms >= parameters.leaf_down_ms
         ):
-            for health in self.past.values():
+            for health in self.leaf_health.values():
                 health.interrupt(now_ms, parameters)
         self.value, self.record, self.index, self.heard_ms, self.accused_ms = value, record, index, now_ms, None
         self.leaves = _leaves_by_hash(record)
@@ -58,21 +58,21 @@ class Poster:
         """Update the leaves' histories by the newest record, and forget old leaves that the record omits."""
         for hash_, leaf in self.leaves.items():
             up = leaf.up and self.record.router_up
-            health = self.past.get(hash_)
+            health = self.leaf_health.get(hash_)
             if health is not None:
                 if health.up != up:
                     health.report(now_ms, parameters, up=up)
             else:
-                self.past[hash_] = Health(up, now_ms, proven=up)
-        if len(self.past) == len(self.leaves):
+                self.leaf_health[hash_] = Health(up, now_ms, proven=up)
+        if len(self.leaf_health) == len(self.leaves):
             return
-        omitted = [hash_ for hash_ in self.past if hash_ not in self.leaves]
+        omitted = [hash_ for hash_ in self.leaf_health if hash_ not in self.leaves]
         for hash_ in omitted:
-            self.past[hash_].report(now_ms, parameters, up=False)
+            self.leaf_health[hash_].report(now_ms, parameters, up=False)
         room = max(MAX_PAST - len(self.leaves), 0)
         for place, hash_ in enumerate(reversed(omitted)):
-            if place >= room or now_ms - self.past[hash_].since_ms > parameters.flap_ms:
-                del self.past[hash_]
+            if place >= room or now_ms - self.leaf_health[hash_].since_ms > parameters.flap_ms:
+                del self.leaf_health[hash_]
 
     def is_silent(self, now_ms: int, parameters: Parameters) -> bool:
         """Whether the newest record was committed too long ago."""
@@ -80,18 +80,18 @@ class Poster:
 
     def is_good(self, hash_: bytes, now_ms: int, parameters: Parameters) -> bool:
         """Whether this leaf is up by the newest record, and the poster is neither silent nor accused."""
-        health = self.past.get(hash_)
+        health = self.leaf_health.get(hash_)
         return health is not None and health.up and self.accused_ms is None and not self.is_silent(now_ms, parameters)
 
     def waits_ms(self, hash_: bytes, now_ms: int, parameters: Parameters) -> int | None:
         """Return for how many more ms this leaf must stay up to be listed; None: see `is_good`."""
         if not self.is_good(hash_, now_ms, parameters):
             return None
-        return self.past[hash_].waits_ms(now_ms, parameters)
+        return self.leaf_health[hash_].waits_ms(now_ms, parameters)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
         """Return when a listed leaf must be dropped, unless a later record changes that; 0 for an unknown leaf."""
-        health = self.past.get(hash_)
+        health = self.leaf_health.get(hash_)
         if health is None:
             return 0
         if not health.up:
@@ -111,7 +111,7 @@ class Poster:
             "index": self.index,
             "heard": self.heard_ms,
             "accused": self.accused_ms,
-            "past": [[to_base64(hash_), *health.encode()] for hash_, health in self.past.items()],
+            "past": [[to_base64(hash_), *health.encode()] for hash_, health in self.leaf_health.items()],
         }
 
     @classmethod
@@ -126,7 +126,7 @@ class Poster:
             None if snapshot["accused"] is None else integer(snapshot, "accused", MAX_DATE_MS),
         )
         for hash_, *health in snapshot["past"]:
-            poster.past[a_hash(hash_, "a leaf")] = Health.parse(health)
+            poster.leaf_health[a_hash(hash_, "a leaf")] = Health.parse(health)
         return poster
 
 
@@ -148,7 +148,7 @@ class Posters:
     ) -> Poster:
         """Take in a record. `is_server`: whether the poster is a server, so its reports about others' leaves count."""
         poster = self.by_id.pop(record.id, None)
-        old_leaves = self._past_leaves(poster)
+        old_leaves = self._known_leaves(poster)
         if poster is None:
             poster = Poster(value, record, index, now_ms)
             poster.update_histories(now_ms, parameters)
@@ -157,8 +157,8 @@ class Posters:
                 self._remove_reports(record.id, poster)
             poster.take(value, record, index, now_ms, parameters)
         self.by_id[record.id] = poster
-        if old_leaves != tuple(poster.past):
-            self._index_holders(record.id, old_leaves, poster.past.keys())
+        if old_leaves != tuple(poster.leaf_health):
+            self._index_holders(record.id, old_leaves, poster.leaf_health.keys())
         if is_server:
             self._add_reports(record.id, poster)
         return poster
@@ -167,11 +167,11 @@ class Posters:
         """Forget a poster and its reports."""
         poster = self.by_id.pop(poster_id, None)
         if poster is not None:
-            self._index_holders(poster_id, poster.past.keys(), ())
+            self._index_holders(poster_id, poster.leaf_health.keys(), ())
             self._remove_reports(poster_id, poster)
 
     def holders(self, hash_: bytes) -> list[tuple[int, Poster]]:
-        """Return the posters that name this leaf or have named it lately (`Poster.past`), in the order of the ids."""
+        """Return the posters that name this leaf or have named it lately (`leaf_health`), in the order of the ids."""
         holders = self._holders.get(hash_, ())
         return [(each, self.by_id[each]) for each in (sorted(holders) if len(holders) > 1 else holders)]
 
@@ -217,14 +217,14 @@ class Posters:
             if poster_id in posters.by_id:
                 raise RecordError(f"two records have the id {poster_id}")
             posters.by_id[poster_id] = poster
-            posters._index_holders(poster_id, (), poster.past.keys())
+            posters._index_holders(poster_id, (), poster.leaf_health.keys())
             if poster_id in server_ids:
                 posters._add_reports(poster_id, poster)
         return posters
 
     @staticmethod
-    def _past_leaves(poster: Poster | None) -> tuple[bytes, ...]:
-        return () if poster is None else tuple(poster.past)
+    def _known_leaves(poster: Poster | None) -> tuple[bytes, ...]:
+        return () if poster is None else tuple(poster.leaf_health)
 
     def _index_holders(self, poster_id: int, old_leaves: Iterable[bytes], new_leaves: Iterable[bytes]) -> None:
         for hash_ in set(old_leaves).difference(new_leaves):

@@ -192,7 +192,7 @@ class FarmState:
                 continue
             is_able = (
                 now is not None
-                and common.is_whole
+                and common.is_complete
                 and server not in self.accused
                 and judgement.setting == common
                 and candidates.is_able(

@@ -132,12 +132,12 @@ def not_started(options: SessionOptions, error: Exception) -> PipelineError:
     The text names only the host of a Connect address: the parameters after the host may hold a token.
     """
     remote = options.remote or ""
-    shown, *secrets = remote.split(";")
-    reason = _reason(error).replace(remote, shown) if remote else _reason(error)
+    address, *secrets = remote.split(";")
+    reason = _reason(error).replace(remote, address) if remote else _reason(error)
     for secret in filter(None, secrets):
         reason = reason.replace(secret, "…")
     options_to_check = "--remote, and whether a server runs there" if remote else "--master, --memory and JAVA_HOME"
-    place = shown or options.master or "this machine"
+    place = address or options.master or "this machine"
     return PipelineError(f"Spark does not start on {place}: {reason}. Check {options_to_check}.")
 
 

@@ -44,8 +44,8 @@ class Log:
         self.stored = last_index
         self.base, self.base_term = base
         runs = [(max(first, self.base + 1), term) for first, term in terms if first <= last_index]
-        begun = max(sum(first <= self.base + 1 for first, _ in terms) - 1, 0)  # runs that end before base + 1
-        runs = runs[begun:] if last_index > self.base else []
+        old_runs = max(sum(first <= self.base + 1 for first, _ in terms) - 1, 0)  # runs that end before base + 1
+        runs = runs[old_runs:] if last_index > self.base else []
         assert (last_index == self.base) == (not runs), "every entry has a term"
         self._run_starts = [first for first, _ in runs]
         self._run_terms = [term for _, term in runs]
@@ -134,10 +134,10 @@ class Log:
         del self._run_terms[:runs]
         self.base, self.base_term = index, term
         self.stored = max(self.stored, index)
-        gone = index - self._cache_first + 1
-        if gone > 0:
-            self._cache_size -= sum(map(size_of, self._cache[:gone]))
-            del self._cache[:gone]
+        count = index - self._cache_first + 1
+        if count > 0:
+            self._cache_size -= sum(map(size_of, self._cache[:count]))
+            del self._cache[:count]
             self._cache_first = index + 1
 
     def restart(self, index: int, term: int) -> None:
@@ -169,13 +169,13 @@ class Log:
         Each call moves the entries that stay. Because half of the memory becomes free, an entry is moved about once.
         """
         target = self._cache_bytes // 2
-        keep = 0
+        count = 0
         durable = self.stored - self._cache_first + 1
-        while keep < durable and self._cache_size > target:
-            self._cache_size -= size_of(self._cache[keep])
-            keep += 1
-        del self._cache[:keep]
-        self._cache_first += keep
+        while count < durable and self._cache_size > target:
+            self._cache_size -= size_of(self._cache[count])
+            count += 1
+        del self._cache[:count]
+        self._cache_first += count
 
     def matches(self, index: int, term: int) -> bool:
         """Return whether this log has an entry with this index and term. Index 0 always matches (jraft-facts 12).

@@ -166,10 +166,10 @@ class State:
         )
         self.effects.replies.append(SendReply(token, response))
 
-    def violated(self, token: Token, what: str) -> None:
-        """Drop the connection of a peer that has broken a rule. `what`: a sentence for the operator."""
+    def violated(self, token: Token, fault: str) -> None:
+        """Drop the connection of a peer that has broken a rule. `fault`: a sentence for the operator."""
         self.effects.dropped.append(token)
-        self.effects.violation = what
+        self.effects.violation = fault
 
     def take_effects(self) -> Effects:
         """Return the effects of the finished step. One write holds all changes of the durable state in this step."""

@@ -1,6 +1,6 @@
 """A canary: a mistake on purpose, which the simulator must notice.
 
-Inside `Canary.perched`, the canary's functions replace functions and methods of the real code.
+Inside `Canary.applied`, the canary's functions replace functions and methods of the real code.
 """
 
 from collections.abc import Iterator
@@ -22,18 +22,18 @@ class Canary:
     """Whether only hours of farms' lives (`life`) can catch this canary."""
 
     @contextmanager
-    def perched(self) -> Iterator[None]:
+    def applied(self) -> Iterator[None]:
         """Put the replacements in place; put the original code back at the end."""
-        sound = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
+        originals = [(owner, name, owner.__dict__[name]) for owner, name, _ in self.patches]
         try:
-            for owner, name, broken in self.patches:
-                setattr(owner, name, broken)
+            for owner, name, replacement in self.patches:
+                setattr(owner, name, replacement)
             yield
         finally:
-            for owner, name, original in sound:
+            for owner, name, original in originals:
                 setattr(owner, name, original)
 
 
-def method(owner: Any, name: str, broken: Any) -> tuple[tuple[Any, str, Any], ...]:
+def method(owner: Any, name: str, replacement: Any) -> tuple[tuple[Any, str, Any], ...]:
     """Return the patches for one replaced function."""
-    return ((owner, name, broken),)
+    return ((owner, name, replacement),)

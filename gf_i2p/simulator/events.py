@@ -21,11 +21,11 @@ class Events:
         self._number += 1
         heapq.heappush(self._planned, (self.now + seconds, self._number, action, args))
 
-    def run(self, until: float, most: int) -> bool:
-        """Let all events up to the time `until` happen; False when the run's total would exceed `most` events."""
+    def run(self, until: float, max_events: int) -> bool:
+        """Let all events up to the time `until` happen; False when the run's total would exceed `max_events`."""
         planned = self._planned
         while planned and planned[0][0] <= until:
-            if self.happened >= most:
+            if self.happened >= max_events:
                 return False
             self.happened += 1
             self.now, _, action, args = heapq.heappop(planned)

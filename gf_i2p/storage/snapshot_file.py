@@ -22,15 +22,12 @@ import hashlib
 import os
 import stat
 import struct
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import Final
 
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.private_files import sync_directory
 from gf_i2p.wire.errors import LocalProtocolError, ProtocolError
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.log_values import Configuration
@@ -142,46 +139,6 @@ def _load(path: Path) -> SavedSnapshot:
             return SavedSnapshot.decode(head + file.read(status.st_size - len(head)))
     finally:
         os.close(descriptor)
-
-
-def write(path: Path, data: bytes, *, force: bool) -> None:
-    """Write a new file with mode 0600, all or nothing. On return the file is on the disk.
-
-    `force`: replace an existing file. Raises `FileExistsError` without `force`, and `OSError`; both name `path`.
-    """
-    try:
-        _write(path, data, force=force)
-    except OSError as error:  # names the temporary file, which means nothing to the caller
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _write(path: Path, data: bytes, *, force: bool) -> None:
-    if not force and os.path.lexists(path):
-        raise FileExistsError(17, "it exists already", str(path))
-    draft = path.with_name(f".{path.name}.{token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if not force:
-            _reserve(path, draft)
-        draft.replace(path)
-        sync_directory(path.absolute().parent)
-    finally:
-        with suppress(FileNotFoundError):
-            draft.unlink()
-
-
-def _reserve(path: Path, draft: Path) -> None:
-    """Create the name `path`. Raises `FileExistsError` when another process has created the name meanwhile."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        raise
-    except OSError:  # many file systems for backups have no hard links
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _sizes(head: bytes, length: int) -> tuple[int, int, int]:

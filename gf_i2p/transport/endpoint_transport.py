@@ -19,22 +19,22 @@ class MixedTransport:
         self._i2p = i2p
         self._listening = listening
 
-    def _for(self, endpoint: Endpoint) -> Transport:
+    def _transport_for(self, endpoint: Endpoint) -> Transport:
         return self._i2p if endpoint.is_i2p else self._tls
 
     async def dial(
         self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], *, deadline: float, attempt: int = 0
     ) -> asyncio.Transport:
         """See `Transport.dial`."""
-        return await self._for(endpoint).dial(endpoint, factory, deadline=deadline, attempt=attempt)
+        return await self._transport_for(endpoint).dial(endpoint, factory, deadline=deadline, attempt=attempt)
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         """See `Transport.proxied`."""
-        return self._for(endpoint).proxied(endpoint, attempt)
+        return self._transport_for(endpoint).proxied(endpoint, attempt)
 
     def patience(self, endpoint: Endpoint) -> float:
         """See `Transport.patience`."""
-        return self._for(endpoint).patience(endpoint)
+        return self._transport_for(endpoint).patience(endpoint)
 
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
         """See `Transport.listen`."""

@@ -1,4 +1,6 @@
-"""The errors of the transport: each `str()` is a sentence that says what to check."""
+"""The errors of the transport: each `str()` is a sentence that says what to check. And the text of an `OSError`."""
+
+import os
 
 
 class TransportError(Exception):
@@ -23,3 +25,8 @@ def credentials_refused(peer: str, user: str) -> DialError:
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
         "the peer's secrets, and that the peer is a node of the farm."
     )
+
+
+def error_text(error: OSError) -> str:
+    """Return the system's text for an error, because event loops put other texts into `strerror`."""
+    return os.strerror(error.errno) if error.errno else str(error)

@@ -191,7 +191,7 @@ class Link:
                 # A connection is left here only by cancellation, which is stop(), or by a defect.
                 if self._connection is not None:
                     self._connection.give_up("the link was stopped")
-            self._down(reason)
+            self._note_down(reason)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.backoff.next()):
                     await self._nudged.wait()
@@ -243,7 +243,7 @@ class Link:
             proxied=self._transport.proxied(self.endpoint, self._failed_attempts),
         )
 
-    def _down(self, reason: str) -> None:
+    def _note_down(self, reason: str) -> None:
         self.last_error = reason
         if reason not in self._logged_reasons:  # once per reason, not once per attempt
             if len(self._logged_reasons) >= _MAX_REASONS:
@@ -283,17 +283,17 @@ class _Connection(asyncio.Protocol):
         "_answered_at",
         "_batch",
         "_decoder",
-        "_full",
         "_handshake",
+        "_heard_nothing",
         "_in_flight",
+        "_is_up",
         "_link",
         "_loop",
+        "_output_full",
         "_overdue",
         "_overdue_at",
         "_requested_at",
-        "_silent",
         "_transport",
-        "_up",
         "_up_at",
         "_wrote_this_turn",
         "ended",
@@ -313,9 +313,9 @@ class _Connection(asyncio.Protocol):
         self._overdue: asyncio.TimerHandle | None = None
         self._overdue_at = 0.0  # when the timer fires
         self._requested_at = 0.0  # when the HTTP request was written
-        self._silent = True  # nothing has come yet
-        self._up = False
-        self._full = False
+        self._heard_nothing = True
+        self._is_up = False
+        self._output_full = False
         self._wrote_this_turn = False  # whether something was written in this turn of the loop
         self._batch: list[bytes] = []  # data to write at the end of the turn
         # True: the connection is up; False: dial again, with credentials. An error is a result and no exception of the
@@ -334,25 +334,25 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Inside I2P a router, at either end, accepts a stream and closes it when the peer is absent.
-        unreachable = self._silent and self._link.endpoint.is_i2p
+        unreachable = self._heard_nothing and self._link.endpoint.is_i2p
         reason = "the peer closed the connection" if exc is None else f"the connection broke: {exc}"
         self._fail(
-            reason if self._up else f"{reason} before it had answered: {self._link.advice()}",
+            reason if self._is_up else f"{reason} before it had answered: {self._link.advice()}",
             UnreachableError if unreachable else DialError,
         )
 
     def data_received(self, data: bytes) -> None:
-        self._silent = False
-        if not self._up:
+        self._heard_nothing = False
+        if not self._is_up:
             self._receive_handshake(data)
         elif self._transport is not None:
             self._receive_responses(data)
 
     def pause_writing(self) -> None:
-        self._full = True
+        self._output_full = True
 
     def resume_writing(self) -> None:
-        self._full = False
+        self._output_full = False
 
     # --- Handshake ----------------------------------------------------------------------------------------
 
@@ -369,7 +369,7 @@ class _Connection(asyncio.Protocol):
         if isinstance(outcome, Retry):
             self.outcome.set_result(False)
             return
-        self._up = True
+        self._is_up = True
         self._up_at = self._loop.time()
         self._link.round_trip = self._loop.time() - self._requested_at
         self.outcome.set_result(True)
@@ -383,15 +383,15 @@ class _Connection(asyncio.Protocol):
     def idle_seconds(self) -> float | None:
         """Seconds without an answer; None before the connection is up, and while an answer is due."""
         heard_at = max(self._answered_at, self._up_at)
-        return self._loop.time() - heard_at if self._up and not self._in_flight else None
+        return self._loop.time() - heard_at if self._is_up and not self._in_flight else None
 
     def send(self, request: Request, done: Done, seconds: float) -> None:
         """See `Link.send`."""
         data = encode_request(request)
         transport, link = self._transport, self._link
         assert transport is not None
-        if self._full or len(self._in_flight) >= link.max_in_flight:
-            unread = "takes no more bytes" if self._full else f"owes {len(self._in_flight)} answers"
+        if self._output_full or len(self._in_flight) >= link.max_in_flight:
+            unread = "takes no more bytes" if self._output_full else f"owes {len(self._in_flight)} answers"
             self.give_up(f"the peer {unread}; all requests in flight are given up")
             self._loop.call_soon(link.call, done, None)
             return

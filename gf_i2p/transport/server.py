@@ -145,8 +145,8 @@ class Server:
         self._listener: Listener | None = None
         self._connections: set[_Connection] = set()
         self._connections_per_user: Counter[tuple[str, str]] = Counter()
-        self._empty = asyncio.Event()
-        self._empty.set()
+        self._no_connections = asyncio.Event()
+        self._no_connections.set()
         self._withdrawing: dict[str, asyncio.Event] = {}
         self.log = structlog.get_logger(__name__)
         for cluster, farm in (farms or {}).items():
@@ -224,18 +224,18 @@ class Server:
             connection.finish()
         try:
             async with asyncio.timeout(grace):
-                await self._empty.wait()
+                await self._no_connections.wait()
         except TimeoutError:
             for connection in list(self._connections):
                 connection.drop("the node stops")
-            await self._empty.wait()
+            await self._no_connections.wait()
 
     # --- Called by connections ----------------------------------------------------------------------------
 
     def opened(self, connection: "_Connection") -> None:
         """A connection has come up, unauthenticated."""
         self._connections.add(connection)
-        self._empty.clear()
+        self._no_connections.clear()
 
     def admit(self, session: AuthenticatedConnection) -> bool:
         """Return whether this user may have one more connection, and count that connection."""
@@ -250,7 +250,7 @@ class Server:
         """A connection is gone."""
         self._connections.discard(connection)
         if not self._connections:
-            self._empty.set()
+            self._no_connections.set()
         session = connection.session
         if session is not None:
             self.counters.current -= 1

@@ -57,7 +57,7 @@ class ConfigurationGet(ClientGet[Configuration]):
             raise _unusable(f"is not a Configuration ({error})") from error
 
 
-def _unusable(what: str) -> HandshakeRefused:
+def _unusable(fault: str) -> HandshakeRefused:
     return HandshakeRefused(
-        f"the answer 200 {what}: check that the endpoint is a farm node's, and how proxies on the way change answers"
+        f"the answer 200 {fault}: check that the endpoint is a farm node's, and how proxies on the way change answers"
     )

@@ -200,8 +200,8 @@ class Authenticator:
             method=method,
             uri=answer.uri,
         )
-        right = hmac.compare_digest(expected, answer.response)
-        if not right or secret is None:
+        matches = hmac.compare_digest(expected, answer.response)
+        if not matches or secret is None:
             return _REFUSED
         if not self._nonces.spend(answer.nonce, int(answer.count, 16), now):
             return Refused(stale=True)

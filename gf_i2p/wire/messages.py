@@ -254,8 +254,8 @@ def read_response(data: bytes, start: int) -> tuple[Response | None, int]:
     return Response(_RESPONSE_TYPES[number], source, destination, term, next_index, accepted == 1), end
 
 
-def _type_fault(number: int, due: str) -> str:
-    return f"a message of type {number} where a {due} is due"
+def _type_fault(number: int, expected: str) -> str:
+    return f"a message of type {number} where a {expected} is due"
 
 
 def _header_fault(number: int, size: int, numbers: int) -> str | None:
@@ -292,7 +292,7 @@ def _entries_fault(number: int, entries: tuple[Entry, ...]) -> str | None:
             if entry.value_type != _APPLICATION:
                 return f"CLIENT_REQUEST with a value of type {int(entry.value_type)}; it must be Application"
         return None
-    single = _SINGLE.get(number)
-    if single is not None and (len(entries) != 1 or entries[0].value_type != single):
-        return f"{_REQUEST_TYPES[number].name} must carry one {single.name} entry and nothing else"
+    only_type = _SINGLE.get(number)
+    if only_type is not None and (len(entries) != 1 or entries[0].value_type != only_type):
+        return f"{_REQUEST_TYPES[number].name} must carry one {only_type.name} entry and nothing else"
     return None

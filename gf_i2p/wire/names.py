@@ -11,11 +11,11 @@ from gf_i2p.wire.limits import MAX_NAME_BYTES
 _NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MAX_NAME_BYTES - 1}}}", re.ASCII)
 
 
-def check_name(what: str, name: str) -> str:
+def check_name(kind: str, name: str) -> str:
     """Return `name` if it can name a cluster or a user.
 
     Args:
-        what: the kind of name, for the error's sentence ("cluster name", "user name").
+        kind: the kind of name, for the error's sentence ("cluster name", "user name").
         name: 1 to 64 ASCII letters, digits, `.`, `_` and `-`; the first is not a dot.
 
     Raises:
@@ -23,7 +23,7 @@ def check_name(what: str, name: str) -> str:
     """
     if _NAME.fullmatch(name) is None:
         raise ValueError(
-            f"{name!r} cannot be a {what}: use 1 to {MAX_NAME_BYTES} letters, digits, '.', '_' or '-' "
+            f"{name!r} cannot be a {kind}: use 1 to {MAX_NAME_BYTES} letters, digits, '.', '_' or '-' "
             "(ASCII only, not starting with a dot)"
         )
     return name

@@ -87,7 +87,7 @@ def test_one_that_flapped_comes_back_when_it_has_been_quiet_for_long_enough() ->
     farm = started()
     changes(farm, HOUR, every=40_000, up_for=20_000)
     assert farm.listed == {1, 2}
-    health = farm.state.posters.by_id[3].past[leaf(3).hash]
+    health = farm.state.posters.by_id[3].leaf_health[leaf(3).hash]
     assert health.flaps >= RESTLESS_FLAPS
     farm.reports = {server: {} for server in farm.servers}
     farm.lasts(P.flap_ms - 60_000)
@@ -180,7 +180,7 @@ def test_silence_counts_as_having_been_down() -> None:
     farm.dead = set()
     farm.turn()
     assert farm.listed == {1, 2}
-    assert farm.state.posters.by_id[3].past[leaf(3).hash].flaps == 1
+    assert farm.state.posters.by_id[3].leaf_health[leaf(3).hash].flaps == 1
     farm.lasts(wait_ms(1, P) + 90_000)
     assert farm.listed == {1, 2, 3}
 

@@ -143,4 +143,6 @@ def test_after_a_pause_of_the_whole_farm_no_publisher_changes_and_no_leaf_goes()
     farm.turn()
     farm.turn()
     assert farm.listed == {1, 2, 3}
-    assert all(each.past[hash_].proven for _, each in farm.state.posters for hash_ in each.past), "no leaf was down"
+    assert all(each.leaf_health[hash_].proven for _, each in farm.state.posters for hash_ in each.leaf_health), (
+        "no leaf was down"
+    )

@@ -31,9 +31,9 @@ def test_a_leaf_that_is_named_no_more_is_forgotten_after_a_while() -> None:
     take(posters, record(1, leaf(1), leaf(2)))
     take(posters, record(1, leaf(1)), 1000)
     take(posters, record(1, leaf(1)), 1000 + P.flap_ms)
-    assert set(posters.by_id[1].past) == {leaf(1).hash, leaf(2).hash}
+    assert set(posters.by_id[1].leaf_health) == {leaf(1).hash, leaf(2).hash}
     take(posters, record(1, leaf(1)), 1001 + P.flap_ms)
-    assert set(posters.by_id[1].past) == {leaf(1).hash}
+    assert set(posters.by_id[1].leaf_health) == {leaf(1).hash}
     assert posters.holders(leaf(2).hash) == []
 
 
@@ -41,7 +41,7 @@ def test_no_poster_makes_others_remember_more_and_more_leaves() -> None:
     posters = Posters()
     for turn in range(5):
         take(posters, record(1, *(leaf(1000 * turn + number) for number in range(200))), turn)
-    past = posters.by_id[1].past
+    past = posters.by_id[1].leaf_health
     assert len(past) == MAX_PAST
     assert all(leaf(4000 + number).hash in past for number in range(200))
     assert leaf(3199).hash in past, "the oldest are forgotten first"

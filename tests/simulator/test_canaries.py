@@ -10,13 +10,13 @@ from gf_i2p.simulator.run import simulate
 
 @pytest.mark.parametrize("name", ["votes-twice", "applies-early", "no-fsync", "lone-reads", "no-back-off"])
 def test_a_canary_is_caught(name: str) -> None:
-    with CANARIES[name].perched():
+    with CANARIES[name].applied():
         assert any(simulate(seed).violation for seed in range(1, 101)), f"{name} survives the seeds 1 to 100"
 
 
 def test_a_canary_leaves_the_core_as_it_was() -> None:
     before = Core._request_vote
-    with CANARIES["votes-twice"].perched():
+    with CANARIES["votes-twice"].applied():
         assert Core._request_vote is not before
     assert Core._request_vote is before
     assert simulate(1).violation is None

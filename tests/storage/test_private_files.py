@@ -7,6 +7,8 @@ import pytest
 from gf_i2p.storage import private_files
 from gf_i2p.storage.errors import StorageError
 
+CONTENT = b"a whole file"
+
 
 def test_a_private_file_has_its_size_in_zeros_and_nobody_else_reads_it(tmp_path: Path) -> None:
     size = 3 * (1 << 20) // 2
@@ -33,6 +35,68 @@ def test_a_private_file_replaces_none(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         private_files.create_private(tmp_path / "there")
     assert (tmp_path / "there").read_bytes() == b"x"
+
+
+def test_a_durable_file_is_private_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    private_files.write_durably(path, CONTENT, force=False)
+    assert path.read_bytes() == CONTENT
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["s"]
+
+
+def test_nothing_is_overwritten_unless_it_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    path.write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        private_files.write_durably(path, CONTENT, force=False)
+    assert path.read_bytes() == b"mine"
+    private_files.write_durably(path, CONTENT, force=True)
+    assert path.read_bytes() == CONTENT
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileExistsError):
+        private_files.write_durably(link, CONTENT, force=False)
+
+
+def test_one_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s"
+    sync = os.fsync
+
+    def other_makes_it(descriptor: int) -> None:
+        sync(descriptor)
+        path.write_bytes(b"theirs")
+
+    monkeypatch.setattr("os.fsync", other_makes_it)
+    with pytest.raises(FileExistsError):
+        private_files.write_durably(path, CONTENT, force=False)
+    assert path.read_bytes() == b"theirs"
+    assert [each.name for each in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_disk_without_second_names_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", no_links)
+    private_files.write_durably(tmp_path / "s", CONTENT, force=False)
+    assert (tmp_path / "s").read_bytes() == CONTENT
+    with pytest.raises(FileExistsError):
+        private_files.write_durably(tmp_path / "s", CONTENT, force=False)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "s"
+    path.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        private_files.write_durably(path, CONTENT, force=True)
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in tmp_path.iterdir()] == ["s"]
 
 
 def test_a_lock_is_had_by_one_and_names_its_holder(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import stat
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import Snapshot
-from gf_i2p.storage.snapshot_file import MAGIC, SavedSnapshot, SnapshotFileError, load, write
+from gf_i2p.storage.snapshot_file import MAGIC, SavedSnapshot, SnapshotFileError, load
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ID, MAX_INTEGER, MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.log_values import ClusterServer, Configuration
@@ -161,66 +160,9 @@ def test_another_format_is_named() -> None:
 # --- Files --------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_private_and_whole(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    write(path, DATA, force=False)
-    assert load(path) == SAVED
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [each.name for each in tmp_path.iterdir()] == ["s"]
-
-
-def test_nothing_is_overwritten_unless_it_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "s"
-    path.write_bytes(b"mine")
-    with pytest.raises(FileExistsError):
-        write(path, DATA, force=False)
-    assert path.read_bytes() == b"mine"
-    write(path, DATA, force=True)
-    assert load(path) == SAVED
-    link = tmp_path / "link"
-    link.symlink_to(tmp_path / "nowhere")
-    with pytest.raises(FileExistsError):
-        write(link, DATA, force=False)
-
-
-def test_one_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "s"
-    sync = os.fsync
-
-    def other_makes_it(descriptor: int) -> None:
-        sync(descriptor)
-        path.write_bytes(b"theirs")
-
-    monkeypatch.setattr("os.fsync", other_makes_it)
-    with pytest.raises(FileExistsError):
-        write(path, DATA, force=False)
-    assert path.read_bytes() == b"theirs"
-    assert [each.name for each in tmp_path.iterdir()] == ["s"]
-
-
-def test_a_disk_without_second_names_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_links(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr("os.link", no_links)
-    write(tmp_path / "s", DATA, force=False)
+def test_a_file_gives_the_snapshot_back(tmp_path: Path) -> None:
+    (tmp_path / "s").write_bytes(DATA)
     assert load(tmp_path / "s") == SAVED
-    with pytest.raises(FileExistsError):
-        write(tmp_path / "s", DATA, force=False)
-
-
-def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "s"
-    path.write_bytes(b"old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write(path, DATA, force=True)
-    assert path.read_bytes() == b"old"
-    assert [each.name for each in tmp_path.iterdir()] == ["s"]
 
 
 def test_pipes_and_directories_are_no_files(tmp_path: Path) -> None:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.administration.admin_arguments import Action, add
-from gf_i2p.cli.shared.answer_text import OUTSIDE, in_touch, printable, sensed_lines, standing_lines
+from gf_i2p.cli.shared.answer_text import OUTSIDE, in_touch, sensed_lines, standing_lines
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import to_b32_address

@@ -21,8 +21,8 @@ from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_privat
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, RouterTable, host_and_port
 from gf_i2p.storage.private_files import write_private
+from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
-from gf_i2p.transport.tls.tcp_sockets import why
 
 
 def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +63,8 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
             await server.start(host, port)
         except OSError as error:
             raise CommandError(
-                f"cannot listen on {config.bridge.listen} ({why(error)}): stop the program that listens there, or set "
-                "bridge.listen to another address"
+                f"cannot listen on {config.bridge.listen} ({error_text(error)}): stop the program that listens there, "
+                "or set bridge.listen to another address"
             ) from error
         _announce(directory, config.bridge, as_json=as_json)
         await stopped

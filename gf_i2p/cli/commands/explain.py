@@ -8,7 +8,6 @@ from typing import Any
 from gf_i2p.cli.shared.answer_text import (
     in_touch,
     mode_words,
-    printable,
     publishing_lines,
     sensed_lines,
     standing_lines,
@@ -16,6 +15,7 @@ from gf_i2p.cli.shared.answer_text import (
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask
+from gf_i2p.cli.shared.terminal import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

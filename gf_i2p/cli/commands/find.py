@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import load_client_file, seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FoundFarm, FoundPlace
 

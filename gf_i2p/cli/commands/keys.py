@@ -21,7 +21,7 @@ from gf_i2p.node.files.layout import MASTER_FILE
 from gf_i2p.node.files.router_config import check_options
 from gf_i2p.node.publish.branch_keys import branch_file, derive
 from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load
-from gf_i2p.storage.snapshot_file import write
+from gf_i2p.storage.private_files import write_durably
 
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
@@ -256,7 +256,7 @@ def _write(path: Path, data: bytes) -> None:
     if not path.absolute().parent.is_dir():
         raise CommandError(f"{path.parent} is not a directory: make that directory, or write the file elsewhere")
     try:
-        write(path, data, force=False)
+        write_durably(path, data, force=False)
     except FileExistsError as error:
         raise CommandError(
             f"{path} exists already, and keys are not overwritten: choose another name, or move the file away"

@@ -14,13 +14,13 @@ import structlog
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import as_command_error
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
 from gf_i2p.node.files.router_config import host_and_port
@@ -58,7 +58,7 @@ def _run(path: Path) -> Exit:
 
 async def _serve(file: LeafFile, report: Path) -> Exit:
     stopped, _ = stop_signal()
-    bridge = router_of(file)
+    bridge = _router_bridge(file)
     async with file.open(backoff=patient) as client:
         member = LeafMember(
             file.id,
@@ -87,7 +87,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
     return Exit.OK
 
 
-def router_of(file: LeafFile) -> LocalRouter:
+def _router_bridge(file: LeafFile) -> LocalRouter:
     """Make the access to the member's router. Raises `ConfigError`."""
     router = file.router
     control = i2pcontrol(router, file)

@@ -145,7 +145,7 @@ def read_seeds(path: Path) -> list[Seed]:
 
 
 def _run(seeds: Sequence[Seed], canary: str | None) -> list[SeedResult]:
-    with nullcontext() if canary is None else CANARIES[canary].perched():
+    with nullcontext() if canary is None else CANARIES[canary].applied():
         return [seed.run() for seed in seeds]
 
 
@@ -206,7 +206,7 @@ def _progress(done: int, total: int, unit: str) -> None:
 def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
     if options.json or len(seeds) != 1:
         raise CommandError("--trace is for one seed (--seed S), and without --json", code=Exit.USAGE)
-    with nullcontext() if options.canary is None else CANARIES[options.canary].perched():
+    with nullcontext() if options.canary is None else CANARIES[options.canary].applied():
         result = seeds[0].run(trace=True)
     print(f"trace {result.digest}")
     if result.violation is None:
@@ -221,7 +221,7 @@ def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
 
 def _hunt(canary: str, first: int, nodes: int | None) -> tuple[str, int | None, str]:
     """Return the seeds until a canary is caught (None: never), and the invariant that caught the canary."""
-    with CANARIES[canary].perched():
+    with CANARIES[canary].applied():
         for i in range(CANARY_SEEDS):
             try:
                 violation = Seed(first + i, nodes, CANARIES[canary].lives).run().violation

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared import local_client
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name
+from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.recovery.restore import RestorePlan, plan, restore
 from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
-from gf_i2p.storage.private_files import holder
-from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load, write
+from gf_i2p.storage.private_files import holder, write_durably
+from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load
 
 _SILENT_SECONDS: Final = 2.0
 
@@ -48,7 +47,7 @@ def save(options: argparse.Namespace) -> Answer:
             data = saved.encode()
         progress(f"writing {len(data) >> 20} MiB")
         try:
-            write(path, data, force=options.force)
+            write_durably(path, data, force=options.force)
         except FileExistsError as error:
             raise CommandError(f"another program has made {path} meanwhile: choose another name") from error
     text, code = f"wrote {path}\n{_summary_text(saved)}", Exit.OK

@@ -68,6 +68,12 @@ def skip(text: str) -> CheckResult:
     return CheckResult(CheckState.SKIP, text)
 
 
+def fault_and_advice(sentence: str) -> tuple[str, str]:
+    """Split a message of this program, "fault: advice", into the fault and the advice."""
+    fault, _, advice = sentence.partition(": ")
+    return fault, advice[:1].upper() + advice[1:]
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from gf_i2p.cli.doctor.checks import CheckState, Finding, Remedy, is_well
-from gf_i2p.cli.shared.answer_text import printable
+from gf_i2p.cli.shared.terminal import printable
 
 _MARGIN: Final = "  "
 _STATE_WIDTH: Final = max(map(len, CheckState)) + 2

@@ -6,7 +6,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, warn
 from gf_i2p.cli.doctor.history import HISTORY, look_at_history
 from gf_i2p.cli.shared.answer_text import OUTSIDE
 from gf_i2p.cli.shared.errors import CommandError
@@ -25,12 +25,6 @@ from gf_i2p.transport.tls.tls_transport import TlsTransport
 
 SECRETS = "secrets"
 NODE = "node"
-
-
-def split(sentence: str) -> tuple[str, str]:
-    """Split a message of this program, "fault: advice", into the fault and the advice."""
-    fault, _, advice = sentence.partition(": ")
-    return fault, advice[:1].upper() + advice[1:]
 
 
 class NodeFiles:
@@ -118,7 +112,7 @@ class NodeFiles:
                 return ok(f"in use by process {holder}")
             loaded = await asyncio.to_thread(Storage.examine, database, cluster=node.cluster, server_id=node.id)
         except StorageError as error:
-            fault, advice = split(str(error))
+            fault, advice = fault_and_advice(str(error))
             return fail(fault, Remedy.either(advice))
         except OSError as error:
             return _not_readable(error)
@@ -219,7 +213,7 @@ def _refused(error: Exception) -> CheckResult:
     text, marker, command = str(error).partition(" Run: ")
     if marker:
         return fail(text, Remedy.either(command))
-    fault, advice = split(text)
+    fault, advice = fault_and_advice(text)
     return fail(fault, Remedy.either(advice or "Restore the file."))
 
 

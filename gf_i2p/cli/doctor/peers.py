@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, skip, warn
-from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn
+from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import PROXY
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, ServerTable
@@ -95,7 +95,7 @@ class PeerChecks:
                 return warn(f"{endpoint.host}: {error}, but the node itself is connected to that server", _CONNECTED)
             return fail(f"{endpoint.host}: {error}", Remedy.either(_UNANSWERED))
         except (ConfigError, TransportError, RemoteProtocolError) as error:
-            fault, advice = split(str(error).removeprefix(f"{endpoint}: "))
+            fault, advice = fault_and_advice(str(error).removeprefix(f"{endpoint}: "))
             return fail(
                 f"{endpoint.host}: {fault}",
                 Remedy.either(advice or "Check that the node and the router of that server run."),

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from bridges.i2pcontrol.router_info import RouterProgram
-from gf_i2p.transport.tls.tcp_sockets import why
+from gf_i2p.transport.errors import error_text
 
 HOST: Final = "gf--doctor.i2p"
 """A name that nobody can register: in I2P, a name has no two hyphens in this place. So no request leaves the router."""
@@ -73,11 +73,11 @@ async def _connected(host: str, port: int) -> AsyncIterator[_Streams]:
     try:
         streams = await asyncio.open_connection(host, port)
     except OSError as error:
-        raise ProxyError(f"nobody answers at {host}:{port} ({why(error)})") from error
+        raise ProxyError(f"nobody answers at {host}:{port} ({error_text(error)})") from error
     try:
         yield streams
     except OSError as error:
-        raise ProxyError(f"the proxy breaks the connection ({why(error)})") from error
+        raise ProxyError(f"the proxy breaks the connection ({error_text(error)})") from error
     finally:
         streams[1].close()
 

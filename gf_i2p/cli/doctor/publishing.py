@@ -9,10 +9,10 @@ from bridges.errors import RouterError
 from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, skip, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn
 from gf_i2p.cli.doctor.failover import FailoverChecks
 from gf_i2p.cli.doctor.nested_sets import TreeCheck, look_at_leaf_farm
-from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles, split
+from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, RouterChecks
 from gf_i2p.cli.shared.router_setup import i2pcontrol
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
@@ -89,7 +89,7 @@ class PublishingChecks:
         try:
             destination = await self._sam.lookup(address)
         except RouterError as error:
-            return fail(split(str(error))[0], _LATE)
+            return fail(fault_and_advice(str(error))[0], _LATE)
         if destination is not None:
             return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
         text = f"{address} is not found in the netDb, so nobody reaches this node"
@@ -105,7 +105,7 @@ class PublishingChecks:
             self._keys = keys = load(self._directory / self._config.publish.keys)
         except ConfigError as error:
             fault, _, command = str(error).partition(" Run: ")
-            fault, advice = split(fault)
+            fault, advice = fault_and_advice(fault)
             return fail(fault, Remedy.either(command or advice or "Put the right file there."))
         return keys_result(keys, int(time.time()), server=self._config.node.id)
 
@@ -167,7 +167,7 @@ class PublishingChecks:
             began = time.monotonic()
             destination = await self._sam.lookup(address)
         except (RouterError, ConfigError) as error:
-            fault, advice = split(str(error))
+            fault, advice = fault_and_advice(str(error))
             return fail(fault, Remedy.either(advice) if advice else remedies.leaf_up(leaf))
         if destination is None:
             return fail(f"{address} has no lease set: nobody reaches this leaf", remedies.leaf_up(leaf))

@@ -15,17 +15,17 @@ from bridges.i2pcontrol.jsonrpc_client import CertificateError, PasswordError
 from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, skip, warn
-from gf_i2p.cli.doctor.node_directory import SECRETS, split
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn
+from gf_i2p.cli.doctor.node_directory import SECRETS
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks
 from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
 from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_config import RouterTable, host_and_port
+from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.certificates import parse_fingerprint
-from gf_i2p.transport.tls.tcp_sockets import why
 
 ROUTER: Final = "router"
 PROXY: Final = "proxy"
@@ -201,12 +201,12 @@ def _unusable(error: RouterError, address: str, remedy: Remedy) -> CheckResult:
         if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
             return fail(f"{address} closes the connection", _STARTING)
         if isinstance(cause, OSError) and cause.errno:
-            return fail(f"nobody answers at {address} ({why(cause)})", remedy)
-    return fail(split(str(error))[0], remedy)
+            return fail(f"nobody answers at {address} ({error_text(cause)})", remedy)
+    return fail(fault_and_advice(str(error))[0], remedy)
 
 
 def _fault_and_remedy(error: Exception) -> tuple[str, Remedy]:
-    fault, advice = split(str(error))
+    fault, advice = fault_and_advice(str(error))
     return fault, Remedy.either(advice)
 
 
@@ -218,7 +218,7 @@ async def _fault_of_port(host: str, port: int) -> str | None:
     except TimeoutError:
         return "too late"
     except OSError as error:
-        return why(error)
+        return error_text(error)
     writer.close()
     with contextlib.suppress(OSError):
         await writer.wait_closed()

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
+from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.raft.configurations import majority

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gf_i2p.cli.pipeline.arguments import add_days, add_lake, check_out
 from gf_i2p.cli.pipeline.spark_job import working
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.cli.shared.terminal import ProgressLine
+from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.pipeline.backtest import grid
 from gf_i2p.pipeline.backtest.recommendation import Advice, BacktestRow, advise, command, compared, fragment
 from gf_i2p.pipeline.days import Span

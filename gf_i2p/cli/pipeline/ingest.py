@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
-from gf_i2p.cli.shared.terminal import ProgressLine
+from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ from typing import Final
 from gf_i2p.cli.administration import administer
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine
+from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.node.clock import now_ms

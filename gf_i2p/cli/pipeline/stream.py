@@ -13,11 +13,10 @@ from typing import IO, TYPE_CHECKING, Final
 
 from gf_i2p.cli.pipeline.arguments import add_lake
 from gf_i2p.cli.pipeline.spark_job import working
-from gf_i2p.cli.shared.answer_text import printable
 from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.cli.shared.terminal import ProgressLine
+from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ from base64 import b64decode
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from gf_i2p.cli.shared.terminal import printable
+
 OUTSIDE: Final = {
     "joining": "This server is not a member yet: the server asks the leader to be taken in. The node's output tells "
     "the outcome.",
@@ -215,8 +217,3 @@ def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
         last = max(days, key=lambda each: each["day"])
         lines.append(f"{address}  {last['what']} (by {last['by']}; {len(days)} day{'s'[: len(days) > 1]} known)")
     return lines
-
-
-def printable(text: str) -> str:
-    """Escape all characters of a foreign text that could control the terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,4 +1,4 @@
-"""Output of a command: a line of progress, and the question before a change that nobody can undo."""
+"""Output of a command: a line of progress, foreign text, and the question before a change that nobody can undo."""
 
 import sys
 import time
@@ -36,6 +36,11 @@ class ProgressLine:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+def printable(text: str) -> str:
+    """Escape all characters of a foreign text that could control the terminal."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def ask_farm_name(farm: str) -> None:

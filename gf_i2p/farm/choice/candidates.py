@@ -45,7 +45,7 @@ class Setting:
         return cls(mode if record.meta.publish_config in PUBLISHES else OFF, record.meta.hash)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the setting names a mode and a master."""
         return self.mode != OFF and self.master is not None
 

@@ -114,7 +114,7 @@ class Listing:
         now, parameters = inputs.now_ms, inputs.parameters
         poster = inputs.posters.by_id[owner]
         silent_ms = poster.silent_ms(parameters)
-        for hash_, health in poster.past.items():
+        for hash_, health in poster.leaf_health.items():
             if hash_ in self.listed and (
                 not health.up or poster.accused_ms is not None or silent_ms < self.deadline_ms
             ):
@@ -204,8 +204,8 @@ class Listing:
             holders = inputs.posters.holders(hash_)
             for owner, poster in holders:
                 out_ms = poster.out_ms(hash_, parameters)
-                if grace and not poster.past[hash_].up:
-                    out_ms = poster.past[hash_].since_ms + parameters.leaf_down_ms
+                if grace and not poster.leaf_health[hash_].up:
+                    out_ms = poster.leaf_health[hash_].since_ms + parameters.leaf_down_ms
                 if out_ms <= now:
                     continue
                 rank = (len(holders) > 1 and poster.is_good(hash_, now, parameters), owner == listed.owner, out_ms)
@@ -250,7 +250,7 @@ def why_not_listed(inputs: LeafInputs, listing: Listing, owner: int, poster: Pos
     if objection is not None:
         return objection
     now, parameters = inputs.now_ms, inputs.parameters
-    health = poster.past.get(leaf.hash)
+    health = poster.leaf_health.get(leaf.hash)
     if health is None or not health.up:
         return f"its router is down ({owner})" if not poster.record.router_up else f"{owner} says that it is down"
     if poster.is_silent(now, parameters):

@@ -1,9 +1,9 @@
 """Nested farms: a farm's master may be a leaf of another farm, as an entry of type 7, without loops.
 
-A loop would lead clients in a circle. Where one process has the configuration of all farms, `loop` finds a loop before
-anything starts. Across processes, no process sees all farms. So a record lists, for each leaf of type 7, all masters
-below that leaf ("below") and the length of the longest chain of farms there ("depth"). A farm lists no leaf that leads
-to the farm's own master. Every loop shows in the logs of all its farms, and each of these farms refuses.
+A loop would lead clients in a circle. Where one process has the configuration of all farms, `find_loop` finds a loop
+before anything starts. Across processes, no process sees all farms. So a record lists, for each leaf of type 7, all
+masters below that leaf ("below") and the length of the longest chain of farms there ("depth"). A farm lists no leaf
+that leads to the farm's own master. Every loop shows in the logs of all its farms, and each of these farms refuses.
 
 The masters below come from the servers' *reports*, also of leaves that are not listed, and from old records. If only
 listed leaves counted, two farms that refuse each other would both see no loop any more, list each other, and refuse
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Beneath:
+class MastersBelow:
     """The masters below one farm's master, by that farm's log."""
 
     masters: tuple[bytes, ...] = ()
@@ -42,17 +42,17 @@ class Beneath:
         return None
 
 
-def beneath(records: Iterable[StatusRecord]) -> Beneath:
+def find_masters_below(records: Iterable[StatusRecord]) -> MastersBelow:
     """Return the masters below a farm. `records`: the newest records of the farm's servers."""
     masters: set[bytes] = set()
     depth = 0
     for leaf in _nested_leaves(records):
         masters.update((leaf.hash, *leaf.below))
         depth = max(depth, _least_depth(leaf))
-    return Beneath(tuple(sorted(masters)), min(depth, MAX_DEPTH + 1))
+    return MastersBelow(tuple(sorted(masters)), min(depth, MAX_DEPTH + 1))
 
 
-def as_leaf(master: bytes, below: Beneath, *, up: bool) -> Leaf:
+def as_leaf(master: bytes, below: MastersBelow, *, up: bool) -> Leaf:
     """Make the leaf that a farm above posts for this master. A master that must not be listed counts as down."""
     objection = below.objection
     return Leaf(
@@ -98,7 +98,7 @@ def objection(leaf: Leaf, master: bytes | None, masters_below: Collection[bytes]
     return None
 
 
-def loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
+def find_loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
     """Find a loop: the farms around the loop, with the first farm again at the end; None without a loop.
 
     `farms`: the farms directly below each farm. A farm that is no key has no farm below itself.

@@ -57,7 +57,7 @@ Effect = Announce | Rehearse | Give | Stop | Open | Drain | Close
 class Effects:
     """Work of a driver after a step, in the order of the fields."""
 
-    look_at: float
+    next_step_at: float
     """Latest time of the next step, by the clock of `Situation.now`; the driver steps earlier on any change."""
     cancel: bool = False
     """Cancel the present work of the driver, and wait until that work has ended."""

@@ -161,7 +161,7 @@ class FailoverMachine:
             self.state, self._keys = FailoverState.OPENING, situation.keys
             effects.begin = Open(situation.keys)
         elif self._not_before > situation.now:
-            effects.look_at = min(effects.look_at, self._not_before)
+            effects.next_step_at = min(effects.next_step_at, self._not_before)
 
     def _when_opening(self, situation: Situation, effects: Effects) -> None:
         if self._right is Right.STOP or self._keys is not situation.keys:
@@ -169,8 +169,8 @@ class FailoverMachine:
             self._close(effects)  # the session may be open by now
 
     def _when_serving(self, situation: Situation, effects: Effects) -> None:
-        if situation.lost is not None:
-            self._fail(situation.lost, situation.now)
+        if situation.loss is not None:
+            self._fail(situation.loss, situation.now)
             self._close(effects)
         elif self._keys is not situation.keys:
             self._close(effects)
@@ -181,7 +181,7 @@ class FailoverMachine:
             self._retry = RETRY_SECONDS
 
     def _when_draining(self, situation: Situation, effects: Effects) -> None:
-        if self._drained or situation.lost is not None or self._keys is not situation.keys:
+        if self._drained or situation.loss is not None or self._keys is not situation.keys:
             effects.cancel = True
             self._close(effects)
         elif self._right is Right.PUBLISH:

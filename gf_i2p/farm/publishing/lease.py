@@ -81,8 +81,8 @@ class PublisherLease:
     def judge(self, server: int, mode: str, situation: Situation) -> Verdict:
         """Return the present right of this server, which is configured for this mode."""
         choice, now = situation.choice, situation.now
-        if situation.lacking is not None or choice.publisher != server:
-            return Verdict(Right.STOP, situation.lacking)
+        if situation.signing_obstacle is not None or choice.publisher != server:
+            return Verdict(Right.STOP, situation.signing_obstacle)
         if choice.mode != mode:
             return Verdict(Right.STOP, f"the farm publishes in mode {choice.mode}, and this server is set to {mode}")
         seconds = lease_seconds(situation.state.parameters)

@@ -86,11 +86,11 @@ class MetaMachine:
         leaf_set = LeafSet.of(situation.choice)
         self._look_for_confirmation(situation)
         if self._attempt is not None:
-            self._go_on(self._attempt, situation, effects)
+            self._advance_attempt(self._attempt, situation, effects)
         elif not self._stopping and self._is_due(leaf_set, situation):
-            self._begin(leaf_set, situation, effects)
+            self._begin_attempt(leaf_set, situation, effects)
         if self._attempt is None and not self._stopping:
-            effects.look_at = min(effects.look_at, self._due_at(leaf_set, situation))
+            effects.next_step_at = min(effects.next_step_at, self._due_at(leaf_set, situation))
         return effects
 
     def may_give(self, announcement: Announcement, situation: Situation) -> bool:
@@ -147,9 +147,9 @@ class MetaMachine:
         return verdict
 
     def _is_due(self, leaf_set: LeafSet, situation: Situation) -> bool:
-        if situation.lost is not None:
+        if situation.loss is not None:
             self._lost = True
-            self._failure = self._failure or situation.lost
+            self._failure = self._failure or situation.loss
         return self._due_at(leaf_set, situation) <= situation.now
 
     def _due_at(self, leaf_set: LeafSet, situation: Situation) -> float:
@@ -183,7 +183,7 @@ class MetaMachine:
 
     # Announcing and giving ------------------------------------------------------------------------------------------
 
-    def _begin(self, leaf_set: LeafSet, situation: Situation, effects: Effects) -> None:
+    def _begin_attempt(self, leaf_set: LeafSet, situation: Situation, effects: Effects) -> None:
         published = version_for(situation)
         obstacle = untimely(published, situation)
         if obstacle is not None:
@@ -193,7 +193,7 @@ class MetaMachine:
         self._attempt, self._index, self._giving = attempt, None, False
         effects.begin = Rehearse(attempt) if self._dry_run else Announce(attempt)
 
-    def _go_on(self, attempt: Announcement, situation: Situation, effects: Effects) -> None:
+    def _advance_attempt(self, attempt: Announcement, situation: Situation, effects: Effects) -> None:
         """Give an announced set to the router when this server has applied the announcement."""
         if self._giving or self._dry_run:
             return
@@ -241,7 +241,7 @@ class MetaMachine:
             self._stopping = True
             effects.begin = Stop()
         else:
-            effects.look_at = min(effects.look_at, self._stop_again)
+            effects.next_step_at = min(effects.next_step_at, self._stop_again)
 
     def _give_up(self) -> bool:
         """Forget the set on its way to the router; return whether a set was on its way."""

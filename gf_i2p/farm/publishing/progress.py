@@ -26,7 +26,7 @@ class SetProgress:
     """Why a sent set is not confirmed: a clause for the operator."""
 
     @property
-    def word(self) -> str:
+    def stage(self) -> str:
         """The last stage that the set has reached."""
         if self.confirmed_ms:
             return "confirmed"

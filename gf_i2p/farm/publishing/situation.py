@@ -22,7 +22,7 @@ class Situation:
     """Index of the last entry that this server has applied."""
     keys: object = None
     """The publishing keys. The machine only compares them by identity."""
-    lacking: str | None = None
+    signing_obstacle: str | None = None
     """Why this server cannot sign, a clause for the operator; None while the server can sign."""
-    lost: str | None = None
+    loss: str | None = None
     """Why the router has lost the last set, a clause for the operator; None while the router has the set."""

@@ -101,7 +101,7 @@ class FailoverPublisher:
             "streams": 0 if service is None else service.streams,
             "sessions": machine.sessions,
             "sent": machine.sent,
-            "word": None if progress is None else progress.word,
+            "word": None if progress is None else progress.stage,
         }
 
     async def run(self) -> None:
@@ -131,9 +131,9 @@ class FailoverPublisher:
         return effects
 
     def _situation(self) -> Situation:
-        service, lost = self._service, None
+        service, loss = self._service, None
         if service is not None and service.state is ServiceState.LOST:
-            lost = service.trouble or "the router has ended the session"
+            loss = service.trouble or "the router has ended the session"
         return Situation(
             self._clock(),
             now_ms(),
@@ -141,8 +141,8 @@ class FailoverPublisher:
             self._view.state,
             self._view.applied,
             keys=self._keys.keys,
-            lacking=self._keys.ended,
-            lost=lost,
+            signing_obstacle=self._keys.ended,
+            loss=loss,
         )
 
     def _report_changes(self) -> None:
@@ -178,7 +178,7 @@ class FailoverPublisher:
             self._target.place,
             lambda: self.machine.version(self._situation()),
             announce=self._announce,
-            given=self._given,
+            on_given=self._given,
             http=self._http,
             options=self._options,
             signed_session=keys.signed_session(Purpose.SERVICE),

@@ -86,7 +86,7 @@ class MachineLoop:
                 except Exception:
                     logger.exception("a defect in publishing")
                     effects = Effects(self._clock() + LOOK_SECONDS)
-                await self._wait(min(effects.look_at - self._clock(), LOOK_SECONDS))
+                await self._wait(min(effects.next_step_at - self._clock(), LOOK_SECONDS))
         finally:
             await self._cancel()
 

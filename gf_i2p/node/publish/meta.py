@@ -112,7 +112,7 @@ class MetaPublisher:
             "progress": None
             if progress is None
             else {
-                "word": progress.word,
+                "word": progress.stage,
                 "attempted": progress.attempted_ms / 1000 or None,
                 "sent": progress.sent_ms / 1000 or None,
                 "confirmed": progress.confirmed_ms / 1000 or None,
@@ -127,7 +127,7 @@ class MetaPublisher:
 
     def _step(self) -> Effects:
         situation = self._situation(look=True)
-        self._reporter.able(keys=situation.lacking is None)
+        self._reporter.able(keys=situation.signing_obstacle is None)
         effects = self.machine.step(situation)
         self._report_changes()
         return effects
@@ -143,8 +143,8 @@ class MetaPublisher:
             self._view.applied,
             keys=self._keys.keys,
             # A server without keys for a branch must say so before it is chosen: otherwise no server would publish.
-            lacking=self._keys.ended or self._branches.lacking(choice.branches),
-            lost=self._lost() if look else None,
+            signing_obstacle=self._keys.ended or self._branches.lacking(choice.branches),
+            loss=self._lost() if look else None,
         )
 
     def _lost(self) -> str | None:
@@ -237,7 +237,7 @@ class MetaPublisher:
                 if new_session:
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 await self._branches.publish(
-                    announcement.leaf_set.branches, lease_set.published, now_ms=began_ms, wanted=may_give
+                    announcement.leaf_set.branches, lease_set.published, now_ms=began_ms, may_give=may_give
                 )
                 if not may_give():  # the process may have stood still, or the log may have moved on
                     raise NotCommittedError(
@@ -249,7 +249,7 @@ class MetaPublisher:
                         lease_set,
                         keys.fresh_session(Purpose.META, now_ms()),
                         keys.signed_session(Purpose.META),
-                        wanted=may_give,
+                        may_give=may_give,
                     )
                 )
         except TimeoutError as error:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from bridges.protocol import RouterBridge
-from gf_i2p.farm.choice.nested_farms import MAX_DEPTH, as_leaf, beneath, depth, loop
+from gf_i2p.farm.choice.nested_farms import MAX_DEPTH, as_leaf, depth, find_loop, find_masters_below
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.destinations import META_TYPE, Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
@@ -86,7 +86,7 @@ class HostedFarm:
         if _mode(farm) == "failover":
             leaf = Leaf(self._master, objection is None)
         else:
-            below = beneath(farm.records.values())
+            below = find_masters_below(farm.records.values())
             objection = objection or below.objection
             leaf = as_leaf(self._master, below, up=objection is None)
         self.trouble = None if objection is None else f"the farm in {self._name}: {objection}"
@@ -136,7 +136,7 @@ def check_nesting(tenants: Sequence[Tenant]) -> None:
             master = from_b32_address(target)
             names.setdefault(master, target)
             below.setdefault(_key(tenant), []).append(master)
-    circle = loop(below)
+    circle = find_loop(below)
     if circle is not None:
         raise ConfigError(
             f"publish.leaf_farm: {' → '.join(names[farm] for farm in circle)} is a circle: the sets would lead to each "

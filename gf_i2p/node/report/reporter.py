@@ -271,7 +271,7 @@ class Reporter:
             self.publishing,
             self._resigned,
             self.remote_routers,
-            None if progress is None else (progress.published_ms, progress.word),
+            None if progress is None else (progress.published_ms, progress.stage),
         )
 
     def _record(self, *, publishing: bool = False) -> StatusRecord:

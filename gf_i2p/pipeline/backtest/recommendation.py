@@ -68,7 +68,7 @@ class Advice:
     @property
     def changes(self) -> dict[str, Any]:
         """The values to set, by the names in the log, without values that the farm already has."""
-        return {} if self.best is None else _missing(self.best, self.live)
+        return {} if self.best is None else _differences(self.best, self.live)
 
     @property
     def gain(self) -> float:
@@ -96,7 +96,7 @@ def advise(results: Sequence[BacktestRow]) -> Advice:
     if saving < LEAST_GAIN * live.cost:
         why = f"the best set would save {saving / live.cost:.1%} of the cost, {LEAST_GAIN:.0%} is the least"
         return Advice(live.farm, live, front, None, why)
-    if not _missing(best, live):  # the farm was given this set in the middle of this log
+    if not _differences(best, live):  # the farm was given this set in the middle of this log
         return Advice(live.farm, live, front, None, "the farm has had the best set since it was last changed")
     return Advice(live.farm, live, front, best)
 
@@ -148,7 +148,7 @@ def _fits_farm(result: BacktestRow, live: BacktestRow) -> bool:
     return True
 
 
-def _missing(result: BacktestRow, live: BacktestRow) -> dict[str, Any]:
+def _differences(result: BacktestRow, live: BacktestRow) -> dict[str, Any]:
     """Return the values of a set that differ from the farm's values at the end of the log."""
     current = live.measures.in_force
     return {name: value for name, value in result.measures.parameters.items() if current.get(name) != value}

@@ -76,7 +76,7 @@ class SortedHashes:
         need = np.full(count, columns, dtype=np.int64)
         for bit in range(BITS + 1):
             done = high - low == need
-            _take(places, rows[done], columns - need[done], low[done], need[done])
+            _fill(places, rows[done], columns - need[done], low[done], need[done])
             pending = ~done
             rows, low, high, need = rows[pending], low[pending], high[pending], need[pending]
             if not len(rows):
@@ -86,8 +86,8 @@ class SortedHashes:
             near_low, near_high = np.where(is_one, middle, low), np.where(is_one, high, middle)
             near = near_high - near_low
             enough = near >= need
-            some = ~enough
-            _take(places, rows[some], columns - need[some], near_low[some], near[some])
+            scarce = ~enough
+            _fill(places, rows[scarce], columns - need[scarce], near_low[scarce], near[scarce])
             need = np.where(enough, need, need - near)
             low, high = (
                 np.where(enough, near_low, np.where(is_one, low, middle)),
@@ -108,7 +108,7 @@ class SortedHashes:
         return low
 
 
-def _take(places: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
+def _fill(places: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
     """Write `first`, `first` + 1, … into each row of `places`, from the row's column on; `sizes` tells how many."""
     steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     places[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps

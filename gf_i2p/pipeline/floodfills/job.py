@@ -183,14 +183,14 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
 
     Raises `PipelineError` for no such floodfill, or more than `MAX_FLOODFILLS`.
     """
-    chosen = routers.where("floodfill")
+    floodfills = routers.where("floodfill")
     if options.net_id is not None:
-        chosen = chosen.where(fn.col("net_id") == options.net_id)
+        floodfills = floodfills.where(fn.col("net_id") == options.net_id)
     if options.within_hours is not None:
         midnight = datetime.combine(options.day + timedelta(1), datetime.min.time(), UTC)
-        then = min(now_ms, int(midnight.timestamp()) * 1000)
-        chosen = chosen.where(fn.col("published_ms") >= then - options.within_hours * _HOUR_MS)
-    hashes = chosen.select(base64_columns.decoded(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
+        reference_ms = min(now_ms, int(midnight.timestamp()) * 1000)
+        floodfills = floodfills.where(fn.col("published_ms") >= reference_ms - options.within_hours * _HOUR_MS)
+    hashes = floodfills.select(base64_columns.decoded(fn.col("hash")).alias("hash")).limit(MAX_FLOODFILLS + 1).toArrow()
     if not hashes.num_rows:
         raise PipelineError(
             "None of these routers is a floodfill of the wanted network and age: check --net-id, --published-within, "
@@ -200,7 +200,7 @@ def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> So
         raise PipelineError(
             f"There are more than {MAX_FLOODFILLS} floodfills, and the live netDb has some thousands: check --netdb."
         )
-    return SortedHashes.of(b"".join(_fixed(each) for each in hashes.column("hash").chunks))
+    return SortedHashes.of(b"".join(_joined_hashes(each) for each in hashes.column("hash").chunks))
 
 
 # Closest floodfills --------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Ite
 
     def find_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            places, distances = floodfills.closest(to_words(_fixed(batch.column("key"))), CLOSEST)
+            places, distances = floodfills.closest(to_words(_joined_hashes(batch.column("key"))), CLOSEST)
             count, columns = places.shape
             from_row = pa.array(np.repeat(np.arange(count), columns))
             sought = {name: batch.column(name).take(from_row) for name in ("hash", "name", "day")}
@@ -246,22 +246,22 @@ def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Ite
                 {
                     **sought,
                     "rank": pa.array(ranks),
-                    "floodfill": _variable(to_bytes(floodfills.words[places])),
-                    "distance": _variable(to_bytes(distances)),
+                    "floodfill": _hash_column(to_bytes(floodfills.words[places])),
+                    "distance": _hash_column(to_bytes(distances)),
                 }
             )
 
     return find_in
 
 
-def _fixed(column: Any) -> bytes:
+def _joined_hashes(column: Any) -> bytes:
     """Return the concatenated values of an Arrow column of 32-byte values."""
     fixed = column.cast(pa.binary(HASH_BYTES))
     first = fixed.offset * HASH_BYTES
     return bytes(memoryview(fixed.buffers()[1])[first : first + len(fixed) * HASH_BYTES]) if len(fixed) else b""
 
 
-def _variable(data: bytes) -> Any:
+def _hash_column(data: bytes) -> Any:
     """Return concatenated 32-byte values as an Arrow column of variable length, the type that Spark reads."""
     count = len(data) // HASH_BYTES
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(HASH_BYTES)

@@ -73,16 +73,16 @@ def anomalies(server_hours: "DataFrame") -> "DataFrame":
             for each in MEASURES
         )
     )
-    long = judged.select("farm", "server", "hour_ms", fn.inline(values)).where(fn.col("value").isNotNull())
+    figures = judged.select("farm", "server", "hour_ms", fn.inline(values)).where(fn.col("value").isNotNull())
     past = Window.partitionBy("farm", "server", "measure").orderBy("hour_ms").rangeBetween(-PAST_MS, -1)
     value, usual, spread, score = (fn.col(name) for name in ("value", "usual", "spread", "score"))
     floor = _by_measure(lambda each: fn.greatest(fn.lit(each.floor), fn.abs(usual) * each.share))
     distances = fn.sort_array(fn.transform("past", lambda each: fn.abs(each - usual)))
     scored = (
-        long.withColumn("past", fn.sort_array(fn.collect_list("value").over(past)))
+        figures.withColumn("past", fn.sort_array(fn.collect_list("value").over(past)))
         .where(fn.size("past") >= LEAST_HOURS)
-        .withColumn("usual", _middle(fn.col("past")))
-        .withColumn("spread", fn.greatest(_middle(distances) * _NORMAL, floor))
+        .withColumn("usual", _median(fn.col("past")))
+        .withColumn("spread", fn.greatest(_median(distances) * _NORMAL, floor))
         .withColumn("score", fn.abs(value - usual) / spread)
     )
     measure = fn.col("measure")
@@ -96,7 +96,7 @@ def anomalies(server_hours: "DataFrame") -> "DataFrame":
     )
 
 
-def _middle(in_order: "Column") -> "Column":
+def _median(in_order: "Column") -> "Column":
     """Give the median of sorted numbers; there must be at least one."""
     size = fn.size(in_order)
     low, high = fn.floor((size + 1) / 2), fn.floor(size / 2) + 1

@@ -29,7 +29,7 @@ def destination_hours(
     fresh_ms: int = FRESH_MS,
 ) -> "DataFrame":
     """Give one row for each farm, server, destination and hour; the arguments are as for `server_hours`."""
-    figures = _within(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
+    figures = _inner_figures(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
     in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
     hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
     recent = first - fn.col("past_ms") <= MEMORY_MS
@@ -79,7 +79,7 @@ def destination_hours(
     return hours if span.since_ms is None else hours.where(hour >= span.since_ms)
 
 
-def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     """Give the figures of each destination and hour that follow from the records of that hour alone."""
     status = reports(entries, fn.col("record.destinations").alias("named"))
     in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")

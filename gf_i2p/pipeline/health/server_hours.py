@@ -56,7 +56,7 @@ def server_hours(
     `entries`: the entries of the days of `span`, and of the day before. `extents`: `status_reports.extents` of all
     entries of the lake; None: `entries` are all entries. `fresh_ms`: 1 to `HOUR_MS`.
     """
-    filled = _with_silent(_within(entries, fresh_ms), extents, span)
+    filled = _with_silent(_inner_figures(entries, fresh_ms), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
     begin = fn.greatest(hour, fn.col("born_ms"))
     end = fn.least(hour + HOUR_MS, fn.col("reach_ms"))
@@ -87,7 +87,7 @@ def server_hours(
     return hours.where((fn.col("watched_ms") > 0) | (fn.col("records") > 0)).select(*_COLUMNS)
 
 
-def _within(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
+def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
     """Give the figures of each hour for the time from that hour's first record to its last record."""
     status = reports(
         entries,

@@ -75,9 +75,9 @@ def extents(entries: "DataFrame") -> "DataFrame":
     After its last report, the server counts as silent until the farm's last report.
     """
     by_server = reports(entries).groupBy("farm", "server")
-    each = by_server.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))
-    farms = each.groupBy("farm").agg(fn.max("last_ms").alias("reach_ms"))
-    return each.drop("last_ms").join(farms, "farm")
+    servers = by_server.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))
+    farms = servers.groupBy("farm").agg(fn.max("last_ms").alias("reach_ms"))
+    return servers.drop("last_ms").join(farms, "farm")
 
 
 def hour_of(time_ms: "Column") -> "Column":

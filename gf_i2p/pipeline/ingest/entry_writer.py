@@ -174,7 +174,7 @@ class EntryWriter:
             part.stream,
             schema,
             compression="zstd",
-            use_dictionary=_repeating(schema),
+            use_dictionary=_dictionary_columns(schema),
             store_schema=False,  # Arrow's copy of Parquet's schema takes kilobytes in each file
         )
 
@@ -212,16 +212,16 @@ def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield day, rows.take(pa.array(np.flatnonzero(places == number)))  # a copy: a slice would hold all rows
 
 
-def _repeating(schema: pa.Schema) -> list[str]:
+def _dictionary_columns(schema: pa.Schema) -> list[str]:
     """Return the columns, by Parquet's names, for which a dictionary saves space: all but `value`."""
-    return [path for field in schema for path in _leaves(field.name, field.type) if path != "value"]
+    return [path for field in schema for path in _leaf_paths(field.name, field.type) if path != "value"]
 
 
-def _leaves(path: str, kind: pa.DataType) -> Iterator[str]:
+def _leaf_paths(path: str, kind: pa.DataType) -> Iterator[str]:
     if pa.types.is_struct(kind):
         for field in kind.fields:
-            yield from _leaves(f"{path}.{field.name}", field.type)
+            yield from _leaf_paths(f"{path}.{field.name}", field.type)
     elif pa.types.is_list(kind):
-        yield from _leaves(f"{path}.list.element", kind.value_type)
+        yield from _leaf_paths(f"{path}.list.element", kind.value_type)
     else:
         yield path

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from gf_i2p.farm import schema as farm_schema
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.ingest.entry_reader import CHANGED
 from gf_i2p.pipeline.ingest.entry_writer import KINDS, WRITTEN, OutputDirectories, written
@@ -23,9 +24,10 @@ from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, islands, planned
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
 from gf_i2p.pipeline.lake.quarantine import KEY, RECORD_KEY, not_in_quarantine
+from gf_i2p.pipeline.read.history_files import LISTED, listed
 from gf_i2p.pipeline.read.record_schema import columns
-from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
-from gf_i2p.pipeline.read.survey import LISTED, SURVEYED, listed, surveyed
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES
+from gf_i2p.pipeline.read.survey import SURVEYED, surveyed
 from gf_i2p.pipeline.session import failed
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ _SIZES: Final = "path string, bytes bigint"
 
 def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
     """Return a table with all columns of all its files; None: the table does not exist yet."""
-    return _if_there(lambda: spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
+    return _if_exists(lambda: spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
 
 
 def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
@@ -32,7 +32,7 @@ def read_entries(spark: "SparkSession", lake: Lake) -> "DataFrame | None":
     A field is null in the rows of files that are older than the field. Columns of a later version are left out.
     """
     schema = columns(entries_schema(RecordSchema(farm_schema.text())))
-    return _if_there(lambda: spark.read.schema(schema).parquet(lake.path("entries")))
+    return _if_exists(lambda: spark.read.schema(schema).parquet(lake.path("entries")))
 
 
 def read_columns(spark: "SparkSession", lake: Lake, table: str, schema: str) -> "DataFrame":
@@ -45,11 +45,11 @@ def read_columns(spark: "SparkSession", lake: Lake, table: str, schema: str) -> 
 
 def read_path(spark: "SparkSession", path: str, schema: str) -> "DataFrame":
     """Return some columns of a directory, as `read_columns` does of a table."""
-    frame = _if_there(lambda: spark.read.schema(schema).parquet(path))
+    frame = _if_exists(lambda: spark.read.schema(schema).parquet(path))
     return spark.createDataFrame([], schema) if frame is None else frame
 
 
-def _if_there(make: Callable[[], "DataFrame"]) -> "DataFrame | None":
+def _if_exists(make: Callable[[], "DataFrame"]) -> "DataFrame | None":
     """Return the frame that `make` returns; None: the table does not exist.
 
     A Connect server looks for a table only when the schema or a row is needed, so this function reads the schema. A

@@ -126,7 +126,7 @@ class Walk:
                 self.lines, self._offset = 1, _length(line) + 1
                 continue
             self.lines += 1
-            at, self._offset = self._offset, self._offset + _length(line) + 1
+            line_offset, self._offset = self._offset, self._offset + _length(line) + 1
             item = self._read_line(line)
             if item is None:
                 continue
@@ -155,7 +155,7 @@ class Walk:
                 self.last_index, bad_lines = _last(item), 0
                 yield from self._entries(item)
             elif first > self.last_index and not self.closed:
-                pending = item, at, line
+                pending = item, line_offset, line
             else:
                 bad_lines += 1
                 yield _misplaced(item, line, self.last_index)
@@ -169,7 +169,7 @@ class Walk:
         if self.header is None:
             self._note_problem("it is empty, or its first line has no end", 0)
         elif self._lines.rest:
-            yield _bad(self._lines.rest, "it has no end: the file was cut, or is being written")
+            yield _bad_line(self._lines.rest, "it has no end: the file was cut, or is being written")
 
     def _entries(self, item: FoundLine | MissingRange) -> Iterable[FoundLine]:
         if isinstance(item, FoundLine):
@@ -204,16 +204,16 @@ class Walk:
     def _read_line(self, line: bytes | Overlong) -> FoundLine | MissingRange | None:
         """Return an entry or bad line, or a range without entries; None for the last line of a rotated file."""
         if isinstance(line, Overlong):
-            return _bad(line, "it is too long")
+            return _bad_line(line, "it is too long")
         if match := match_record(line):
             index, received_ms, text, term = match.groups()
             if self._strict and (reason := _json_error(text)):
-                return _bad(line, reason)
+                return _bad_line(line, reason)
             return FoundLine(Is.RECORD, int(index), int(term), int(received_ms), text)
         try:
             return self._parse_line(line)
         except LineError as error:
-            return _bad(line, str(error))
+            return _bad_line(line, str(error))
 
     def _parse_line(self, line: bytes) -> FoundLine | MissingRange | None:
         match parse_line(line):
@@ -262,14 +262,14 @@ def _json_error(text: bytes) -> str:
     return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH else ""
 
 
-def _bad(line: bytes | Overlong, reason: str) -> FoundLine:
+def _bad_line(line: bytes | Overlong, reason: str) -> FoundLine:
     if isinstance(line, Overlong):
         return FoundLine(Is.BAD, 0, 0, 0, line.head, reason, line)
     return FoundLine(Is.BAD, 0, 0, 0, line, reason)
 
 
 def _misplaced(item: FoundLine | MissingRange, line: bytes | Overlong, last: int) -> FoundLine:
-    return _bad(line, f"entry {_first(item)} does not belong after entry {last}")
+    return _bad_line(line, f"entry {_first(item)} does not belong after entry {last}")
 
 
 def _first(item: FoundLine | MissingRange) -> int:

@@ -1,7 +1,6 @@
 """Reads and unpacks one file of a history on any file system. Of a damaged file, the readable part is saved."""
 
 import hashlib
-import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -31,6 +30,20 @@ def file_system(path: str) -> tuple[Any, str]:
     """Return the file system of a path, absolute or an address, and the path on that file system."""
     system, inside = pafs.FileSystem.from_uri(path)
     return system, inside
+
+
+def open_stored(path: str) -> tuple[Any, bool]:
+    """Open a file, or its packed form if the plain file is gone; return also whether the file is packed.
+
+    Raises `OSError`.
+    """
+    system, inside = file_system(path)
+    try:
+        return system.open_input_stream(inside, compression=None), path.endswith(".gz")
+    except FileNotFoundError:
+        if path.endswith(".gz"):
+            raise
+        return system.open_input_stream(inside + ".gz", compression=None), True
 
 
 class UnpackedFile:
@@ -75,36 +88,36 @@ class UnpackedFile:
     def _unpack(self) -> Iterator[bytes]:
         engine = zlib.decompressobj(_GZIP)
         while piece := self._read():
-            more = True
-            while more:
+            has_more = True
+            while has_more:
                 if engine.eof:
                     piece = piece.lstrip(b"\0")  # gzip(1) accepts padding with zeros, too
                     if not piece:
                         break
                     if not piece.startswith(b"\x1f"):
-                        self._damaged("there is something behind its end")
+                        self._note_damage("there is something behind its end")
                         return
                     engine = zlib.decompressobj(_GZIP)
                 before = engine.copy()
                 try:
                     unpacked = engine.decompress(piece, _UNPACKED_BYTES)
                 except zlib.error as error:
-                    yield _saved(before, piece)
-                    self._damaged(str(error).rpartition(": ")[2])
+                    yield _salvage(before, piece)
+                    self._note_damage(str(error).rpartition(": ")[2])
                     return
                 if unpacked:
                     yield unpacked
                 piece = engine.unused_data if engine.eof else engine.unconsumed_tail
-                more = bool(piece) or (not engine.eof and len(unpacked) == _UNPACKED_BYTES)
+                has_more = bool(piece) or (not engine.eof and len(unpacked) == _UNPACKED_BYTES)
         if not engine.eof:
-            self._damaged("its end is missing")
+            self._note_damage("its end is missing")
 
-    def _damaged(self, why: str) -> None:
+    def _note_damage(self, why: str) -> None:
         self.damage = f"its gzip is damaged: {why}"
         self.damaged_at = self.stored_bytes
 
 
-def _saved(engine: Any, piece: bytes) -> bytes:
+def _salvage(engine: Any, piece: bytes) -> bytes:
     """Unpack a piece byte by byte, up to the first byte that is wrong."""
     saved: list[bytes] = []
     with suppress(zlib.error):
@@ -173,8 +186,3 @@ def _bounded(line: bytes) -> bytes | Overlong:
     if len(line) <= MAX_LINE_BYTES:
         return line
     return Overlong(line[:HEAD_BYTES], len(line), hashlib.md5(line, usedforsecurity=False).hexdigest())
-
-
-def now_ms() -> int:
-    """Return the present time, in ms since the epoch."""
-    return time.time_ns() // 1_000_000

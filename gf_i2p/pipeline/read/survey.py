@@ -7,17 +7,14 @@ job can take one copy.
 from collections.abc import Iterator
 from hashlib import md5
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 
 from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS
+from gf_i2p.pipeline.read.history_files import first_index
 from gf_i2p.pipeline.read.line_walk import Is, Walk
-from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, file_system
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, open_stored
 
-MAX_DEPTH: Final = 6
-"""Most levels of directories below a given directory."""
 LATE_MS: Final = 600_000
 """Time from a record's date to the entry's application after which the entry is late: the node had been away."""
 _LASTING: Final = 16
@@ -27,8 +24,6 @@ Fewer entries would prove nothing, because one server's clock may be wrong.
 """
 _ROWS: Final = 512
 
-LISTED: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "error": pa.string()})
-"""The files that were found, and the directories that cannot be read."""
 SURVEYED: Final = pa.schema(
     {
         "part": pa.string(),  # "file", "run" or "bad"
@@ -58,69 +53,8 @@ SURVEYED: Final = pa.schema(
 )
 
 
-def listed(directories: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Find the files of histories, for `mapInArrow`, from directories (column `path`) to rows of `LISTED`."""
-    for batch in directories:
-        for path in batch.column(0).to_pylist():
-            rows: list[dict[str, Any]]
-            try:
-                rows = list(_files(path))
-            except (OSError, pa.ArrowException) as error:
-                rows = [{"path": path, "error": str(error)}]
-            yield pa.RecordBatch.from_pylist(rows, LISTED)
-
-
-def _files(path: str) -> Iterator[dict[str, Any]]:
-    system, root = file_system(path)
-    info = system.get_file_info(root)
-    if info.type == pafs.FileType.NotFound:
-        raise FileNotFoundError(f"{path}: there is no such directory")
-    level = [info]
-    for depth in range(MAX_DEPTH + 2):
-        below: list[Any] = []
-        for each in level:
-            if each.type == pafs.FileType.Directory and depth <= MAX_DEPTH:
-                below += system.get_file_info(pafs.FileSelector(_path(each)))
-            elif each.type == pafs.FileType.File and first_index(file_path := _path(each)) is not None:
-                mtime_ms = (each.mtime_ns or 0) // 1_000_000
-                yield {"path": _address(path, file_path), "size": each.size, "mtime_ms": mtime_ms}
-        level = below
-
-
-def _path(info: Any) -> str:
-    """Return the path of a file or directory; empty for a file whose name is not UTF-8: no history has such files.
-
-    Raises `OSError` for a directory whose name is not UTF-8.
-    """
-    try:
-        return str(info.path)
-    except UnicodeDecodeError as error:
-        if info.type == pafs.FileType.File:
-            return ""
-        name = error.object.decode("utf-8", "backslashreplace")
-        raise OSError(f"{name}: the name of this directory is not in UTF-8, so rename the directory") from None
-
-
-def _address(directory: str, path: str) -> str:
-    """Return `path` as an address if `directory` is an address, otherwise unchanged."""
-    if "://" not in directory:
-        return path
-    parts = urlsplit(directory)
-    return f"{parts.scheme}://{parts.netloc if path.startswith('/') else ''}{quote(path)}"
-
-
-def first_index(path: str) -> int | None:
-    """Return the index in the name of a history's file; None: the name is not that of a history's file."""
-    name = path.rpartition("/")[2]
-    stem = name.removesuffix(".gz")
-    digits = stem.removeprefix("entries-").removesuffix(".jsonl")
-    if len(stem) != len("entries-.jsonl") + 20 or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
-        return None
-    return int(digits)
-
-
 def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Survey files, for `mapInArrow`, from rows of `LISTED` to rows of `SURVEYED`."""
+    """Survey files, for `mapInArrow`, from rows of `history_files.LISTED` to rows of `SURVEYED`."""
     rows: list[dict[str, Any]] = []
     for batch in files:
         for file in batch.to_pylist():
@@ -180,12 +114,12 @@ class _FileSurvey:
         self.walk: Walk
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        file, packed = opened(self.path)
+        file, packed = open_stored(self.path)
         with file:
             self.stored = UnpackedFile(file, packed=packed)
             self.lines = Lines(self.stored)
             self.walk = Walk(self.lines, strict=self.strict)
-            late = _Late().worth
+            late = _Lateness().worth
             run: dict[str, int] = {}
             last = run_term = run_worth = -1
             size = 0  # bytes of the run's values
@@ -221,7 +155,7 @@ class _FileSurvey:
         return None
 
 
-class _Late:
+class _Lateness:
     """Tells whether an exporter applied entries long after the entries' dates, because the exporter had been away."""
 
     def __init__(self) -> None:
@@ -240,24 +174,6 @@ class _Late:
                 if self._contrary == _LASTING:
                     self._late, self._contrary = 1 - self._late, 0
         return self._late
-
-
-def opened(path: str) -> tuple[Any, bool]:
-    """Open a file, or its packed form if the plain file is gone; return also whether the file is packed.
-
-    Raises `OSError`.
-    """
-    system, inside = file_system(path)
-    try:
-        return _stream(system, inside), path.endswith(".gz")
-    except FileNotFoundError:
-        if path.endswith(".gz"):
-            raise
-        return _stream(system, inside + ".gz"), True
-
-
-def _stream(system: Any, path: str) -> Any:
-    return system.open_input_stream(path, compression=None)
 
 
 def _bad_row(path: str, text: bytes, reason: str, overlong: Overlong | None) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from pyarrow import fs
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 from gf_i2p.pipeline.lake.tables import read, read_entries
-from gf_i2p.pipeline.read.stored_file import now_ms
 from gf_i2p.pipeline.report import words
 from gf_i2p.pipeline.report.data import (
     MAX_FARMS,
@@ -132,13 +132,13 @@ def _farms(
             continue
         # A row of an hour does not tell when in the hour the last record came, so the whole hour counts.
         last = sf.col(at) + (words.HOUR_MS if at == "hour_ms" else 0)
-        each = (
+        by_farm = (
             frame.where((sf.col(at) >= since) & (sf.col(at) < until))
             .groupBy("farm")
             .agg(sf.sum(rows).alias("rows"), sf.min(at).alias("first"), sf.max(last).alias("last"))
         )
-        total = each.agg(sf.count("*").alias("farms"), sf.sum("rows").alias("rows")).collect()[0]
-        chosen = each.where(sf.col("farm").isin(list(names))) if names else each
+        total = by_farm.agg(sf.count("*").alias("farms"), sf.sum("rows").alias("rows")).collect()[0]
+        chosen = by_farm.where(sf.col("farm").isin(list(names))) if names else by_farm
         largest = chosen.orderBy(sf.desc("rows"), "farm").limit(MAX_FARMS).collect()
         present = {row.farm for row in largest}
         unknown = [farm for farm in names if farm not in present]
@@ -196,9 +196,9 @@ def _shown(value: object) -> str:
 
 
 def _quarantine(quarantine: DataFrame) -> Quarantine:
-    each = quarantine.groupBy("what", "reason").agg(sf.count("*").alias("number"), sf.sum("length").alias("bytes"))
-    total = each.agg(sf.sum("number").alias("number"), sf.count("*").alias("kinds")).collect()[0]
-    rows = each.orderBy(sf.desc("number"), "what", "reason").limit(MAX_REASONS).collect()
+    by_reason = quarantine.groupBy("what", "reason").agg(sf.count("*").alias("number"), sf.sum("length").alias("bytes"))
+    total = by_reason.agg(sf.sum("number").alias("number"), sf.count("*").alias("kinds")).collect()[0]
+    rows = by_reason.orderBy(sf.desc("number"), "what", "reason").limit(MAX_REASONS).collect()
     return Quarantine(
         [Reason(row.what or "", row.reason or "", row.number, int(row.bytes or 0)) for row in rows],
         int(total.number or 0),

@@ -42,13 +42,13 @@ def is_gap() -> Column:
     return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
 
 
-def _turns(frame: DataFrame, who: str, period: Period) -> tuple[list[Turn], int]:
-    """Give the rows where `who` changes, also those before the period, and the number of changes inside the period."""
+def _turns(frame: DataFrame, who_column: str, period: Period) -> tuple[list[Turn], int]:
+    """Give the rows where `who_column` changes, also those before the period, and the number of changes inside it."""
     order = [sf.col(name) for name in ("index", "term") if name in frame.columns]
     in_order = Window.partitionBy("farm").orderBy(*order)
     turns = (
         frame.where(sf.col("received_ms") <= period.until_ms)
-        .select("farm", *order, "received_ms", sf.col(who).cast("long").alias("who"))
+        .select("farm", *order, "received_ms", sf.col(who_column).cast("long").alias("who"))
         .withColumn("begins", sf.row_number().over(in_order) == 1)
         .withColumn("before", sf.lag("who").over(in_order))
         .where(sf.col("begins") | ~sf.col("who").eqNullSafe(sf.col("before")))
@@ -66,16 +66,16 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
     """Give the availability of up to `MAX_SERVERS` servers: servers before leaf members, and the worst first."""
     stretch_ms = period.stretch_ms(MAX_CELLS)
     hours = _hours(server_hours, period)
-    each = hours.groupBy("server").agg(
+    by_server = hours.groupBy("server").agg(
         sf.avg("availability").alias("availability"),
         sf.sum("records").alias("records"),
         sf.sum("flaps").alias("flaps"),
         sf.max("longest_gap_ms").alias("gap"),
     )
-    chosen = each.orderBy(sf.col("server") >= 1 << 31, "availability", "server").limit(MAX_SERVERS)
+    chosen = by_server.orderBy(sf.col("server") >= 1 << 31, "availability", "server").limit(MAX_SERVERS)
     shown = {row.server: row for row in chosen.collect()}
     is_other, is_server = ~sf.col("server").isin(list(shown)), sf.col("server") < 1 << 31
-    others = each.agg(
+    others = by_server.agg(
         sf.count_if(is_other).alias("number"),
         sf.avg(sf.when(is_other, sf.col("availability"))).alias("mean"),
         sf.count_if(is_server).alias("servers"),

@@ -146,7 +146,7 @@ def _closest(each: Closest, highest: int) -> Markup:
                 place,
                 _DAY * (0.3 + 0.4 * at / max(len(near) - 1, 1)),
                 "first" if one.rank == 1 else "other",
-                _near(one),
+                _floodfill_text(one),
             )
             for at, (place, one) in enumerate(zip(places, near, strict=True))
         ]
@@ -154,7 +154,7 @@ def _closest(each: Closest, highest: int) -> Markup:
         about = f"{day}: {words.plural(len(near), 'floodfill')}, the closest shares {words.plural(closest, 'bit')}"
         rows.append(row(day[5:], plot(_DAY, about, *lines, *reversed(dots)), f"{closest} bits", full_name=day))
         cells += [
-            (day, str(one.rank), one.floodfill, str(one.equal_bits), one.distance[:16] + "…", _profile(one))
+            (day, str(one.rank), one.floodfill, str(one.equal_bits), one.distance[:16] + "…", _profile_text(one))
             for one in near
         ]
     name = each.name or "a hash"
@@ -169,15 +169,15 @@ def _closest(each: Closest, highest: int) -> Markup:
     )
 
 
-def _near(one: Near) -> str:
-    profile = _profile(one)
-    return f"rank {one.rank}: {one.floodfill}, {words.plural(one.equal_bits, 'equal bit')}" + (
+def _floodfill_text(near: Near) -> str:
+    profile = _profile_text(near)
+    return f"rank {near.rank}: {near.floodfill}, {words.plural(near.equal_bits, 'equal bit')}" + (
         f", {profile}" if profile else ""
     )
 
 
-def _profile(one: Near) -> str:
-    return ", ".join(f"{name} {value}" for name, value in one.profile.items())
+def _profile_text(near: Near) -> str:
+    return ", ".join(f"{name} {value}" for name, value in near.profile.items())
 
 
 def quarantine(summary: Quarantine) -> Markup:

@@ -15,12 +15,12 @@ from pyspark.sql import functions as fn
 
 from gf_i2p.farm.choice.candidates import PUBLISHES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.days import HOUR_MS
 from gf_i2p.pipeline.health.anomalies import LEAST_WATCHED_MS
 from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, reports
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.read.stored_file import now_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -96,10 +96,10 @@ def changes(possible: "DataFrame", standing: "DataFrame") -> "DataFrame":
     """Give the events that make `standing` agree with `possible` (see `conditions`)."""
     same = [fn.col(f"now.{name}").eqNullSafe(fn.col(f"then.{name}")) for name in ("farm", "server", "alert")]
     stands = fn.col("then.since_ms").isNotNull()
-    both = possible.alias("now").join(standing.alias("then"), same, "left")
+    pairs = possible.alias("now").join(standing.alias("then"), same, "left")
     event = fn.when(~stands & fn.col("begins"), BEGINS).when(stands & fn.col("ends"), ENDS)
     return (
-        both.withColumn("event", event)
+        pairs.withColumn("event", event)
         .where("event is not null")
         .select("now.farm", "now.server", "now.alert", "event", "at_ms", "value", "text")
     )

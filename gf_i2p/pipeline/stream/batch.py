@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Observation, Window
 from pyspark.sql import functions as fn
 
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.health.job import refresh_days
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.lake.quarantine import KEY, RECORD_KEY, not_in_quarantine
 from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS, entries_schema
 from gf_i2p.pipeline.read.record_schema import RecordSchema, columns
-from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, now_ms
+from gf_i2p.pipeline.read.stored_file import HEAD_BYTES
 from gf_i2p.pipeline.read.survey import LATE_MS
 from gf_i2p.pipeline.stream.alerts import Limits, note
 from gf_i2p.pipeline.stream.stream_rows import BAD, arrived, arrived_schema

@@ -20,9 +20,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from gf_i2p.pipeline.read.history_files import first_index, listed
 from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import Lines, Overlong, file_system
-from gf_i2p.pipeline.read.survey import first_index, listed
 from gf_i2p.pipeline.stream.growing_file import ChangedError, Content, ReadPosition, going_on, look
 
 FORMAT: Final = "gf-i2p-history"

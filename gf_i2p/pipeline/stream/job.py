@@ -15,12 +15,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as fn
 
 from gf_i2p.farm import schema as farm_schema
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake, absolute
+from gf_i2p.pipeline.read.history_files import LISTED, listed
 from gf_i2p.pipeline.read.record_schema import columns
-from gf_i2p.pipeline.read.stored_file import now_ms
-from gf_i2p.pipeline.read.survey import LISTED, listed
 from gf_i2p.pipeline.stream.alerts import EVENTS, MAX_EVENTS, Limits
 from gf_i2p.pipeline.stream.batch import BATCH, Taking, batches_root, ending_path, figures_path, stream_root
 from gf_i2p.pipeline.stream.history_source import DEFAULT_BYTES, FORMAT, HistorySource

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
+from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.read.stored_file import now_ms
 from gf_i2p.pipeline.stream import alerts
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class SilentFarms:
         entries = tables.read_columns(self._spark, self._lake, "entries", _NEWEST).where(fn.col("day") <= tomorrow)
         last = entries.groupBy("farm").agg(fn.max("day").alias("last"))
         since = fn.date_sub(fn.col("last").cast("date"), _DAYS - 1).cast("string")
-        near = entries.join(fn.broadcast(last.select("farm", since.alias("since"))), "farm").where("day >= since")
+        recent = entries.join(fn.broadcast(last.select("farm", since.alias("since"))), "farm").where("day >= since")
         believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & (fn.col("received_ms") <= now)
-        rows = near.where(believed).groupBy("farm").agg(fn.max("received_ms").alias("at_ms")).collect()
+        rows = recent.where(believed).groupBy("farm").agg(fn.max("received_ms").alias("at_ms")).collect()
         return {row["farm"]: row["at_ms"] for row in rows}

@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from gf_i2p.pipeline.ingest.entry_reader import BATCH_BYTES, BATCH_ROWS
 from gf_i2p.pipeline.read.entry_columns import Typer, entries_schema
+from gf_i2p.pipeline.read.history_files import first_index
 from gf_i2p.pipeline.read.line_walk import FoundLine, Is, Walk
 from gf_i2p.pipeline.read.record_schema import RecordSchema
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong
-from gf_i2p.pipeline.read.survey import first_index
 
 BAD: Final = pa.schema(
     {

@@ -99,14 +99,14 @@ class LogMatching(Invariant):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._known: dict[tuple[int, int], tuple[Entry, int]] = {}
+        self._links: dict[tuple[int, int], tuple[Entry, int]] = {}
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
         # The same entry after the same term, at every index: by induction, the logs are the same all the way down.
         previous = server.memory.term(write.first_index - 1)
         for index, entry in enumerate(write.entries, write.first_index):
             link = (entry, previous)
-            if self._known.setdefault((index, entry.term), link) != link:
+            if self._links.setdefault((index, entry.term), link) != link:
                 raise self.violated(
                     f"server {server.id} and another server differ in entry {index} of term {entry.term}, or in the "
                     "term before that entry"
@@ -413,11 +413,11 @@ class SameChoice(Invariant):
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
-        self._chosen: dict[int, tuple[int | None, tuple[bytes, ...]]] = {}
+        self._choices: dict[int, tuple[int | None, tuple[bytes, ...]]] = {}
 
     def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
         choice = (publisher, leaves)
-        other = self._chosen.setdefault(index, choice)
+        other = self._choices.setdefault(index, choice)
         if other[0] != publisher:
             raise self.violated(f"at {index} server {server.id} chooses {publisher}, but another chose {other[0]}")
         if other != choice:

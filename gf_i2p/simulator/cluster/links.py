@@ -236,21 +236,21 @@ class ConnectedLink:
         """Dial the peer."""
         net, own_id, peer_id = self._net, self.server.id, self._peer.id
         trip = net.seconds(own_id, peer_id) + net.seconds(peer_id, own_id)
-        if self._silent():
+        if self._is_silent():
             net.events.after(net.patience, self.server.enter, self.life, self._dial_failed)
         elif not self._peer.up:
             net.events.after(trip, self.server.enter, self.life, self._dial_failed)
         else:
-            net.events.after(HANDSHAKE_TRIPS * trip, self.server.enter, self.life, self._up)
+            net.events.after(HANDSHAKE_TRIPS * trip, self.server.enter, self.life, self._dial_succeeded)
 
-    def _silent(self) -> bool:
+    def _is_silent(self) -> bool:
         net, own_id, peer_id = self._net, self.server.id, self._peer.id
         return (
             net.is_cut(own_id, peer_id) or net.is_cut(peer_id, own_id) or self._peer.paused or not self._peer.has_power
         )
 
-    def _up(self) -> None:
-        if self._silent() or not self._peer.up:
+    def _dial_succeeded(self) -> None:
+        if self._is_silent() or not self._peer.up:
             self._dial_failed()
             return
         self._pause = self._redial[0]
@@ -297,7 +297,7 @@ class ConnectedLink:
             return
         if data == _END:
             connection.close_dialled(silently=True)
-            self._down()
+            self._disconnected()
             return
         self._heard_at = self._net.events.now
         tag, _ = self._flights.popleft()
@@ -309,9 +309,9 @@ class ConnectedLink:
             self._connection.close_dialled(silently=lose)
             if lose:
                 self._connection.requests.lost = self._connection.answers.lost = True
-            self._down()
+            self._disconnected()
 
-    def _down(self) -> None:
+    def _disconnected(self) -> None:
         self._connection = None
         self._broken = True
         flights, self._flights = self._flights, deque()

@@ -41,10 +41,10 @@ class Trace:
         """Write a core's step; the line has the state after the step."""
         core = server.core
         state = f"{core.role:<9} t{core.term:<4} {core.commit:>4}/{core.log.last_index:<4}"
-        self.line(server.id, state, _what(event))
+        self.line(server.id, state, _describe_input(event))
 
 
-def _what(event: inputs.Input) -> str:
+def _describe_input(event: inputs.Input) -> str:
     match event:
         case inputs.Incoming(_, request):
             return f"<- {request.source}  {describe(request)}"

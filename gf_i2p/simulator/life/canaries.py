@@ -270,7 +270,7 @@ def farm_canaries() -> Iterator[Canary]:
     yield life(
         "before-the-log",
         "gives sets before their announcement is committed",
-        (MetaMachine, "_go_on", _does_not_wait_for_the_log),
+        (MetaMachine, "_advance_attempt", _does_not_wait_for_the_log),
         (MetaMachine, "may_give", _gives_whoever_is_chosen),
     )
     yield life(

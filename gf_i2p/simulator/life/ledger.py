@@ -68,7 +68,7 @@ class Ledger:
     lasted_ms: int = 0
     """Sum of all rises of farm time above its highest value, in ms: the farm's stopwatch never runs slower. Each rise
     counts at most half of `freshMs`, and a rise by a server's first record does not count."""
-    _was_ms: int | None = None
+    _last_ms: int | None = None
     _highest_ms: int = 0
 
     def configure(self, servers: Members) -> None:
@@ -107,11 +107,11 @@ class Ledger:
         now = self.now_ms
         if now is None:
             return
-        if self._was_ms is not None:
-            self.risen_ms += max(now - self._was_ms, 0)
+        if self._last_ms is not None:
+            self.risen_ms += max(now - self._last_ms, 0)
             limit = int(self.parameter("freshMs", FRESH_MS)) // 2
             self.lasted_ms += 0 if joined else min(max(now - self._highest_ms, 0), limit)
-        self._was_ms, self._highest_ms = now, max(now, self._highest_ms)
+        self._last_ms, self._highest_ms = now, max(now, self._highest_ms)
 
     def _report(self, entry: dict[str, Any], now: float, records: dict[int, PostedRecord]) -> None:
         meta = entry.get("meta", {})

@@ -131,7 +131,7 @@ class SimulatedPublisher:
         if effects.begin is not None:
             self._under_way += 1
             self._begin(effects.begin)
-        wait = effects.look_at - self._host.monotonic
+        wait = effects.next_step_at - self._host.monotonic
         self._looks += 1
         if wait < LOOK_SECONDS:  # the host looks at that interval anyway
             self._host.after(max(wait, 0.0), partial(self._look_again, self._looks))

@@ -171,9 +171,9 @@ class FarmClient:
         """
         if not values:
             raise ValueError("there is nothing to post: give one value at least")
-        request = _request(tuple(Entry(0, ValueType.APPLICATION, value) for value in values))
+        request = _client_request(tuple(Entry(0, ValueType.APPLICATION, value) for value in values))
         return (
-            await self._deliver(request, timeout, final=lambda response: response.accepted, unknown=_unknown)
+            await self._deliver(request, timeout, final=lambda response: response.accepted, unknown=_unknown_outcome)
         ).next_index - 1
 
     async def change_servers(self, request: Request, *, timeout: float = 30.0) -> Response:  # noqa: ASYNC109
@@ -190,7 +190,7 @@ class FarmClient:
             request,
             timeout,
             final=lambda response: response.accepted or response.destination == response.source,
-            unknown=_change_unknown,
+            unknown=_unknown_change,
         )
 
     @property
@@ -218,7 +218,12 @@ class FarmClient:
         """
         try:
             (place, _), response = await deliver(
-                self._reach, partial(_send, request), self._learn, final=final, pause=_pause(), seconds=seconds
+                self._reach_server,
+                partial(_send_request, request),
+                self._note_refusal,
+                final=final,
+                pause=_new_backoff(),
+                seconds=seconds,
             )
         except UnansweredError as error:
             place, link = cast("_Way", error.way)
@@ -248,18 +253,18 @@ class FarmClient:
                 place, link = way
                 return NotTaken(f"server {place.server} did not answer: {link.last_error or 'the connection ended'}")
             leader = None if response.destination == NOBODY else response.destination
-            refusal = await self._learn(way, response)
+            refusal = await self._note_refusal(way, response)
             if leader in self._directory.troubles and not self._directory.of(leader):
                 raise NotDeliveredError(refusal.why)
             return refusal
 
         try:
             (place, _), response = await deliver(
-                self._reach,
-                partial(_send, _request(())),
+                self._reach_server,
+                partial(_send_request, _client_request(())),
                 learn,
                 final=lambda response: response.accepted,
-                pause=_pause(),
+                pause=_new_backoff(),
                 seconds=timeout,
                 harmless=True,
             )
@@ -267,7 +272,7 @@ class FarmClient:
             trouble = str(error) or f"no server was reached ({self._troubles()})"
         else:
             self._leader, leader = place.server, response.source
-            if (question := self._ask(place)) is not None:
+            if (question := self._ask_configuration(place)) is not None:
                 await asyncio.wait([question], timeout=end - asyncio.get_running_loop().time())
         return self._found_farm(leader, trouble)
 
@@ -298,7 +303,7 @@ class FarmClient:
 
     # --- The server to ask --------------------------------------------------------------------------------
 
-    async def _reach(self) -> _Way:
+    async def _reach_server(self) -> _Way:
         """Return a connected server: the known leader if the leader is reached, else the first reached server in order.
 
         A server that is dialled for the first time gets some time alone (`_patience`). After that time all servers are
@@ -337,7 +342,7 @@ class FarmClient:
             self._cluster,
             self._credentials_for(place.endpoint),
             on_up=partial(self._link_up, place),
-            on_down=self._wake,
+            on_down=self._wake_waiters,
             backoff=self._backoff(),
             request_seconds=max(self._request_seconds, I2P_REQUEST_SECONDS if is_i2p else 0.0),
             handshake_seconds=self._attempt_seconds(place.endpoint),
@@ -371,15 +376,15 @@ class FarmClient:
         return seconds is not None
 
     def _link_up(self, place: ServerEndpoint) -> None:
-        self._ask(place)
-        self._wake()
+        self._ask_configuration(place)
+        self._wake_waiters()
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _learn(self, way: _Way, response: Response | None) -> NotTaken:
+    async def _note_refusal(self, way: _Way, response: Response | None) -> NotTaken:
         """Note a refusal. If the refusal names no leader to ask, first ask that server for the Configuration."""
         assert response is not None
         place, _ = way
@@ -431,12 +436,12 @@ class FarmClient:
             return False
         directory = self._directory
         old_servers = directory.places, directory.troubles
-        question = self._ask(place)
+        question = self._ask_configuration(place)
         if question is not None:
             await asyncio.wait([question], timeout=_patience(place))
         return old_servers != (directory.places, directory.troubles)
 
-    def _ask(self, place: ServerEndpoint) -> asyncio.Task[None] | None:
+    def _ask_configuration(self, place: ServerEndpoint) -> asyncio.Task[None] | None:
         """Ask a server for the Configuration, and return the question's task.
 
         A question that is open, or younger than `_REFRESH_SECONDS`, is returned instead of a new question.
@@ -446,11 +451,11 @@ class FarmClient:
         if latest is not None and (not latest.done() or now - self._question_times[place.endpoint] < _REFRESH_SECONDS):
             return latest
         self._question_times[place.endpoint] = now
-        question = asyncio.ensure_future(self._refresh(place))
+        question = asyncio.ensure_future(self._fetch_configuration(place))
         self._questions[place.endpoint] = question
         return question
 
-    async def _refresh(self, place: ServerEndpoint) -> None:
+    async def _fetch_configuration(self, place: ServerEndpoint) -> None:
         try:
             configuration = await fetch_configuration(
                 self._transport,
@@ -464,10 +469,10 @@ class FarmClient:
             return
         if configuration is not None:
             self._directory.learn(configuration)
-            self._wake()
-            await self._forget()
+            self._wake_waiters()
+            await self._drop_old_links()
 
-    async def _forget(self) -> None:
+    async def _drop_old_links(self) -> None:
         """Drop the links to endpoints that the farm no longer has, except given endpoints and links that are connected.
 
         So a client that runs for months does not go on dialling every endpoint where a server has been.
@@ -482,23 +487,23 @@ class FarmClient:
                 await link.stop()
 
 
-def _request(entries: tuple[Entry, ...]) -> Request:
+def _client_request(entries: tuple[Entry, ...]) -> Request:
     """Make a request to append these entries. A request without entries only asks which server is the leader."""
     return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, entries)
 
 
-def _pause() -> Backoff:
+def _new_backoff() -> Backoff:
     return Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
 
 
-def _send(request: Request, way: _Way) -> asyncio.Future[Response | None]:
+def _send_request(request: Request, way: _Way) -> asyncio.Future[Response | None]:
     _, link = way
     answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
-    link.send(request, partial(_settle, answer))
+    link.send(request, partial(_set_response, answer))
     return answer
 
 
-def _settle(answer: asyncio.Future[Response | None], response: Response | None) -> None:
+def _set_response(answer: asyncio.Future[Response | None], response: Response | None) -> None:
     if not answer.done():  # a post whose time is over has cancelled the future
         answer.set_result(response)
 
@@ -507,14 +512,14 @@ def _patience(place: ServerEndpoint) -> float:
     return _I2P_PATIENCE_SECONDS if place.endpoint.is_i2p else _PATIENCE_SECONDS
 
 
-def _unknown(server: int, why: str) -> str:
+def _unknown_outcome(server: int, why: str) -> str:
     return (
         f"Server {server} got the values, but {why.rstrip('.')}: they may be committed or not. "
         "Look into the farm's log before you post the values again, unless a second copy does no harm."
     )
 
 
-def _change_unknown(server: int, why: str) -> str:
+def _unknown_change(server: int, why: str) -> str:
     return (
         f"Server {server} was asked, but {why.rstrip('.')}: the change may have begun or not. See who belongs to the "
         "farm before asking again."

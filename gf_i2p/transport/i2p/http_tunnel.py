@@ -54,14 +54,14 @@ class HttpTunnel(asyncio.Protocol):
             reason = b" ".join(part for part in status.groups() if part)
             self.opened.set_result(TunnelRefused(reason.decode("latin-1")))
         else:
-            self._give_way(head.rest)
+            self._hand_over(head.rest)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `opened`."""
         if not self.opened.done():
             self.opened.set_result(exc or RemoteProtocolError("it closed the connection"))
 
-    def _give_way(self, rest: bytes) -> None:
+    def _hand_over(self, rest: bytes) -> None:
         transport = self._transport
         assert transport is not None
         self.opened.set_result(None)  # the task that awaits this runs after this method

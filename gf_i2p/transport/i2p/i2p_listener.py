@@ -31,19 +31,19 @@ _UNNAMED: Final = "not named yet"
 class SessionPauses:
     """Delays between sessions, and between checks of a session, in seconds."""
 
-    again_floor: float = 8.0
+    retry_floor: float = 8.0
     """Least delay: i2pd ends a destination 5 s after its session has ended, even if a new session uses it."""
-    again_ceiling: float = 30.0
-    look: float = 3.0
+    retry_ceiling: float = 30.0
+    check: float = 3.0
     """Between two checks of the netDb, until the address is published."""
-    look_again: float = 60.0
+    check_again: float = 60.0
     """Between two checks of the netDb after that, until a stream comes."""
     patience: float = 30.0
     """Time in which the address must be published; doubled after each failure, up to `max_patience`."""
     max_patience: float = 600.0
 
 
-_PACE: Final = SessionPauses()
+_PAUSES: Final = SessionPauses()
 
 
 class Inbound(Protocol):
@@ -101,12 +101,12 @@ class ConfiguredTunnel:
 class I2pListener:
     """Accepts the streams that the router brings, and keeps a session for these streams."""
 
-    def __init__(self, inbound: Inbound, server: asyncio.Server, pace: SessionPauses) -> None:
+    def __init__(self, inbound: Inbound, server: asyncio.Server, pauses: SessionPauses) -> None:
         """Use `open`."""
         self._inbound = inbound
         self._server = server
-        self._pace = pace
-        self._patience = pace.patience
+        self._pauses = pauses
+        self._patience = pauses.patience
         self._log = structlog.get_logger(__name__)
         self._complaint: str | None = None
         self.reached_at: str | None = None
@@ -114,7 +114,7 @@ class I2pListener:
         self._arrived = asyncio.Event()
         host, port = server.sockets[0].getsockname()[:2]
         self.addresses: Sequence[str] = [host_port((host, port))]
-        self._keeper = asyncio.get_running_loop().create_task(self._keep(host, port), name="I2P session")
+        self._keeper = asyncio.get_running_loop().create_task(self._keep_session(host, port), name="I2P session")
 
     @classmethod
     async def open(
@@ -125,7 +125,7 @@ class I2pListener:
         factory: Callable[[Admission], asyncio.Protocol],
         gate: Gate,
         *,
-        pace: SessionPauses = _PACE,
+        pauses: SessionPauses = _PAUSES,
     ) -> Self:
         """Listen on an IP address at once, and open the session in a task. Raises `TransportError` for a taken port."""
         check_address(host, "listening for the router")
@@ -137,7 +137,7 @@ class I2pListener:
             return _Stream(listener, gate, factory, names_peer=inbound.names_peers)
 
         server = await asyncio.get_running_loop().create_server(accepted, sock=sock, start_serving=False)
-        listener = new_listener = cls(inbound, server, pace)
+        listener = new_listener = cls(inbound, server, pauses)
         await server.start_serving()
         return new_listener
 
@@ -153,15 +153,15 @@ class I2pListener:
 
     # --- The session --------------------------------------------------------------------------------------
 
-    async def _keep(self, host: str, port: int) -> None:
-        backoff = Backoff(floor=self._pace.again_floor, ceiling=self._pace.again_ceiling)
+    async def _keep_session(self, host: str, port: int) -> None:
+        backoff = Backoff(floor=self._pauses.retry_floor, ceiling=self._pauses.retry_ceiling)
         while True:
             try:
                 self._arrived.clear()
                 self.reached_at = None
                 address = await self._inbound.open(host, port)
                 backoff.reset()
-                await self._watch(address)
+                await self._watch_session(address)
             except self._inbound.failure as error:
                 self._complain(str(error))
             except Exception:  # noqa: BLE001 - otherwise no peer would reach this node again, and no log would say so
@@ -171,7 +171,7 @@ class I2pListener:
                 self._inbound.close()
             await asyncio.sleep(backoff.next())
 
-    async def _watch(self, address: str) -> None:
+    async def _watch_session(self, address: str) -> None:
         """Return when the session is of no use any more."""
         ended = asyncio.ensure_future(self._inbound.ended())
         unpublished = asyncio.ensure_future(self._until_unpublished(address))
@@ -184,7 +184,7 @@ class I2pListener:
                 unpublished.cancel()
             elif unpublished.done() and not ended.done():
                 unpublished.result()
-                patience, self._patience = self._patience, min(2 * self._patience, self._pace.max_patience)
+                patience, self._patience = self._patience, min(2 * self._patience, self._pauses.max_patience)
                 self._complain(f"the router has not published our address within {patience:g} s: a new session is made")
                 return
             await ended
@@ -206,17 +206,17 @@ class I2pListener:
             began = loop.time()
             if await self._inbound.published():
                 self._note_reachable(address)
-                await asyncio.sleep(self._pace.look_again)
+                await asyncio.sleep(self._pauses.check_again)
                 since = loop.time()
             elif began - since >= self._patience:
                 return
             else:
-                await asyncio.sleep(self._pace.look)
+                await asyncio.sleep(self._pauses.check)
 
     def _note_reachable(self, address: str) -> None:
         """Note that others can reach this node."""
         self.reached_at = address
-        self._patience = self._pace.patience
+        self._patience = self._pauses.patience
         if self._complaint != "":
             self._complaint = ""
             self._log.info("reachable through I2P", address=address)

@@ -15,10 +15,10 @@ from python_socks import ProxyConnectionError, ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, error_text
 from gf_i2p.transport.i2p.http_tunnel import HttpTunnel, TunnelRefused
 from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound
-from gf_i2p.transport.tls.tcp_sockets import check_address, why
+from gf_i2p.transport.tls.tcp_sockets import check_address
 from gf_i2p.wire.endpoint import Endpoint
 
 
@@ -192,8 +192,8 @@ class I2pTransport:
 
     def _no_proxy_error(self, error: OSError) -> DialError:
         return DialError(
-            f"The router's proxy at {self._proxy} does not answer ({why(error)}): check that the router runs and its "
-            f"proxy is on ({_SETTINGS[self._proxy.way]})."
+            f"The router's proxy at {self._proxy} does not answer ({error_text(error)}): check that the router runs "
+            f"and its proxy is on ({_SETTINGS[self._proxy.way]})."
         )
 
     def _refusal_error(self, peer: Endpoint, error: Exception) -> DialError:
@@ -204,7 +204,7 @@ class I2pTransport:
         )
 
     def _wrong_proxy_error(self, peer: Endpoint, expected: str, error: Exception) -> DialError:
-        reason = why(error) if isinstance(error, OSError) else str(error)
+        reason = error_text(error) if isinstance(error, OSError) else str(error)
         return DialError(
             f"{peer} cannot be reached: what listens at {self._proxy} does not answer as {expected} does "
             f"({reason[:80]}): check the port, and that the router is not just stopping."

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.errors import DialError, UnreachableError
+from gf_i2p.transport.errors import DialError, UnreachableError, error_text
 from gf_i2p.transport.interface import Listener, Transport
-from gf_i2p.transport.tls.tcp_sockets import why
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.upgrade import ClientHandshake
@@ -56,7 +55,7 @@ class TwoWayTransport:
         self._cluster = cluster
         self._patience = patience
         streams.on_open = self._introduce
-        streams.on_close = self._hush
+        streams.on_close = self._stop_introductions
         self._peers: dict[str, None] = {}  # hosts that this node was asked to dial
         self._introductions: set[asyncio.Task[None]] = set()
 
@@ -80,7 +79,7 @@ class TwoWayTransport:
             transport, _ = await asyncio.get_running_loop().create_connection(factory, sock=sock)
         except OSError as error:
             sock.close()
-            raise DialError(f"The router broke the stream to {endpoint} ({why(error)}).") from error
+            raise DialError(f"The router broke the stream to {endpoint} ({error_text(error)}).") from error
         return transport
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
@@ -104,7 +103,7 @@ class TwoWayTransport:
             self._introductions.add(task)
             task.add_done_callback(self._introductions.discard)
 
-    def _hush(self) -> None:
+    def _stop_introductions(self) -> None:
         """Stop the introductions: the session has ended, and with it the lease set."""
         for task in self._introductions:
             task.cancel()

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import os
 import socket
 from collections.abc import Callable
 from ipaddress import IPv4Address, ip_address
@@ -105,11 +104,6 @@ async def bind(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def why(error: OSError) -> str:
-    """Return the system's text for an error, because event loops put other texts into `strerror`."""
-    return os.strerror(error.errno) if error.errno else str(error)
-
-
 def host_port(address: Address) -> str:
     """Write an address as "host:port", an IPv6 host in brackets."""
     host, port = address[:2]
@@ -129,11 +123,11 @@ class TcpListener:
         self._log = structlog.get_logger(__name__)
         self.addresses = [host_port(sock.getsockname()) for sock in sockets]
         self.port: int = sockets[0].getsockname()[1]
-        self._watch()
+        self._watch_sockets()
 
     def close(self) -> None:
         """See `Listener.close`."""
-        self._unwatch()
+        self._unwatch_sockets()
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
@@ -141,16 +135,16 @@ class TcpListener:
             sock.close()
         self._sockets = []
 
-    def _watch(self) -> None:
+    def _watch_sockets(self) -> None:
         self._pause = None
         for sock in self._sockets:
-            self._loop.add_reader(sock.fileno(), self._acceptable, sock)
+            self._loop.add_reader(sock.fileno(), self._accept_waiting, sock)
 
-    def _unwatch(self) -> None:
+    def _unwatch_sockets(self) -> None:
         for sock in self._sockets:
             self._loop.remove_reader(sock.fileno())
 
-    def _acceptable(self, listening: socket.socket) -> None:
+    def _accept_waiting(self, listening: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             try:
                 sock, address = listening.accept()
@@ -172,8 +166,8 @@ class TcpListener:
     def _pause_accepting(self, error: OSError) -> None:
         """Stop accepting for a moment: otherwise the waiting connection would wake the loop again and again in vain."""
         if self._pause is None:
-            self._unwatch()
-            self._pause = self._loop.call_later(_EXHAUSTED_SECONDS, self._watch)
+            self._unwatch_sockets()
+            self._pause = self._loop.call_later(_EXHAUSTED_SECONDS, self._watch_sockets)
         now = self._loop.time()
         if now - self._complained >= _EXHAUSTED_LOG_SECONDS:
             self._complained = now

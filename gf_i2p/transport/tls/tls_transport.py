@@ -17,9 +17,9 @@ from typing import Final, cast
 
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Admission, Gate, source_of
-from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError
+from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, error_text
 from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
-from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune, why
+from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune
 from gf_i2p.wire.endpoint import Endpoint
 
 # Seconds after close(), for sending the rest and for the peer's end of TLS.
@@ -143,7 +143,7 @@ class TlsTransport:
         except OSError as error:
             sock.close()
             raise UnreachableError(
-                f"{endpoint} at {address[0]} cannot be reached ({why(error)}): check that it runs."
+                f"{endpoint} at {address[0]} cannot be reached ({error_text(error)}): check that it runs."
             ) from error
         except BaseException:
             sock.close()
@@ -347,7 +347,7 @@ def _dial_error(endpoint: Endpoint, error: Exception | None) -> DialError:
         )
     if isinstance(error, ssl.SSLError):
         return DialError(f"{endpoint} does not speak TLS 1.3 ({_tls_reason(error)}): check the port.")
-    reason = why(error) if isinstance(error, OSError) else "closed"
+    reason = error_text(error) if isinstance(error, OSError) else "closed"
     return DialError(
         f"{endpoint} broke the connection during the TLS handshake ({reason}): check the port, and that it speaks "
         "TLS 1.3."

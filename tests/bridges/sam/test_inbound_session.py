@@ -14,7 +14,7 @@ from tests.bridges.sam.scripted_sam import HANG_UP, KEYS, REPLIES, SILENCE, scri
 from tests.transport.harness import hang_up, soon, until
 from tests.transport.i2p.i2p_harness import PEER
 
-FAST = SessionPauses(again_floor=0.001, again_ceiling=0.002, look=0.001, look_again=0.001)
+FAST = SessionPauses(retry_floor=0.001, retry_ceiling=0.002, check=0.001, check_again=0.001)
 
 
 async def test_it_is_what_a_listener_asks_for() -> None:
@@ -165,7 +165,7 @@ async def test_a_listener_outlives_the_router() -> None:
                 ]
 
             listener = await I2pListener.open(
-                SamInbound(there.sam, KEYS, settle=0.0), "127.0.0.1", 0, visited, gate, pace=FAST
+                SamInbound(there.sam, KEYS, settle=0.0), "127.0.0.1", 0, visited, gate, pauses=FAST
             )
             await until(lambda: said(1) == ["reachable through I2P"])
             port = int(there.connection("STREAM FORWARD").heard[-1].split(" PORT=")[1].split()[0])

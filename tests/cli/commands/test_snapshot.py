@@ -13,7 +13,8 @@ from gf_i2p.cli.main import main
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node.files.layout import DATABASE_FILE
 from gf_i2p.raft.effects import Snapshot
-from gf_i2p.storage.snapshot_file import SavedSnapshot, write
+from gf_i2p.storage.private_files import write_durably
+from gf_i2p.storage.snapshot_file import SavedSnapshot
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from integration.harness.local_farm import LocalFarm, until
 from tests.cli.program import PATIENCE, gf, gf_json
@@ -35,7 +36,7 @@ def saved(data: bytes | None = None, *, endpoint: str = "tcp://192.0.2.1:9001", 
 
 
 def put(path: Path, one: SavedSnapshot) -> Path:
-    write(path, one.encode(), force=True)
+    write_durably(path, one.encode(), force=True)
     return path
 
 

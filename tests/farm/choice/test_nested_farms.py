@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.farm.choice.nested_farms import MAX_DEPTH, Beneath, as_leaf, beneath, depth, leads_to, loop, objection
+from gf_i2p.farm.choice.nested_farms import (
+    MAX_DEPTH,
+    MastersBelow,
+    as_leaf,
+    depth,
+    find_loop,
+    find_masters_below,
+    leads_to,
+    objection,
+)
 from gf_i2p.farm.record.destinations import MAX_BELOW, META_TYPE
 from gf_i2p.farm.record.status_record import Leaf, StatusRecord
 from tests.farm.fed_farm import Farm
@@ -23,29 +32,29 @@ def nested(number: int, *below: int, depth: int | None = None, up: bool = True) 
 
 
 def test_what_lies_below_is_all_that_any_server_reports_listed_or_not() -> None:
-    assert beneath([record(1, leaf(1)), record(2)]) == Beneath((), 0)
-    masters = beneath(
+    assert find_masters_below([record(1, leaf(1)), record(2)]) == MastersBelow((), 0)
+    masters = find_masters_below(
         [record(1, leaf(9), nested(5, 7, depth=2, up=False)), record(2, nested(6)), record(3, nested(5, 8))]
     )
-    assert masters == Beneath((name(5), name(6), name(7), name(8)), 2)
+    assert masters == MastersBelow((name(5), name(6), name(7), name(8)), 2)
     assert as_leaf(name(4), masters, up=True) == nested(4, 5, 6, 7, 8, depth=3)
     assert not as_leaf(name(4), masters, up=False).up
-    assert as_leaf(name(4), Beneath(), up=True) == nested(4, depth=1)
+    assert as_leaf(name(4), MastersBelow(), up=True) == nested(4, depth=1)
 
 
 def test_a_leaf_that_says_nothing_of_its_depth_has_the_least_possible() -> None:
-    assert beneath([record(1, nested(5))]).depth == 1
-    assert beneath([record(1, nested(5, 6))]).depth == 2
-    assert beneath([record(1, nested(5, 6, depth=0))]).depth == 2
+    assert find_masters_below([record(1, nested(5))]).depth == 1
+    assert find_masters_below([record(1, nested(5, 6))]).depth == 2
+    assert find_masters_below([record(1, nested(5, 6, depth=0))]).depth == 2
 
 
 def test_a_chain_may_be_so_deep_and_no_deeper() -> None:
-    below, up = Beneath(), []
+    below, up = MastersBelow(), []
     for number in range(1, MAX_DEPTH + 4):
         top = as_leaf(name(number), below, up=True)
         up.append(top.up)
         assert (objection(top, None) is None) == top.up
-        below = beneath([record(1, top)])
+        below = find_masters_below([record(1, top)])
     assert up == [True] * MAX_DEPTH + [False] * 3
     assert below.depth == MAX_DEPTH + 1, "it does not grow for ever"
     assert "more than 8 farms" in (below.objection or "")
@@ -53,11 +62,11 @@ def test_a_chain_may_be_so_deep_and_no_deeper() -> None:
 
 def test_so_many_masters_lie_below_one_and_no_more() -> None:
     wide = [record(1, *(nested(number) for number in range(1, MAX_BELOW + 1)))]
-    assert as_leaf(name(99), beneath(wide), up=True).up
+    assert as_leaf(name(99), find_masters_below(wide), up=True).up
     wider = [*wide, record(2, nested(MAX_BELOW + 1))]
-    top = as_leaf(name(99), beneath(wider), up=True)
+    top = as_leaf(name(99), find_masters_below(wider), up=True)
     assert (top.up, len(top.below)) == (False, MAX_BELOW)
-    assert "17 masters lie below it" in (beneath(wider).objection or "")
+    assert "17 masters lie below it" in (find_masters_below(wider).objection or "")
     assert StatusRecord.parse(record(1, top).encode()).leaves == (top,)
 
 
@@ -122,7 +131,7 @@ def test_no_loop_is_listed_in_the_end_whatever_lists_whom_in_whatever_order_they
         records = {farm: record(1) for farm in below}
         for _ in range(3 * count):
             for farm in choice.sample(sorted(below), count):
-                leaves = [as_leaf(name(each), beneath([records[each]]), up=True) for each in below[farm]]
+                leaves = [as_leaf(name(each), find_masters_below([records[each]]), up=True) for each in below[farm]]
                 records[farm] = record(1, *leaves)
 
         def listed(farm: int) -> list[int]:
@@ -132,23 +141,23 @@ def test_no_loop_is_listed_in_the_end_whatever_lists_whom_in_whatever_order_they
                 if each.up and objection(each, name(farm)) is None
             ]
 
-        assert loop({farm: listed(farm) for farm in below}) is None, below
-        if loop(below) is None and depth(below) < MAX_DEPTH:
+        assert find_loop({farm: listed(farm) for farm in below}) is None, below
+        if find_loop(below) is None and depth(below) < MAX_DEPTH:
             assert all(sorted(listed(farm)) == sorted(below[farm]) for farm in below), "none is refused for nothing"
 
 
 def test_the_way_round_a_loop_is_told() -> None:
-    assert loop({}) is None
-    assert loop({"a": ["b", "c"], "b": ["c"], "c": []}) is None
-    assert loop({"a": ["a"]}) == ("a", "a")
-    assert loop({"x": ["a"], "a": ["d", "b"], "b": ["c"], "c": ["a"]}) == ("a", "b", "c", "a")
+    assert find_loop({}) is None
+    assert find_loop({"a": ["b", "c"], "b": ["c"], "c": []}) is None
+    assert find_loop({"a": ["a"]}) == ("a", "a")
+    assert find_loop({"x": ["a"], "a": ["d", "b"], "b": ["c"], "c": ["a"]}) == ("a", "b", "c", "a")
     assert depth({"a": ["b", "c"], "b": ["c"]}) == 2
     assert depth({}) == 0
 
 
 @given(st.dictionaries(st.integers(0, 6), st.lists(st.integers(0, 6), max_size=3), max_size=7))
 def test_a_loop_is_found_whenever_there_is_one(farms: dict[int, list[int]]) -> None:
-    circle = loop(farms)
+    circle = find_loop(farms)
     if circle is None:
         order = sorted(range(7), key=lambda farm: depth({farm: [], **_part(farms, farm)}))
         place = {farm: at for at, farm in enumerate(order)}

@@ -77,7 +77,7 @@ def test_a_server_opens_serves_drains_and_closes() -> None:
     server.serves()
     assert (server.machine.sent, server.machine.sessions, server.machine.trouble) == (1, 1, None)
     assert server.progress.current is not None
-    assert server.progress.current.word == "sent"
+    assert server.progress.current.stage == "sent"
     server.chosen(2)
     assert server.step().begin == Drain()
     assert (server.state, server.machine.serving) == (DRAINING, True)
@@ -151,11 +151,11 @@ def test_a_router_that_refuses_is_asked_again_later_and_later() -> None:
 def test_a_session_that_is_lost_is_closed_and_opened_anew() -> None:
     server = Server()
     server.serves()
-    effects = server.step(lost="the router hung up")
+    effects = server.step(loss="the router hung up")
     assert effects.begin == Close()
     server.machine.closed()
     assert (server.state, server.machine.trouble) == (IDLE, "the router hung up")
-    server.situation = replace(server.situation, lost=None)
+    server.situation = replace(server.situation, loss=None)
     assert server.step(seconds=2).begin == Open(KEYS)
     server.machine.opened(server.situation.now)
     assert (server.machine.sessions, server.machine.trouble) == (2, None)
@@ -173,9 +173,9 @@ def test_a_session_that_lasted_is_opened_anew_without_a_long_pause() -> None:
     for _ in range(3):
         server.posts()
         assert server.step(seconds=MAX_RETRY_SECONDS / 2).begin is None
-    assert server.step(lost="the router hung up").begin == Close()
+    assert server.step(loss="the router hung up").begin == Close()
     server.machine.closed()
-    assert server.step(seconds=2, lost=None).begin == Open(KEYS)
+    assert server.step(seconds=2, loss=None).begin == Open(KEYS)
 
 
 def test_new_keys_open_a_new_session() -> None:
@@ -189,7 +189,7 @@ def test_new_keys_open_a_new_session() -> None:
 def test_keys_that_end_are_a_reason_to_drain() -> None:
     server = Server()
     server.serves()
-    assert server.step(lacking="the keys have ended").begin == Drain()
+    assert server.step(signing_obstacle="the keys have ended").begin == Drain()
     assert server.machine.trouble == "the keys have ended"
 
 

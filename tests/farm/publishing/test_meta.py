@@ -57,7 +57,7 @@ class Server:
             effects = self.step()
             if self.now >= end or effects.begin is not None:
                 return effects
-            self.passes(min(LOOK_SECONDS, end - self.now, max(effects.look_at - self.now, 0.001)))
+            self.passes(min(LOOK_SECONDS, end - self.now, max(effects.next_step_at - self.now, 0.001)))
             if self.now - self.lease.newest_post_at(self.applied) >= 30:
                 self.posts(self.state.last_published_ms // 1000)
 
@@ -93,7 +93,7 @@ def test_a_set_is_announced_then_given_then_kept() -> None:
     assert server.machine.last_set is not None
     assert (server.machine.last_set.sent_count, server.machine.trouble) == (1, None)
     assert server.progress.current is not None
-    assert server.progress.current.word == "sent"
+    assert server.progress.current.stage == "sent"
 
 
 def test_each_try_that_fails_makes_the_pause_longer() -> None:
@@ -106,7 +106,7 @@ def test_each_try_that_fails_makes_the_pause_longer() -> None:
         assert server.machine.trouble == "the router is off"
         began = server.now
         while (effects := server.step()).begin is None:
-            server.passes(effects.look_at - server.now)
+            server.passes(effects.next_step_at - server.now)
             server.posts()
         pauses.append(round(server.now - began))
     assert pauses == [5, 10, 20, 40, 60, 60]
@@ -189,7 +189,7 @@ def test_a_set_that_the_router_has_lost_is_published_at_once() -> None:
     server = Server()
     server.gives()
     assert server.step().begin is None
-    server.changes["lost"] = "the router has restarted"
+    server.changes["loss"] = "the router has restarted"
     server.announces()
     assert server.machine.trouble == "the router has restarted"
 
@@ -197,7 +197,7 @@ def test_a_set_that_the_router_has_lost_is_published_at_once() -> None:
 def test_a_publisher_that_is_not_chosen_any_more_gives_up_and_has_the_router_forget() -> None:
     server = Server()
     server.gives()
-    server.changes["lost"] = "the router has restarted"
+    server.changes["loss"] = "the router has restarted"
     server.announces()
     server.state.configure(())
     effects = server.step()
@@ -249,7 +249,7 @@ def test_an_announcement_that_is_older_than_the_lease_is_not_given() -> None:
 def test_a_process_that_stood_still_gives_nothing_before_it_has_committed_anew() -> None:
     server = Server()
     server.gives()
-    server.changes["lost"] = "the router has restarted"
+    server.changes["loss"] = "the router has restarted"
     announcement = server.announces()
     server.commits(announcement)
     server.passes(STALL_SECONDS + 1)

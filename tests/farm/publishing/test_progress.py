@@ -12,10 +12,10 @@ def now(progress: PublishProgress) -> SetProgress:
 
 def test_one_word_after_the_other_with_its_time() -> None:
     words: list[str] = []
-    progress = PublishProgress(lambda: words.append(now(progress).word))
+    progress = PublishProgress(lambda: words.append(now(progress).stage))
     assert progress.current is None
     progress.announced(PUBLISHED, b"the set")
-    assert (now(progress).word, now(progress).published_ms) == ("announced", PUBLISHED * 1000)
+    assert (now(progress).stage, now(progress).published_ms) == ("announced", PUBLISHED * 1000)
     progress.attempted(1)
     progress.sent(2)
     progress.unconfirmed("nobody looks")
@@ -52,5 +52,5 @@ def test_the_next_set_begins_anew() -> None:
     progress.sent(2)
     progress.confirmed(3, by=7)
     progress.announced(PUBLISHED + 5, b"another")
-    assert now(progress).word == "announced"
+    assert now(progress).stage == "announced"
     assert now(progress).published_ms == (PUBLISHED + 5) * 1000

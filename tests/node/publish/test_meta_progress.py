@@ -68,9 +68,9 @@ async def test_who_finds_the_set_confirms_it(tmp_path: Path, monkeypatch: pytest
         assert made.reporter.progress.current is not None
         await becomes("why not", lambda: made.reporter.progress.current.unconfirmed is not None)  # type: ignore[union-attr]
         await finds(made, published, seconds=2, later_ms=-1)
-        assert made.reporter.progress.current.word == "sent", "it looked before"
+        assert made.reporter.progress.current.stage == "sent", "it looked before"
         await finds(made, published - 1, seconds=2)
-        assert made.reporter.progress.current.word == "sent", "it has found an older one"
+        assert made.reporter.progress.current.stage == "sent", "it has found an older one"
         await finds(made, published, seconds=2)
         await becomes("the record says so", lambda: told(made).confirmed_ms > told(made).sent_ms)
         assert made.reporter.progress.current.confirmed_by == 2

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.ingest.entry_reader import CHANGED, taken
 from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, planned
-from gf_i2p.pipeline.read.survey import LATE_MS, LISTED, MAX_DEPTH, first_index, listed, survey, surveyed
+from gf_i2p.pipeline.read.survey import LATE_MS, survey, surveyed
 from gf_i2p.storage.history_lines import gap_line, other_line, record_line
 from tests.pipeline.made_up_exports import at, content, lines, packed, plain, status
 
@@ -40,41 +39,6 @@ def take(*paths: Path) -> list[dict[str, Any]]:
     return [row for batch in taken(schema_text(), iter(plan)) for row in batch.to_pylist()]
 
 
-def test_where_histories_are(tmp_path: Path) -> None:
-    deep = tmp_path.joinpath(*"abcdef"[:MAX_DEPTH])
-    for directory in (tmp_path, tmp_path / "a b%20[1]", deep, deep / "g"):
-        packed(directory, content([]))
-    plain(tmp_path, b"")
-    (tmp_path / "entries-1.jsonl").touch()
-    (tmp_path / "node.db").touch()
-    directories = pa.RecordBatch.from_pydict(
-        {"path": [str(tmp_path), str(tmp_path / "none"), (tmp_path / "a b%20[1]").as_uri()]}
-    )
-    rows = [row for batch in listed(iter([directories])) for row in batch.to_pylist()]
-    name = "entries-00000000000000000001.jsonl"
-    assert {row["path"] for row in rows if row["path"].startswith("/") and not row["error"]} == {
-        str(tmp_path / name),
-        *(str(directory / name) + ".gz" for directory in (tmp_path, tmp_path / "a b%20[1]", deep)),
-    }
-    assert [row["error"] for row in rows if row["error"]] == [f"{tmp_path / 'none'}: there is no such directory"]
-    address = (tmp_path / "a b%20[1]" / f"{name}.gz").as_uri()
-    assert [row["path"] for row in rows if row["path"].startswith("file:")] == [address]
-    for row in rows:
-        if not row["error"]:
-            (found,) = surveyed(iter([pa.RecordBatch.from_pylist([row], LISTED)]))
-            assert found.to_pylist()[-1]["sha256"]
-
-
-def test_names_that_are_no_text(tmp_path: Path) -> None:
-    path = packed(tmp_path, content([]))
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")).touch()
-    directories = pa.RecordBatch.from_pydict({"path": [str(tmp_path)]})
-    assert [row["path"] for batch in listed(iter([directories])) for row in batch.to_pylist()] == [str(path)]
-    Path(os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")).mkdir()
-    (row,) = [row for batch in listed(iter([directories])) for row in batch.to_pylist()]
-    assert f"{tmp_path}/d\\xff: the name of this directory is not in UTF-8" in row["error"]
-
-
 def test_the_servers_behind_a_gap_take_no_entrys_place(tmp_path: Path) -> None:
     late = packed(tmp_path / "late", content([gap_line(1, 4, (1, 2)), *lines([5])], last=5))
     whole = packed(tmp_path / "whole", content(lines(range(1, 6)), last=5, server=2))
@@ -89,17 +53,6 @@ def test_a_file_that_goes_before_it_is_taken_has_a_message(tmp_path: Path) -> No
     path.unlink()
     with pytest.raises(RuntimeError, match=f"{path} {CHANGED}: it is gone"):
         list(taken(schema_text(), iter(plan)))
-
-
-def test_names() -> None:
-    assert first_index("/x/entries-00000000000000000012.jsonl.gz") == 12
-    for name in (
-        "entries-12.jsonl",
-        "entries-0000000000000000001x.jsonl",
-        "entries-00000000000000000012.jsonl.new",
-        "x",
-    ):
-        assert first_index(name) is None
 
 
 def test_runs_break_at_terms_and_holes(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_farms_keep_the_rules_and_get_something_done(part: int) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_a_broken_farm_is_noticed_by_its_rule(name: str) -> None:
     rule, first = QUICK[name]
-    with CANARIES[name].perched():
+    with CANARIES[name].applied():
         for seed in range(first, first + SEEDS):
             violation = live(seed).violation
             if violation is not None and violation.invariant == rule:

@@ -15,7 +15,7 @@ from tests.transport.i2p.i2p_harness import PEER, PLACE, Inbound, OutOfOrderErro
 
 pytestmark = pytest.mark.usefixtures("unhandled")
 
-FAST = {"again_floor": 0.001, "again_ceiling": 0.002, "look": 0.001, "look_again": 0.001, "patience": 1000.0}
+FAST = {"retry_floor": 0.001, "retry_ceiling": 0.002, "check": 0.001, "check_again": 0.001, "patience": 1000.0}
 
 
 class Stranger(asyncio.Protocol):
@@ -56,11 +56,11 @@ class KeptListener:
 
 
 @contextlib.asynccontextmanager
-async def kept_listener(inbound: Inbound, **pace: float) -> AsyncIterator[KeptListener]:
+async def kept_listener(inbound: Inbound, **pauses: float) -> AsyncIterator[KeptListener]:
     gate = Gate()
     with capture_logs() as lines:
         listener = await I2pListener.open(
-            inbound, "127.0.0.1", 0, Stranger, gate, pace=SessionPauses(**{**FAST, **pace})
+            inbound, "127.0.0.1", 0, Stranger, gate, pauses=SessionPauses(**{**FAST, **pauses})
         )
         try:
             yield KeptListener(listener, lines)
@@ -281,7 +281,7 @@ async def test_the_end_leaves_nothing_behind(phase: str) -> None:
         inbound.is_published = False
     elif phase == "waiting to try again":
         inbound.open_error = OutOfOrderError("out of order")
-    slow = {"again_floor": 1000.0, "again_ceiling": 1000.0, "look": 1000.0, "look_again": 1000.0}
+    slow = {"retry_floor": 1000.0, "retry_ceiling": 1000.0, "check": 1000.0, "check_again": 1000.0}
     before = asyncio.all_tasks()
     async with kept_listener(inbound, **slow) as keeper:
         if phase != "before anything":

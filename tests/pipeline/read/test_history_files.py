@@ -1,0 +1,56 @@
+"""Files of histories are found at any depth up to a limit, by path or address, and by their names only."""
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+
+from gf_i2p.pipeline.read.history_files import LISTED, MAX_DEPTH, first_index, listed
+from gf_i2p.pipeline.read.survey import surveyed
+from tests.pipeline.made_up_exports import content, packed, plain
+
+
+def test_where_histories_are(tmp_path: Path) -> None:
+    deep = tmp_path.joinpath(*"abcdef"[:MAX_DEPTH])
+    for directory in (tmp_path, tmp_path / "a b%20[1]", deep, deep / "g"):
+        packed(directory, content([]))
+    plain(tmp_path, b"")
+    (tmp_path / "entries-1.jsonl").touch()
+    (tmp_path / "node.db").touch()
+    directories = pa.RecordBatch.from_pydict(
+        {"path": [str(tmp_path), str(tmp_path / "none"), (tmp_path / "a b%20[1]").as_uri()]}
+    )
+    rows = [row for batch in listed(iter([directories])) for row in batch.to_pylist()]
+    name = "entries-00000000000000000001.jsonl"
+    assert {row["path"] for row in rows if row["path"].startswith("/") and not row["error"]} == {
+        str(tmp_path / name),
+        *(str(directory / name) + ".gz" for directory in (tmp_path, tmp_path / "a b%20[1]", deep)),
+    }
+    assert [row["error"] for row in rows if row["error"]] == [f"{tmp_path / 'none'}: there is no such directory"]
+    address = (tmp_path / "a b%20[1]" / f"{name}.gz").as_uri()
+    assert [row["path"] for row in rows if row["path"].startswith("file:")] == [address]
+    for row in rows:
+        if not row["error"]:
+            (rows_of_file,) = surveyed(iter([pa.RecordBatch.from_pylist([row], LISTED)]))
+            assert rows_of_file.to_pylist()[-1]["sha256"]
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    path = packed(tmp_path, content([]))
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")).touch()
+    directories = pa.RecordBatch.from_pydict({"path": [str(tmp_path)]})
+    assert [row["path"] for batch in listed(iter([directories])) for row in batch.to_pylist()] == [str(path)]
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")).mkdir()
+    (row,) = [row for batch in listed(iter([directories])) for row in batch.to_pylist()]
+    assert f"{tmp_path}/d\\xff: the name of this directory is not in UTF-8" in row["error"]
+
+
+def test_names() -> None:
+    assert first_index("/x/entries-00000000000000000012.jsonl.gz") == 12
+    for name in (
+        "entries-12.jsonl",
+        "entries-0000000000000000001x.jsonl",
+        "entries-00000000000000000012.jsonl.new",
+        "x",
+    ):
+        assert first_index(name) is None
