@@ -51,7 +51,7 @@ class ServiceOffer:
     i2pd waits 10 s for a set that i2pd has asked for. So after 6 s the router gets its last set once more. An error for
     the first set ends the opening.
     """
-    given: Callable[[LeaseSet2], None] = _ignore
+    on_given: Callable[[LeaseSet2], None] = _ignore
     """Called with each announced set after the router has got the set."""
     http: bool = False
     """Whether the service is a web server that wants to know its clients: `bridges.streaming.http_headers`."""

@@ -33,7 +33,7 @@ class Publication:
 
     i2pd takes no session from a transient key, and never looks at a config's date. Java takes only a fresh config.
     """
-    wanted: Callable[[], bool] = field(default=_always, compare=False)
+    may_give: Callable[[], bool] = field(default=_always, compare=False)
     """Asked each time before the router gets the set; False: the router gets nothing.
 
     Another server may publish by now, for example when this node stood still for a while.

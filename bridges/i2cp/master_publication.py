@@ -62,7 +62,7 @@ class Master:
         self._stops = 0  # running calls of stop
         self._session: _Session | None = None
         self._set: MetaLeaseSet | None = None
-        self._wanted: Callable[[], bool] = lambda: True
+        self._may_give: Callable[[], bool] = lambda: True
         self._inactive = asyncio.Event()
         self._inactive.set()
 
@@ -77,11 +77,11 @@ class Master:
             self._check_version(fresh)
             self._check_time(fresh)
             if self._session is not None:
-                self._set, self._wanted = fresh, publication.wanted
+                self._set, self._may_give = fresh, publication.may_give
                 await self._renew(self._session)
             else:
                 configs = _Configs.read(publication)
-                self._set, self._wanted = fresh, publication.wanted
+                self._set, self._may_give = fresh, publication.may_give
                 await self._open(configs)
 
     async def stop(self) -> None:
@@ -195,7 +195,7 @@ class Master:
     async def _answer(self, session: _Session) -> None:
         """Give the router the last set only while that set is fresh: the router would publish an old set, too."""
         assert self._set is not None
-        if not self._wanted():
+        if not self._may_give():
             self._set_phase(Phase.STALE, "the router asked for the set, and this node was not sure to be the publisher")
             return
         try:

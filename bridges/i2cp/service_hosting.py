@@ -282,7 +282,7 @@ class I2cpService:
         await self._give(fresh)
         self.unannounced = None
         self.announced = fresh
-        self._offer.given(fresh)
+        self._offer.on_given(fresh)
         self._set_given.set()
         return RENEW_SECONDS
 

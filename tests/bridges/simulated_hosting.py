@@ -95,7 +95,7 @@ class SimulatedService:
         await self.offer.announce(lease_set)
         self.announced = lease_set
         self._net_db.store(lease_set)
-        self.offer.given(lease_set)
+        self.offer.on_given(lease_set)
 
     def lose(self, reason: str) -> None:
         """Lose the service, as when the router hangs up."""

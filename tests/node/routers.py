@@ -85,7 +85,7 @@ class FakeBridge:
             assert config.delegated
         self.publications.append(publication)
         self.trouble = None
-        self.holds, self.wanted = publication.lease_set, publication.wanted
+        self.holds, self.wanted = publication.lease_set, publication.may_give
         self.netdb.append((self.server, publication.lease_set))
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:

@@ -65,7 +65,7 @@ class Branches:
         return lease_sets
 
     async def publish(
-        self, branches: Sequence[Branch], published: int, *, now_ms: int, wanted: Callable[[], bool]
+        self, branches: Sequence[Branch], published: int, *, now_ms: int, may_give: Callable[[], bool]
     ) -> None:
         """Give all branches to the router, and end those no longer wanted. Raises `RouterError` or `NetDbError`.
 
@@ -81,7 +81,7 @@ class Branches:
             async with turns:
                 self._published_masters.add(lease_set.destination.hash)
                 config = session_config(self._keys(branch.number), now_ms)
-                await self._bridge.publish_meta_lease_set(Publication(lease_set, config, wanted=wanted))
+                await self._bridge.publish_meta_lease_set(Publication(lease_set, config, may_give=may_give))
 
         outcomes = await asyncio.gather(*map(give, branches, sets), return_exceptions=True)
         error = next((outcome for outcome in outcomes if outcome is not None), None)

@@ -178,7 +178,7 @@ class FailoverPublisher:
             self._target.place,
             lambda: self.machine.version(self._situation()),
             announce=self._announce,
-            given=self._given,
+            on_given=self._given,
             http=self._http,
             options=self._options,
             signed_session=keys.signed_session(Purpose.SERVICE),

@@ -237,7 +237,7 @@ class MetaPublisher:
                 if new_session:
                     await self._bridge.stop_publishing_meta_lease_set(keys.destination.hash)
                 await self._branches.publish(
-                    announcement.leaf_set.branches, lease_set.published, now_ms=began_ms, wanted=may_give
+                    announcement.leaf_set.branches, lease_set.published, now_ms=began_ms, may_give=may_give
                 )
                 if not may_give():  # the process may have stood still, or the log may have moved on
                     raise NotCommittedError(
@@ -249,7 +249,7 @@ class MetaPublisher:
                         lease_set,
                         keys.fresh_session(Purpose.META, now_ms()),
                         keys.signed_session(Purpose.META),
-                        wanted=may_give,
+                        may_give=may_give,
                     )
                 )
         except TimeoutError as error:

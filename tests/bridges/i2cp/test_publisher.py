@@ -226,7 +226,7 @@ async def test_who_is_not_sure_to_be_the_publisher_gives_nothing_when_the_router
     router: FakeRouter, publisher: I2cpPublisher
 ) -> None:
     sure = True
-    await soon(publisher.publish_meta_lease_set(replace(publication(), wanted=lambda: sure)))
+    await soon(publisher.publish_meta_lease_set(replace(publication(), may_give=lambda: sure)))
     unkept = asyncio.create_task(publisher.lost(MASTER))
     sure = False
     router.ask()
