@@ -253,8 +253,8 @@ def _check_and_load(path: Path, cluster: str, server_id: int) -> Loaded:
     """Check and load a log without a change of its files."""
     check_header(path)
     usable = wal.usable_bytes(path)
-    with closing(connect(path, _read_only(usable))) as first:
-        return load(path, first, cluster, server_id, usable)
+    with closing(connect(path, _read_only(usable))) as connection:
+        return load(path, connection, cluster, server_id, usable)
 
 
 def _read_only(wal_bytes: int) -> str:

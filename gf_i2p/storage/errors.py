@@ -51,10 +51,10 @@ def unreadable(path: Path, fault: str) -> DamagedError:
     )
 
 
-def defect(what: str) -> StorageError:
+def defect(fault: str) -> StorageError:
     """Return the error for a write that no correct server issues: a defect of this program."""
     return StorageError(
-        f"{what}: this is a defect of gf-i2p. Nothing was stored. Report the defect, and start this node again."
+        f"{fault}: this is a defect of gf-i2p. Nothing was stored. Report the defect, and start this node again."
     )
 
 

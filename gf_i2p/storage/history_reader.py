@@ -46,10 +46,10 @@ class HistoryError(StorageError):
     """The history cannot be used; `str()` says why and how to go on."""
 
 
-def damaged(path: Path, what: str) -> HistoryError:
+def damaged(path: Path, fault: str) -> HistoryError:
     """Return the error for a file whose content is not what a node wrote."""
     return HistoryError(
-        f"{path} is damaged: {what}. Nothing was changed. Keep the file for examination and check the disk. To export "
+        f"{path} is damaged: {fault}. Nothing was changed. Keep the file for examination and check the disk. To export "
         f"again, move the whole directory {path.parent} away: a new one begins with what the log still holds. Other "
         "servers' histories have the same entries."
     )

@@ -293,12 +293,12 @@ class History:
         opened_ms = self._now()
         header = header_line(Header(*self._owner, first, opened_ms))
         path = self.directory / plain_name(first)
-        new = path.with_name(path.name + _NEW)
-        descriptor = _create(new)
+        draft = path.with_name(path.name + _NEW)
+        descriptor = _create(draft)
         try:
             _write_at(descriptor, header, 0)
             os.fsync(descriptor)
-            new.rename(path)
+            draft.rename(path)
             private_files.sync_directory(self.directory)
         except BaseException:
             os.close(descriptor)

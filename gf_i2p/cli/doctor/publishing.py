@@ -153,8 +153,8 @@ class PublishingChecks:
                     f"the leaf is {name} itself, and the netDb has one place for each address",
                     Remedy.either("[publish] leaf = the address of the service on this router, with keys of its own"),
                 )
-        what = "dry run, nothing is published: Meta set" if publish.mode == "dry-run" else "Meta set"
-        return ok(f"{what} of {keys.destination.b32} when chosen")
+        product = "dry run, nothing is published: Meta set" if publish.mode == "dry-run" else "Meta set"
+        return ok(f"{product} of {keys.destination.b32} when chosen")
 
     async def _leaf(self) -> CheckResult:
         leaf = self._config.publish.leaf

@@ -168,19 +168,19 @@ class RouterChecks:
         except CertificateError as error:
             fingerprint = parse_fingerprint(error.fingerprint)
             configured = self._router.i2pcontrol_fingerprint is not None
-            what = (
+            fault = (
                 "another certificate than the configured one"
                 if configured
                 else "a certificate that nothing vouches for"
             )
             return fail(
-                f"shows {what}, so nothing was sent; its fingerprint: {fingerprint}", remedies.CERTIFICATE_COMPARE
+                f"shows {fault}, so nothing was sent; its fingerprint: {fingerprint}", remedies.CERTIFICATE_COMPARE
             )
         except RouterUnreachableError as error:
             return _unusable(error, urlsplit(url).netloc, remedies.i2pcontrol_on(url))
         except RouterError as error:
-            what, remedy = _fault_and_remedy(error)
-            return fail(what, remedy if remedy.i2pd else remedies.i2pcontrol_on(url))
+            fault, remedy = _fault_and_remedy(error)
+            return fail(fault, remedy if remedy.i2pd else remedies.i2pcontrol_on(url))
         finally:
             await control.close()
         self.kind = self.kind or control.kind
