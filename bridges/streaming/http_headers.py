@@ -34,6 +34,8 @@ _FRAMING: Final = re.compile(rb"(?im)^(content[^a-z0-9]length|transfer[^a-z0-9]e
 _NO_LETTER: Final = re.compile(rb"[^a-z0-9]")
 _OURS: Final = b"x-i2p-"
 _OF_ONE_HOP: Final = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings"})
+_MAX_DIGITS: Final = 18
+"""Most digits of a body's length: a web server that counts with 64 bits reads every such length as we do."""
 _PIECE: Final = 512
 """Bytes that h11 gets at once, and may keep of an unfinished line after the head. h11 needs quadratic time for some
 lines that are not headers; 1,024 bytes of trailers take three milliseconds at most."""
@@ -87,8 +89,10 @@ class HttpRequest:
         lines = [b"%b %b HTTP/%b" % (request.method, request.target, request.http_version)]
         for name, value in request.headers.raw_items():
             plain = _NO_LETTER.sub(b"-", name.lower())  # the same for equal names in a CGI program (RFC 3875, 4.1.18)
+            if plain == b"content-length" and len(value) > _MAX_DIGITS:
+                raise RequestError(f"the length of a request's body has more than {_MAX_DIGITS} digits")
             if not plain.startswith(_OURS) and plain not in _OF_ONE_HOP:
-                lines.append(name + b": " + value)
+                lines.append(name + b": " + (b"%d" % int(value) if plain == b"content-length" else value))
             self._chunked |= plain == b"transfer-encoding"
         if request.http_version not in ({b"1.1"} if self._chunked else {b"1.0", b"1.1"}):
             raise RequestError("a request's version of HTTP is neither 1.0 nor 1.1, or is 1.0 with chunks")

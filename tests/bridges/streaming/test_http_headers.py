@@ -224,6 +224,8 @@ def test_a_request_that_is_not_whole_yet_says_nothing() -> None:
         POST + b"Content-Length:\r\n\r\n",
         POST + b"Content-Length : 4\r\n\r\n",
         POST + b"Content-Length: " + b"9" * 40 + b"\r\n\r\n",
+        POST + b"Content-Length: 18446744073709551621\r\n\r\n",  # 5 to a service that counts with 64 bits
+        POST + b"Content-Length: 1000000000000000000\r\n\r\n",
         CHUNKED + b"Content-Length: 4\r\n\r\n",
         POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n",
         POST + b"Content-Length: 4\r\nTransfer_Encoding: chunked\r\n\r\n",
@@ -271,6 +273,12 @@ def test_what_two_could_read_in_two_ways_is_refused(head: bytes) -> None:
         feed_byte_by_byte()
     assert not request.finished
     assert not out or out.startswith(CHUNKED + WHO)  # a refused head is not passed on
+
+
+@pytest.mark.parametrize("length", [b"5", b"05", b"0" * 17 + b"5"])
+def test_the_length_of_a_body_is_written_anew(length: bytes) -> None:
+    out = passed(POST + b"Content-Length: " + length + b"\r\n\r\nhello" + SECOND)
+    assert out == (POST + b"Content-Length: 5\r\n" + WHO + b"hello", True)
 
 
 def test_the_largest_head_passes() -> None:
