@@ -21,6 +21,7 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import announcement
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give
+from gf_i2p.farm.publishing.failover import FailoverMachine
 from gf_i2p.farm.publishing.lease import PublisherLease, Right, Verdict
 from gf_i2p.farm.publishing.meta import MetaMachine
 from gf_i2p.farm.publishing.situation import Situation
@@ -214,6 +215,22 @@ def _does_not_stop(machine: MetaMachine, situation: Situation, effects: Effects)
     """Leave the old set with the router."""
 
 
+def _announces_without_the_right(machine: FailoverMachine, published: int, situation: Situation) -> Announcement:
+    return Announcement(published, situation.now)
+
+
+def _checks_nothing(machine: FailoverMachine, announcement: Announcement, situation: Situation) -> None:
+    """Let the router have the lease set of a server that may not publish."""
+
+
+def _goes_on_serving(machine: FailoverMachine, situation: Situation, effects: Effects) -> None:
+    """Serve on, although the farm has chosen another server."""
+
+
+def _version_by_the_minute(machine: FailoverMachine, situation: Situation) -> int:
+    return situation.wall_ms // 60_000 * 60
+
+
 _step = MetaMachine.step
 _taken = MetaMachine.taken
 _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
@@ -296,4 +313,16 @@ def farm_canaries() -> Iterator[Canary]:
         (MetaMachine, "may_give", _gives_whoever_is_chosen),
         (MetaMachine, "_give_up", _does_not_give_up),
         (MetaMachine, "_stop", _does_not_stop),
+    )
+    yield life(
+        "serves-anyway",
+        "gives a service's lease sets after another server is chosen",
+        (FailoverMachine, "announce", _announces_without_the_right),
+        (FailoverMachine, "check", _checks_nothing),
+    )
+    yield life("serves-on", "never drains a service", (FailoverMachine, "_when_serving", _goes_on_serving))
+    yield life(
+        "service-versions",
+        "takes versions of a service's lease sets from its clock, in minutes",
+        (FailoverMachine, "version", _version_by_the_minute),
     )

@@ -209,7 +209,8 @@ class FarmLife:
         self._leader: int | None = None
         self.nodes = {
             each: SimulatedNode(
-                self, SimulatedReporter(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)])
+                self,
+                SimulatedReporter(each, [LeafTruth(_leaf_hash(each, i)) for i in range(plan.leaves)], mode=plan.mode),
             )
             for each in (*range(1, plan.servers + 1), *plan.members)
         }

@@ -40,6 +40,8 @@ class LifePlan:
     servers: int
     members: tuple[int, ...]
     """Ids of leaf members, which post records and have no vote."""
+    mode: str
+    """Mode of all servers at the beginning: "meta" or "failover"."""
     leaves: int
     """Leaves of each poster."""
     odd: str
@@ -76,6 +78,8 @@ def draw(seed: int) -> LifePlan:
         seed=seed,
         servers=servers,
         members=tuple(range(FIRST_LEAF_MEMBER_ID, FIRST_LEAF_MEMBER_ID + count)),
+        # A random stream of its own: so a life in mode `meta` is the same as without this draw.
+        mode=Random(f"brain mode {seed}").choice(("meta", "meta", "failover")),  # noqa: S311 -- as above
         leaves=rng.choice((1, 1, 1, 2, 4)),
         odd=rng.choice(("", "", "master", "loop", "farm")),
         wrong=tuple(sorted(wrong)),

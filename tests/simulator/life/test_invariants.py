@@ -5,6 +5,9 @@ from collections import Counter
 import pytest
 
 from gf_i2p.farm.admin_entries import AdminEntry
+from gf_i2p.farm.publishing.failover import FailoverMachine
+from gf_i2p.farm.publishing.lease import PublisherLease
+from gf_i2p.farm.publishing.meta import MetaMachine
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.life.farm import take_in
@@ -43,6 +46,9 @@ QUICK = {
     "before-the-log": ("AnnouncedFirst", 2),
     "no-lease": ("Overlap", 51),
     "gives-anyway": ("ChosenGives", 23),
+    "serves-anyway": ("ChosenGives", 6),
+    "serves-on": ("Overlap", 6),
+    "service-versions": ("PublishedRises", 6),
 }
 """Canaries, each with the first rule that catches the canary, and the seed to begin with: the first that catches it.
 
@@ -73,6 +79,17 @@ def test_a_broken_farm_is_noticed_by_its_rule(name: str) -> None:
 
 def test_each_rule_has_a_canary_that_it_is_the_first_to_notice() -> None:
     assert {rule for rule, _ in QUICK.values()} == {rule.__name__ for rule in FARM_RULES}
+
+
+@pytest.mark.parametrize("machine", [MetaMachine, FailoverMachine, PublisherLease])
+def test_each_machine_has_a_canary(machine: type) -> None:
+    assert any(machine is owner for name in QUICK for owner, _, _ in CANARIES[name].patches)
+
+
+def test_a_third_of_the_farms_begins_in_mode_failover() -> None:
+    modes = Counter(draw(seed).mode for seed in range(300))
+    assert modes.keys() == {"meta", "failover"}
+    assert 80 <= modes["failover"] <= 120
 
 
 def test_the_same_seed_is_the_same_life() -> None:
