@@ -286,7 +286,9 @@ def test_no_leaf_no_set() -> None:
     for _ in range(30):
         server.passes(LOOK_SECONDS)
         server.posts(server.state.last_published_ms // 1000, up=False)
-    while not isinstance(server.step().begin, Stop):
+    for _ in range(60):
+        if isinstance(server.step().begin, Stop):
+            break
         server.machine._end_attempt()
         server.passes(LOOK_SECONDS)
         server.posts(server.state.last_published_ms // 1000, up=False)
