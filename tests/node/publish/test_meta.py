@@ -297,6 +297,24 @@ async def test_a_set_is_not_sent_when_the_farm_chose_another_meanwhile(
         assert made.bridge.calls.count("publish") == 0
 
 
+async def test_a_set_is_not_sent_when_the_farm_chose_another_while_the_branches_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The publisher asks once more, because an endpoint for publishing does not ask."""
+    async with publishing_server(tmp_path, monkeypatch, publishes=False) as made:
+        await made.ready()
+
+        async def deposed(*args: object, **kwargs: object) -> None:
+            made.reporter.publish_config = OFF
+            made.reporter.changed()
+            await made.reported("off", lambda record: record.meta is not None and record.meta.publish_config == OFF)
+
+        monkeypatch.setattr(made.publisher._branches, "publish", deposed)
+        await made.tries()
+        assert made.bridge.calls.count("publish") == 0
+        assert "the set was not given" in (made.publisher.trouble or "")
+
+
 async def test_a_set_is_not_sent_when_one_of_its_leaves_was_excluded_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
