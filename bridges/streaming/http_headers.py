@@ -68,8 +68,9 @@ class HttpRequest:
         try:
             if self._reader is not None:
                 return self._body(self._reader, data)
+            searched = max(0, len(self._head) - len(_END) + 1)
             self._head += data
-            end = self._head.find(_END)
+            end = self._head.find(_END, searched)
             if (len(self._head) if end < 0 else end) > MAX_HEAD_BYTES:
                 raise RequestError(f"a request's head has more than {MAX_HEAD_BYTES} bytes")
             if end < 0:
