@@ -6,9 +6,9 @@ second request with unchecked headers, so nothing after the body is passed on. H
 are the headers that `Connection` names (RFC 9110, 7.6.1).
 
 h11 reads the request, and the web server gets a request written anew from h11's result. h11 accepts some heads that two
-programs may read differently. The checks here come first, and refuse such heads. Refused are a line that ends with a
-bare LF, a folded line (RFC 9112, 5.2), and a control character. A second header about the body's length is refused, too
-(RFC 9112, 6.1 and 6.3).
+programs may read differently. The checks here come first, and refuse such heads. Refused are, in a head, a line that
+ends with a bare LF, a folded line (RFC 9112, 5.2), and a control character. A second header about the body's length is
+refused, too (RFC 9112, 6.1 and 6.3). Chunks are framed anew, so a bare LF around chunks does not reach the web server.
 """
 
 import re
