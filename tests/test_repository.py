@@ -121,6 +121,8 @@ def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
     recipe = re.search(r"^check:.*\n((?:\t.+\n)+)", texts()["Makefile"], flags=re.MULTILINE)
     assert recipe is not None
     assert hooks == [line.strip().replace("@$(BIN)/", ".venv/bin/") for line in recipe[1].splitlines()]
+    for setting in ("always_run: true", "pass_filenames: false"):  # also for a commit that only deletes files
+        assert texts()[".pre-commit-config.yaml"].count(f"{setting}\n") == len(hooks)
 
 
 def pages() -> list[str]:
