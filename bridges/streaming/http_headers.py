@@ -2,7 +2,8 @@
 
 Each stream carries one request. The web server gets the request's head with our three headers in place of any that
 the client sent, `Connection: close`, and exactly the body that the head announces. Bytes after that body could be a
-second request with unchecked headers, so nothing after the body is passed on.
+second request with unchecked headers, so nothing after the body is passed on. Headers of one hop are dropped, and so
+are the headers that `Connection` names (RFC 9110, 7.6.1).
 
 h11 reads the request, and the web server gets a request written anew from h11's result. h11 accepts some heads that two
 programs may read differently. The checks here come first, and refuse such heads. Refused are a line that ends with a
@@ -33,7 +34,14 @@ _HEAD: Final = re.compile(rb"(?:[!-~\x80-\xff][^\x00-\x08\x0a-\x1f\x7f]*\r\n)+\r
 _FRAMING: Final = re.compile(rb"(?im)^(content[^a-z0-9]length|transfer[^a-z0-9]encoding):(.*)")
 _NO_LETTER: Final = re.compile(rb"[^a-z0-9]")
 _OURS: Final = b"x-i2p-"
-_OF_ONE_HOP: Final = frozenset({b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings"})
+_OF_ONE_HOP: Final = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings", b"te", b"trailer"}
+)
+_NEEDED: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
+"""Headers that a client cannot take away by naming them in `Connection`: they say where the request ends and
+whom it is for."""
+_MAX_DIGITS: Final = 18
+"""Most digits of a body's length: a web server that counts with 64 bits reads every such length as we do."""
 _PIECE: Final = 512
 """Bytes that h11 gets at once, and may keep of an unfinished line after the head. h11 needs quadratic time for some
 lines that are not headers; 1,024 bytes of trailers take three milliseconds at most."""
@@ -85,10 +93,14 @@ class HttpRequest:
         request = reader.next_event()
         assert isinstance(request, h11.Request)
         lines = [b"%b %b HTTP/%b" % (request.method, request.target, request.http_version)]
+        options = b",".join(value.lower() for name, value in request.headers if name == b"connection").split(b",")
+        dropped = _OF_ONE_HOP | {_NO_LETTER.sub(b"-", option.strip()) for option in options} - _NEEDED
         for name, value in request.headers.raw_items():
             plain = _NO_LETTER.sub(b"-", name.lower())  # the same for equal names in a CGI program (RFC 3875, 4.1.18)
-            if not plain.startswith(_OURS) and plain not in _OF_ONE_HOP:
-                lines.append(name + b": " + value)
+            if plain == b"content-length" and len(value) > _MAX_DIGITS:
+                raise RequestError(f"the length of a request's body has more than {_MAX_DIGITS} digits")
+            if not plain.startswith(_OURS) and plain not in dropped:
+                lines.append(name + b": " + (b"%d" % int(value) if plain == b"content-length" else value))
             self._chunked |= plain == b"transfer-encoding"
         if request.http_version not in ({b"1.1"} if self._chunked else {b"1.0", b"1.1"}):
             raise RequestError("a request's version of HTTP is neither 1.0 nor 1.1, or is 1.0 with chunks")
