@@ -103,13 +103,13 @@ class Forwarder:
         self._flush(stream)
 
     @property
-    def taking(self) -> bool:
+    def accepts_streams(self) -> bool:
         """Whether new streams are opened; otherwise clients of new streams get no answer."""
-        return self._acceptor.taking
+        return self._acceptor.accepts_streams
 
-    @taking.setter
-    def taking(self, value: bool) -> None:
-        self._acceptor.taking = value
+    @accepts_streams.setter
+    def accepts_streams(self, value: bool) -> None:
+        self._acceptor.accepts_streams = value
 
     async def wait_until_idle(self) -> None:
         """Wait until no stream is open."""
@@ -117,7 +117,7 @@ class Forwarder:
 
     async def close(self) -> None:
         """Break all streams off."""
-        self._acceptor.taking = False
+        self._acceptor.accepts_streams = False
         tasks = []
         for carrier in list(self._carriers.values()):
             carrier.stream.reset("the service is closed")

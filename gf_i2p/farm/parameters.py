@@ -29,7 +29,7 @@ class Parameters:
     """Parameters; times in ms of farm time. The names in the log are the same in camelCase: `freshMs`."""
 
     fresh_ms: int = 105_000
-    """Greatest age of a server's newest record. A server posts every 30 s."""
+    """Greatest age of a server's newest record. A server posts every 30 s, and more often when this age is low."""
     ahead_ms: int = 60_000
     """How far a record's date may be ahead of farm time. Without this limit, a dead server would stay fresh for
     longer, by as much as its clock was ahead."""

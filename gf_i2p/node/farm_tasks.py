@@ -147,6 +147,7 @@ def farm_tasks_of(
         interval=publish.status_seconds,
         mode=publish.mode,
         leaf_farm=leaf_farm,
+        parameters=lambda: view.state.parameters,
     )
     watch = None
     if keys is not None and publish.mode != "off":

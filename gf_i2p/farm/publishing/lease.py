@@ -31,6 +31,14 @@ def lease_seconds(parameters: Parameters) -> float:
     return min(LEASE_SECONDS, parameters.fresh_ms / 1000 * 6 / 7)
 
 
+def record_seconds(interval: float, parameters: Parameters) -> float:
+    """Return the seconds between two records of a server: `interval`, or half of a lease if that is less.
+
+    So the log may take half of a lease to commit a record, and a healthy publisher still never stops.
+    """
+    return min(interval, lease_seconds(parameters) / 2)
+
+
 class Right(Enum):
     """Right of a server as publisher."""
 

@@ -14,7 +14,8 @@ import structlog
 
 from bridges.protocol import RouterBridge
 from gf_i2p import __version__
-from gf_i2p.farm.publishing.lease import PublisherLease
+from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.publishing.lease import PublisherLease, record_seconds
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord, router_numbers
@@ -60,6 +61,7 @@ class Reporter:
         publish_config: str = "off",
         mode: str = "off",
         leaf_farm: LeafFarm | None = None,
+        parameters: Callable[[], Parameters] = Parameters,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
         """Post nothing yet. Attributes that are set later go into the next record, or at once after `changed`.
@@ -70,10 +72,11 @@ class Reporter:
             driver: posts the records.
             bridge: leads to this server's router.
             master: the farm's master, for which this server may publish and whose leaves are reported.
-            interval: seconds between two records when nothing changes.
+            interval: seconds between two records when nothing changes; less while the farm's lease is short.
             publish_config: "on", "auto" or "off".
             mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
             leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaf.
+            parameters: returns the farm's present parameters.
             clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
         self.publishing = False
@@ -108,6 +111,7 @@ class Reporter:
         self._resigned = False
         self._resignation = asyncio.Event()
         self._leaf_farm = leaf_farm
+        self._parameters = parameters
         self._clock = clock
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
             self._ask_router, seconds=ROUTER_SECONDS, on_answer=self._on_answer
@@ -198,7 +202,8 @@ class Reporter:
         while True:
             self._news.clear()
             least = 0.0 if self._resigned else min(LEAST_SECONDS, self._interval)
-            wait = least if self._deciding_facts() != self._posted_facts else self._interval
+            interval = record_seconds(self._interval, self._parameters())
+            wait = least if self._deciding_facts() != self._posted_facts else interval
             wait -= time.monotonic() - self._posted_at
             if wait <= 0:
                 return

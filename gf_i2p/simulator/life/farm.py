@@ -9,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from gf_i2p.farm.publishing.lease import record_seconds
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.events import Events
 from gf_i2p.simulator.facts import Members, Violation
@@ -146,8 +147,9 @@ class SimulatedNode:
     # Records --------------------------------------------------------------------------------------------------------
 
     def report_at_intervals(self) -> None:
-        """Post a record about every `INTERVAL` seconds, to the end of the run."""
-        self._life.events.after(INTERVAL * self._life.rng.uniform(0.97, 1.03), self.report_at_intervals)
+        """Post a record about every `record_seconds`, to the end of the run."""
+        interval = record_seconds(INTERVAL, self.state.parameters)
+        self._life.events.after(interval * self._life.rng.uniform(0.97, 1.03), self.report_at_intervals)
         self.report()
 
     def changed(self) -> None:

@@ -15,7 +15,7 @@ _PARAMETERS: Final = (
     ("maxEntries", (3, 8, 16)),
     ("margin", (0, 50, 200)),
     ("holdMs", (0, 120_000, 600_000)),
-    ("freshMs", (75_000, 105_000, 150_000)),
+    ("freshMs", (35_000, 105_000, 150_000)),
     ("republishMinMs", (60_000, 120_000)),
 )
 """Parameters that administrators set: name and values."""

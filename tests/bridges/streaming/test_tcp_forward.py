@@ -319,7 +319,7 @@ async def test_closing_resets_the_clients_and_waiting_for_none_waits_for_all() -
         none = asyncio.create_task(line.forwarder.wait_until_idle())
         await line.until(began.is_set)
         assert not none.done()
-        line.forwarder.taking = False
+        line.forwarder.accepts_streams = False
         late = line.client(b"GET", 78)
         await line.forwarder.close()
         await line.until(lambda: client.reset)

@@ -3,11 +3,20 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
-from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, PublisherLease, lease_seconds
+from gf_i2p.farm.publishing.lease import (
+    LEASE_SECONDS,
+    LOOK_SECONDS,
+    STALL_SECONDS,
+    PublisherLease,
+    lease_seconds,
+    record_seconds,
+)
 from gf_i2p.farm.publishing.meta import NO_LEAF, MetaMachine
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
@@ -35,12 +44,12 @@ class Server:
     def situation(self) -> Situation:
         return Situation(self.now, self.wall_ms, self.state.choice, self.state, self.applied, **self.changes)
 
-    def posts(self, published: int = 0, *, up: bool = True) -> int:
+    def posts(self, published: int = 0, *, up: bool = True, posted_at: float | None = None) -> int:
         """Commit and apply one of our records; return the record's index."""
         self.applied += 1
         status = record(1, leaf(1, up=up), date=self.wall_ms, mode=self.mode, published=published * 1000)
         self.state.apply(status.encode(), self.applied)
-        self.lease.committed(self.applied, self.now)
+        self.lease.committed(self.applied, self.now if posted_at is None else posted_at)
         return self.applied
 
     def passes(self, seconds: float) -> None:
@@ -301,3 +310,26 @@ def test_a_lease_never_outlasts_the_records_of_the_farm() -> None:
     assert lease_seconds(Parameters()) == LEASE_SECONDS
     assert lease_seconds(replace(Parameters(), fresh_ms=35_000)) == 30
     assert lease_seconds(replace(Parameters(), fresh_ms=3_600_000)) == LEASE_SECONDS
+
+
+@pytest.mark.parametrize("fresh_ms", [35_000, 60_000, 105_000])
+def test_a_healthy_publisher_never_stops(fresh_ms: int) -> None:
+    """The log takes each record five seconds after the post."""
+    server = Server()
+    entry = AdminEntry("farm", NOW, "admin-a", "set", parameters={"freshMs": fresh_ms})
+    server.state.apply(entry.encode(), server.applied)
+    server.gives()
+    posted_at, interval = server.now, record_seconds(30, server.state.parameters)
+    while server.now < 600:
+        if server.now >= posted_at + interval + 5:
+            posted_at += interval
+            server.posts(server.state.last_published_ms // 1000, posted_at=posted_at)
+        match server.step().begin:
+            case Announce(announcement):
+                server.progress.announced(announcement.published, b"the set")
+                server.commits(announcement)
+            case Give(announcement):
+                server.machine.taken(announcement, server.situation)
+            case begun:
+                assert begun is None, f"after {server.now:.0f} s, {server.machine.trouble}"
+        server.passes(1)

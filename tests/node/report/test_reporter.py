@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p import __version__
+from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import Leaf, ReportedConfig
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
@@ -208,6 +209,14 @@ async def test_numbers_wait_for_the_next_record(tmp_path: Path, monkeypatch: pyt
         assert len(made.reporter.lease._posts) == posted
         made.bridge.leaf_up = False
         await made.reported("and come along", lambda record: record.router["knownPeers"] == 9)
+
+
+async def test_a_short_lease_makes_records_more_frequent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    quick(monkeypatch)
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, interval=3000) as made:
+        await made.ready()
+        made.reporter._parameters = lambda: Parameters(fresh_ms=300)
+        await made.records(3)
 
 
 async def test_however_much_changes_records_have_their_distance(
