@@ -131,7 +131,7 @@ test: $(PROGRAMS)
 	@echo "Side by side: $(PARTS)"
 	@$(BESIDE) $(PARTS:%=part-%)
 
-# Everything, in about an hour: before a release, and after a change to a thing that only this tests.
+# Everything, in about 36 minutes on two cores: before a release, and after a change to a thing that only this tests.
 test-all: export GF_I2P_TIER = all
 test-all: $(PROGRAMS)
 	@echo "Side by side, every test: $(PARTS) canaries"

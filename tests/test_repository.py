@@ -18,6 +18,7 @@ FORBIDDEN = {
     "a path of a developer's machine": r"(?<![\w.])/(?:home|Users|root|work)/",
     "a registry's host name": r"\b(?:pypi|pythonhosted|npmjs|golang|maven\.apache|crates|docker|ghcr)\.(?:org|io)\b",
     "an option that names a registry": r"--(?:extra-)?index-url|--find[-]links",
+    "a chapter of a file that is gone": r"\bDESIGN[ ]\d",
     "an unfinished thought": r"\b(?:TO[D]O|FIX[M]E|XX[X])\b",
 }
 
@@ -120,6 +121,8 @@ def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
     recipe = re.search(r"^check:.*\n((?:\t.+\n)+)", texts()["Makefile"], flags=re.MULTILINE)
     assert recipe is not None
     assert hooks == [line.strip().replace("@$(BIN)/", ".venv/bin/") for line in recipe[1].splitlines()]
+    for setting in ("always_run: true", "pass_filenames: false"):  # also for a commit that only deletes files
+        assert texts()[".pre-commit-config.yaml"].count(f"{setting}\n") == len(hooks)
 
 
 def pages() -> list[str]:

@@ -190,14 +190,14 @@ class I2cpService:
     async def _drain(self) -> None:
         if self.announced is not None:
             await asyncio.sleep(max(self.announced.expires_at - self._clock(), 0))
-        self._forwarder.taking = False
+        self._forwarder.accepts_streams = False
         await self._forwarder.wait_until_idle()
 
     def resume(self) -> None:
         """See `Service.resume`."""
         if self.state is ServiceState.DRAINING:
             self.state = ServiceState.SERVING
-            self._forwarder.taking = True
+            self._forwarder.accepts_streams = True
             if self._leases:
                 self._requested.set()
 

@@ -44,7 +44,7 @@ class Acceptor:
             wall: seconds since the epoch, for keys that are good until a date.
             idle: seconds of silence after which a stream is reset.
         """
-        self.taking = True
+        self.accepts_streams = True
         """Whether new streams are opened. Otherwise the peer hears nothing, and tries again with a later lease set."""
         self.refused = 0
         """Number of streams that were not opened, for any reason."""
@@ -132,7 +132,7 @@ class Acceptor:
 
     def _check_room(self, source: bytes) -> None:
         reason = None
-        if not self.taking:
+        if not self.accepts_streams:
             reason = "no new streams are taken"
         elif len(self._streams) >= limits.MAX_STREAMS:
             reason = f"there are {limits.MAX_STREAMS} streams already"

@@ -6,9 +6,9 @@ second request with unchecked headers, so nothing after the body is passed on. H
 are the headers that `Connection` names (RFC 9110, 7.6.1).
 
 h11 reads the request, and the web server gets a request written anew from h11's result. h11 accepts some heads that two
-programs may read differently. The checks here come first, and refuse such heads. Refused are a line that ends with a
-bare LF, a folded line (RFC 9112, 5.2), and a control character. A second header about the body's length is refused, too
-(RFC 9112, 6.1 and 6.3).
+programs may read differently. The checks here come first, and refuse such heads. Refused are, in a head, a line that
+ends with a bare LF, a folded line (RFC 9112, 5.2), and a control character. A second header about the body's length is
+refused, too (RFC 9112, 6.1 and 6.3). Chunks are framed anew, so a bare LF around chunks does not reach the web server.
 """
 
 import re
@@ -68,8 +68,9 @@ class HttpRequest:
         try:
             if self._reader is not None:
                 return self._body(self._reader, data)
+            searched = max(0, len(self._head) - len(_END) + 1)
             self._head += data
-            end = self._head.find(_END)
+            end = self._head.find(_END, searched)
             if (len(self._head) if end < 0 else end) > MAX_HEAD_BYTES:
                 raise RequestError(f"a request's head has more than {MAX_HEAD_BYTES} bytes")
             if end < 0:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 import structlog
@@ -25,6 +25,8 @@ DRAIN_SECONDS: Final = 300.0
 """Time for the local service to take its data."""
 HEAD_SECONDS: Final = 60.0
 """Time for a client to send a request's head, before its stream gets a connection to the service."""
+MAX_FED: Final = 16 * 1024
+"""Most bytes of all requests that are read in one turn of the loop. Tiny chunks cost some 15 ms then."""
 _READ: Final = 32 * MAX_PAYLOAD
 
 Send = Callable[[StreamPeer, bytes], None]
@@ -67,6 +69,8 @@ class Forwarder:
         self._http = http
         self._send = send
         self._carriers: dict[Stream, _Carrier] = {}
+        self._turn = asyncio.Lock()
+        """Held while a request reads bytes, until the loop's next turn."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
@@ -99,13 +103,13 @@ class Forwarder:
         self._flush(stream)
 
     @property
-    def taking(self) -> bool:
+    def accepts_streams(self) -> bool:
         """Whether new streams are opened; otherwise clients of new streams get no answer."""
-        return self._acceptor.taking
+        return self._acceptor.accepts_streams
 
-    @taking.setter
-    def taking(self, value: bool) -> None:
-        self._acceptor.taking = value
+    @accepts_streams.setter
+    def accepts_streams(self, value: bool) -> None:
+        self._acceptor.accepts_streams = value
 
     async def wait_until_idle(self) -> None:
         """Wait until no stream is open."""
@@ -113,7 +117,7 @@ class Forwarder:
 
     async def close(self) -> None:
         """Break all streams off."""
-        self._acceptor.taking = False
+        self._acceptor.accepts_streams = False
         tasks = []
         for carrier in list(self._carriers.values()):
             carrier.stream.reset("the service is closed")
@@ -218,8 +222,19 @@ class Forwarder:
             data = await self._next_bytes(carrier)
             if not data:
                 raise RequestError("a request ends inside its head")
-            if first := request.feed(data):
+            if first := b"".join([piece async for piece in self._feed(request, data)]):
                 return first
+
+    async def _feed(self, request: HttpRequest | None, data: bytes) -> AsyncIterator[bytes]:
+        """Have the request read the bytes, `MAX_FED` in one turn of the loop; yield the bytes for the service."""
+        if request is None:
+            yield data
+            return
+        for start in range(0, len(data), MAX_FED):
+            async with self._turn:
+                piece = request.feed(data[start : start + MAX_FED])
+                await asyncio.sleep(0)
+            yield piece
 
     async def _answer(self, carrier: _Carrier, text: bytes) -> None:
         stream = carrier.stream
@@ -238,9 +253,10 @@ class Forwarder:
                 data = await self._next_bytes(carrier)
                 if not data:
                     break
-                writer.write(data if request is None else request.feed(data))
-                async with asyncio.timeout(DRAIN_SECONDS):
-                    await writer.drain()
+                async for piece in self._feed(request, data):
+                    writer.write(piece)
+                    async with asyncio.timeout(DRAIN_SECONDS):
+                        await writer.drain()
             while not carrier.stream.ended:
                 await self._next_bytes(carrier)  # bytes after the request are not passed on
             if request is None and writer.can_write_eof() and carrier.stream.state is StreamState.OPEN:

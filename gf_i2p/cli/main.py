@@ -41,11 +41,11 @@ COMMANDS: Final = {
     ),
     "keys": CommandEntry("make and show the master's keys, and delegated keys for each node", f"{_COMMANDS}.keys"),
     "members": CommandEntry(
-        "show, add and remove the servers and leaf-only members of a running farm", "gf_i2p.cli.membership.members"
+        "show, add and remove the servers and leaf members of a running farm", "gf_i2p.cli.membership.members"
     ),
     "pipeline": CommandEntry("analyse the histories of farms with Spark", "gf_i2p.cli.pipeline.jobs"),
     "leaf": CommandEntry(
-        "run a leaf-only member, which reports a router's leaf to the farm and has no vote",
+        "run a leaf member, which reports a router's leaf to the farm and has no vote",
         f"{_COMMANDS}.leaf",
         long_running=True,
     ),

@@ -1,6 +1,6 @@
-"""Posters of status records: the servers and the leaf-only members, with their newest records and leaves.
+"""Posters of status records: the servers and the leaf members, with their newest records and leaves.
 
-Leaf-only members have no vote, and a farm may have thousands of members. The members' clocks do not count for farm
+Leaf members have no vote, and a farm may have thousands of members. The members' clocks do not count for farm
 time, and the members' reports about other servers do not count.
 """
 
@@ -21,7 +21,7 @@ MAX_PAST: Final = 512
 
 @dataclass(slots=True)
 class Poster:
-    """A server or leaf-only member. Times are of the farm's stopwatch (`FarmClock.passed_ms`), in ms."""
+    """A server or leaf member. Times are of the farm's stopwatch (`FarmClock.passed_ms`), in ms."""
 
     value: bytes
     """Bytes of the newest record, as in the log: a newer version may read more fields."""

@@ -70,7 +70,7 @@ class FarmState:
         self.records: dict[int, StatusRecord] = {}
         """By server id, each server's newest record."""
         self.leaf_members: dict[int, StatusRecord] = {}
-        """By id, each leaf-only member's newest record. The member that posted last is the last."""
+        """By id, each leaf member's newest record. The member that posted last is the last."""
         self.last_published_ms = 0
         """The greatest announced version, in ms: only a newer set replaces the set in the netDb."""
         self.administration = Administration()

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.consensus.timing import OUTSIDE, Timeouts, TimingPlan
+from gf_i2p.node.consensus.timing import RANGE_OUTSIDE_I2P, Timeouts, TimingPlan
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
@@ -43,7 +43,7 @@ class OurServer:
             server_id,
             self._storage,
             bootstrap=founders,
-            timeouts=Timeouts(TimingPlan("lan", OUTSIDE, fixed=timing), servers=len(founders.servers) or 1),
+            timeouts=Timeouts(TimingPlan("lan", RANGE_OUTSIDE_I2P, fixed=timing), servers=len(founders.servers) or 1),
             on_halt=self.halted.append,
             flow=flow,
         )

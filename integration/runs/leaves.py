@@ -1,4 +1,4 @@
-"""A farm with many leaf-only members, where each member has its own connection, credentials and leaf.
+"""A farm with many leaf members, where each member has its own connection, credentials and leaf.
 
     python -m integration.runs.leaves [--leaves 1000] [--servers 5] [--minutes 3] [--kill] [--json]
 

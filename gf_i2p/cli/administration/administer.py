@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.administration.admin_arguments import Action, add
-from gf_i2p.cli.shared.answer_text import OUTSIDE, in_touch, sensed_lines, standing_lines
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, in_touch, membership_lines, sensed_lines
 from gf_i2p.cli.shared.argument_types import load_client_file
 from gf_i2p.cli.shared.command import Answer, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> Answer:
 def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     before = ask(options.directory, "GET", "/v1/administration")
     if before["membership"] == "removed":
-        raise CommandError(f"nothing was changed. {OUTSIDE['removed']}", code=Exit.DEGRADED)
+        raise CommandError(f"nothing was changed. {MEMBERSHIP_TEXTS['removed']}", code=Exit.DEGRADED)
     entry = _entry(options, before["cluster"], f"server-{before['id']}")
     servers = [each["id"] for each in before["servers"]]
     if entry.action in {"move", "drain"} and servers and entry.server not in servers:
@@ -290,7 +290,7 @@ def _show(options: argparse.Namespace, ask: Ask) -> Answer:
     lines = describe(answer) if answer["servers"] else [NOT_KNOWN]
     return Answer(
         {key: answer[key] for key in ("applied", "leader", "membership", *keys)},
-        "\n".join(printable(line) for line in [*standing_lines(answer), *lines]),
+        "\n".join(printable(line) for line in [*membership_lines(answer), *lines]),
         Exit.OK if in_touch(answer) else Exit.DEGRADED,
     )
 

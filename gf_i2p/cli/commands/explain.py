@@ -7,10 +7,10 @@ from typing import Any
 
 from gf_i2p.cli.shared.answer_text import (
     in_touch,
+    membership_lines,
     mode_words,
     publishing_lines,
     sensed_lines,
-    standing_lines,
 )
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import Exit
@@ -38,8 +38,8 @@ def run(options: argparse.Namespace) -> Answer:
 def show_explanation(answer: dict[str, Any]) -> str:
     """Describe in lines the farm's choice, the administrators' changes, and what this server does."""
     farm, this_server = answer["farm"], answer["this"]
-    standing = standing_lines(answer)
-    lines = [*standing, *([""] if standing else []), *map(printable, answer["lines"])]
+    membership = membership_lines(answer)
+    lines = [*membership, *([""] if membership else []), *map(printable, answer["lines"])]
     if not answer["applied"]:  # nothing is known of the farm, so the other lines about the farm are left out
         lines = lines[: len(lines) - len(answer["lines"]) + 1]
     else:

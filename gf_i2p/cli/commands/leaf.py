@@ -1,4 +1,4 @@
-"""`gf-i2p leaf`: runs a leaf-only member beside its router, in the foreground, and shows its state."""
+"""`gf-i2p leaf`: runs a leaf member beside its router, in the foreground, and shows its state."""
 
 import argparse
 import asyncio
@@ -70,7 +70,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
             why=lambda: client.waits_for,
         )
         _write(report, member.report)
-        task = asyncio.get_running_loop().create_task(member.run(), name="leaf-only member")
+        task = asyncio.get_running_loop().create_task(member.run(), name="leaf member")
         logger.info("started", cluster=file.cluster, member=file.id)
         try:
             tasks: list[asyncio.Future[Any]] = [task, stopped]
@@ -165,5 +165,5 @@ COMMANDS: Final[Commands] = {
         _add_directory_argument,
         lambda options: _run(options.directory),
     ),
-    "status": Subcommand("show the state of a leaf-only member on this machine", _add_directory_argument, status),
+    "status": Subcommand("show the state of a leaf member on this machine", _add_directory_argument, status),
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, warn
 from gf_i2p.cli.doctor.history import HISTORY, look_at_history
-from gf_i2p.cli.shared.answer_text import OUTSIDE
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.cli.shared.router_setup import own_keys
@@ -170,7 +170,7 @@ class NodeFiles:
         if status["healthy"]:
             return ok(text)
         if status["membership"] == "removed":
-            return warn("runs, and was removed from the farm", Remedy.either(OUTSIDE["removed"]))
+            return warn("runs, and was removed from the farm", Remedy.either(MEMBERSHIP_TEXTS["removed"]))
         if quorum["reachable"] < quorum["needed"]:
             text += f"; {quorum['needed']} are needed"
         return warn(text, Remedy.either("Mend the faults below. Without faults, wait: an election takes a minute."))

@@ -1,1 +1,1 @@
-"""`gf-i2p members`: adds and removes servers and leaf-only members, by a node or by an administrator's file."""
+"""`gf-i2p members`: adds and removes servers and leaf members, by a node or by an administrator's file."""

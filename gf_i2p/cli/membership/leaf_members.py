@@ -1,4 +1,4 @@
-"""`gf-i2p members` for leaf-only members, which may post without being a server."""
+"""`gf-i2p members` for leaf members, which may post without being a server."""
 
 import argparse
 from typing import Any
@@ -38,7 +38,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members accept`, of a leaf-only member's invitation."""
+    """`members accept`, of a leaf member's invitation."""
     changed = leaf_invitation.accept(options.directory, options.file)
     reload_note, reloaded, pending = reload_node(options.directory, ask) if changed else ("", False, list[str]())
     first_line = f"accepted; {reload_note}" if changed else "the member was known already"
@@ -64,7 +64,7 @@ def remove(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def described(members: list[dict[str, Any]]) -> list[str]:
-    """Describe the leaf-only members that `/v1/administration` lists, one line each."""
+    """Describe the leaf members that `/v1/administration` lists, one line each."""
     lines = []
     for member in members:
         leaves = ", ".join(f"{each['address']}{'' if each['up'] else ' (down)'}" for each in member["leaves"])

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
 from gf_i2p.cli.membership import leaf_members, remote_members
 from gf_i2p.cli.shared import argument_types
-from gf_i2p.cli.shared.answer_text import in_touch, standing_lines
+from gf_i2p.cli.shared.answer_text import in_touch, membership_lines
 from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -41,18 +41,18 @@ def show(options: argparse.Namespace, ask: Ask) -> Answer:
         {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
         for server in answer["servers"]
     ]
-    leaf_only = ask(options.directory, "GET", "/v1/administration")["members"]
+    without_vote = ask(options.directory, "GET", "/v1/administration")["members"]
     lines = []
     for server in members:
         words = [word for word in ("self", "leader") if server[word]]
         words += [] if server["connected"] else ["not connected"]
         lines.append(f"{server['id']:>5}  {server['endpoint']}  {', '.join(words)}".rstrip())
-    lines += [*leaf_members.described(leaf_only), *standing_lines(answer)]
+    lines += [*leaf_members.described(without_vote), *membership_lines(answer)]
     if answer["change"] is not None:
         lines.append(f"no change can begin now: {answer['change']}")
     state = {key: answer[key] for key in ("membership", "leader", "change")}
     return Answer(
-        {**state, "servers": members, "leaf_members": leaf_only},
+        {**state, "servers": members, "leaf_members": without_vote},
         "\n".join(lines),
         Exit.OK if in_touch(answer) else Exit.DEGRADED,
     )
@@ -342,7 +342,7 @@ COMMANDS: Final[Commands] = {
         lambda options: invite(options, ask),
     ),
     "accept": Subcommand(
-        "make the invited server or leaf-only member known to one of the farm's servers",
+        "make the invited server or leaf member known to one of the farm's servers",
         _add_accept_arguments,
         lambda options: accept(options, ask),
     ),
@@ -360,12 +360,12 @@ COMMANDS: Final[Commands] = {
         "have the leader hand over to another server", _add_node_argument, _by_node("stepdown", step_down)
     ),
     "invite-leaf": Subcommand(
-        "make the directory of a leaf-only member, and the file for `members accept` at the other servers",
+        "make the directory of a leaf member, and the file for `members accept` at the other servers",
         _add_invite_leaf_arguments,
         lambda options: leaf_members.invite(options, ask),
     ),
     "remove-leaf": Subcommand(
-        "have one of the farm's servers refuse a leaf-only member from now on",
+        "have one of the farm's servers refuse a leaf member from now on",
         _add_remove_leaf_arguments,
         lambda options: leaf_members.remove(options, ask),
     ),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gf_i2p.cli.shared.terminal import printable
 
-OUTSIDE: Final = {
+MEMBERSHIP_TEXTS: Final = {
     "joining": "This server is not a member yet: the server asks the leader to be taken in. The node's output tells "
     "the outcome.",
     "leaving": "The leader removes this server. As far as this server knows, the removal is not committed yet.",
@@ -25,10 +25,10 @@ _SHOWN_LEFT_OUT: Final = 5
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
 
-def standing_lines(answer: dict[str, Any]) -> list[str]:
+def membership_lines(answer: dict[str, Any]) -> list[str]:
     """Say when a node is not a member, or knows no leader; return no line when all is well."""
     if answer["membership"] != "member":
-        return [OUTSIDE[answer["membership"]]]
+        return [MEMBERSHIP_TEXTS[answer["membership"]]]
     return [NO_LEADER_KNOWN] if answer["leader"] is None else []
 
 
@@ -40,7 +40,7 @@ def in_touch(answer: dict[str, Any]) -> bool:
 def show_status(answer: dict[str, Any]) -> str:
     """Describe a node's status in a few lines, faults first."""
     quorum, log = answer["quorum"], answer["log"]
-    lines = standing_lines(answer)
+    lines = membership_lines(answer)
     if quorum["reachable"] < quorum["needed"] and answer["membership"] == "member":
         lines.append(
             f"Only {quorum['reachable']} of {quorum['servers']} servers can be reached from here, and a majority is "

@@ -60,7 +60,7 @@ class LeafInputs:
         return nested_farms.objection(leaf, self.master, masters_below)
 
     def _masters_below(self, master: bytes) -> Iterator[bytes]:
-        """Give the masters that servers report below a master. Reports of leaf-only members do not count here."""
+        """Give the masters that servers report below a master. Reports of leaf members do not count here."""
         for owner, poster in self.posters.holders(master):
             leaf = poster.leaves.get(master) if owner < FIRST_LEAF_MEMBER_ID else None
             if leaf is not None:

@@ -1,7 +1,7 @@
 """A set on its way through the log: its version, and whether the router may still get the set.
 
 A set is announced in the log first. So `published` rises strictly from one publisher to the next, and a server that is
-cut off from the farm publishes nothing (DESIGN 4).
+cut off from the farm publishes nothing (docs/design/publishing.md).
 """
 
 from dataclasses import dataclass

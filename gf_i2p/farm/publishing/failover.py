@@ -22,8 +22,8 @@ from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
 DRAIN_SECONDS: Final = 120.0
-"""Seconds for which a draining server goes on serving. Lease sets end after 60 s, and most requests do not last another
-minute."""
+"""Most seconds for which a draining server goes on serving. On i2pd lease sets end after 60 s, and most requests do not
+last another minute. On Java lease sets end after 150 s: the drain may end up to 30 s before the last set does."""
 RETRY_SECONDS: Final = 2.0
 """Seconds before the next try after the router refused or was lost; doubled with each further failure."""
 MAX_RETRY_SECONDS: Final = 60.0

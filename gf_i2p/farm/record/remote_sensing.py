@@ -8,7 +8,7 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, flag, integer, integer_
 from gf_i2p.netdb.encoding import to_base64
 
 MAX_SERVER_ID: Final = 2**32 - 2
-"""The highest id of a server, or of a leaf-only member."""
+"""The highest id of a server, or of a leaf member."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ MAX_REMOTE_DESTINATIONS: Final = 32
 MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINATIONS + 64
 """Most lists and objects in one record."""
 FIRST_LEAF_MEMBER_ID: Final = 2**31
-"""Ids from this number on belong to leaf-only members, which post records and have no vote."""
+"""Ids from this number on belong to leaf members, which post records and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
 _NOT_COMPUTED: Final = -1.0
 
@@ -183,7 +183,7 @@ class Meta:
 
 @dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class StatusRecord:
-    """The report of one server or leaf-only member at one time."""
+    """The report of one server or leaf member at one time."""
 
     cluster: str
     date_ms: int

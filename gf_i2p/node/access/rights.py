@@ -98,7 +98,7 @@ class Rights:
         if record.id in servers:
             return f"{user.name} posted a status record of server {record.id}"
         if record.id >= FIRST_LEAF_MEMBER_ID:
-            return f"{user.name} posted a status record of the leaf-only member {record.id}"
+            return f"{user.name} posted a status record of the leaf member {record.id}"
         return None
 
     def _objection_to_member(self, user: User, value: bytes, servers: Collection[int]) -> str | None:

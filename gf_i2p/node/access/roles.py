@@ -68,7 +68,7 @@ class User:
             self.member_id = _id(suffix, FIRST_LEAF_MEMBER_ID)
             if self.member_id is None:
                 raise ValueError(
-                    f"user {name!r} names no leaf-only member: expected leaf-ID, the id from {FIRST_LEAF_MEMBER_ID} to "
+                    f"user {name!r} names no leaf member: expected leaf-ID, the id from {FIRST_LEAF_MEMBER_ID} to "
                     f"{MAX_ID - 1}"
                 )
 

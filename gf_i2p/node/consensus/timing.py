@@ -73,12 +73,12 @@ class Range:
     memory: float
 
 
-OUTSIDE: Final = Range(
+RANGE_OUTSIDE_I2P: Final = Range(
     unconnected=replace(LAN, election_min=10.0, election_max=20.0), first=LAN, floor=LAN, ceiling=I2P, memory=120.0
 )
 """For farms wholly outside I2P."""
 
-INSIDE: Final = Range(
+RANGE_INSIDE_I2P: Final = Range(
     unconnected=replace(I2P, heartbeat=0.5),
     first=Timing(heartbeat=0.5, election_min=10.0, election_max=20.0),
     floor=Timing(heartbeat=0.5, election_min=3.0, election_max=6.0),

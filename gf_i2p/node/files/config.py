@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE, Range, TimingPlan
+from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_leaf
@@ -80,7 +80,7 @@ class TimingTable(Table):
 
     @model_validator(mode="after")
     def _can_work(self) -> Self:
-        self.plan(OUTSIDE)
+        self.plan(RANGE_OUTSIDE_I2P)
         return self
 
     def plan(self, limits: Range) -> TimingPlan:
@@ -219,7 +219,7 @@ class Config(Table):
     def plan(self) -> TimingPlan:
         """The plan of the node's time-outs; any endpoint inside I2P makes them longer."""
         inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
-        return self.timing.plan(INSIDE if inside else OUTSIDE)
+        return self.timing.plan(RANGE_INSIDE_I2P if inside else RANGE_OUTSIDE_I2P)
 
     @property
     def bootstrap(self) -> Configuration:

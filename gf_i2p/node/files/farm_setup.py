@@ -114,7 +114,7 @@ def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
     """Make a password, and a certificate; without an endpoint, an address inside I2P instead. Raises `ConfigError`."""
     if server_id >= FIRST_LEAF_MEMBER_ID:
         raise ConfigError(
-            f"server {server_id}: ids from {FIRST_LEAF_MEMBER_ID} on belong to leaf-only members: give the server "
+            f"server {server_id}: ids from {FIRST_LEAF_MEMBER_ID} on belong to leaf members: give the server "
             "a smaller id"
         )
     if endpoint is None:

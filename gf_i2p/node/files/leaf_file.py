@@ -44,7 +44,7 @@ class LeafFile(ClientFile):
         except ValueError as error:
             raise ValueError(f"user: {error}") from error
         if user.member_id is None:
-            raise ValueError(f"user: {user.name} is no leaf-only member; `gf-i2p members invite-leaf` makes this file")
+            raise ValueError(f"user: {user.name} is no leaf member; `gf-i2p members invite-leaf` makes this file")
         check_leaf(self.publish.leaf, self.router)
         if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
             raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
@@ -71,7 +71,7 @@ class LeafFile(ClientFile):
         file = path / LEAF_FILE if path.is_dir() else path
         if not file.exists():
             raise ConfigError(
-                f"{file} does not exist: is this a leaf-only member's directory? `gf-i2p members invite-leaf` makes "
+                f"{file} does not exist: is this a leaf member's directory? `gf-i2p members invite-leaf` makes "
                 "one, on a server's machine."
             )
         return file

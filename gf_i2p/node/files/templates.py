@@ -151,7 +151,7 @@ sha256 = "{sha256}"
 """
 
 LEAF_INVITATION: Final = """\
-# Lets the servers of the farm "{cluster}" know the leaf-only member {id}: `gf-i2p members accept DIR FILE` on each of
+# Lets the servers of the farm "{cluster}" know the leaf member {id}: `gf-i2p members accept DIR FILE` on each of
 # them. Anybody who reads this file can post in that member's name: remove the file afterwards.
 
 cluster = "{cluster}"
@@ -165,7 +165,7 @@ sha256 = "{sha256}"
 """
 
 LEAF: Final = """\
-# A leaf-only member of the farm "{cluster}", made by `gf-i2p members invite-leaf`. The member reports its
+# A leaf member of the farm "{cluster}", made by `gf-i2p members invite-leaf`. The member reports its
 # leaf to the farm, and has no vote. Run the member beside its router: gf-i2p leaf run {user}
 # Anybody who reads this file can post in its name. Mode 0600. Paths are relative to this file.
 

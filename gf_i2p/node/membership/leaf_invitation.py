@@ -99,7 +99,7 @@ def _invite(existing: Path, into: Path, member: int | None, new_paths: list[Path
     if member is None:
         member = _free_id({*members, *(server.id for server in config.servers)})
     if not FIRST_LEAF_MEMBER_ID <= member <= MAX_SERVER_ID:
-        raise ConfigError(f"a leaf-only member's id is from {FIRST_LEAF_MEMBER_ID} to {MAX_SERVER_ID}, not {member}")
+        raise ConfigError(f"a leaf member's id is from {FIRST_LEAF_MEMBER_ID} to {MAX_SERVER_ID}, not {member}")
     if member in members or any(server.id == member for server in config.servers):
         raise ConfigError(f"{member} is known already in {existing}: choose another id")
     user, cluster = user_of(member), config.node.cluster

@@ -179,7 +179,7 @@ def test_data_has_a_limit_of_all_streams_together(monkeypatch: pytest.MonkeyPatc
 def test_when_no_more_are_taken_the_open_ones_go_on() -> None:
     accepting = acceptor()
     stream = opened(accepting, first())
-    accepting.taking = False
+    accepting.accepts_streams = False
     with pytest.raises(RefusedError, match="no new streams are taken"):
         accepting.receive(first(78), 0.1)
     accepting.receive(data(stream, 1), 0.1)

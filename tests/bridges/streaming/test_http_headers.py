@@ -6,6 +6,7 @@ import re
 import time
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -327,6 +328,23 @@ def test_any_bytes_are_refused_or_wait(data: bytes) -> None:
     except RequestError:
         return
     assert out.endswith(WHO) or not out
+
+
+def test_a_head_that_comes_byte_by_byte_is_searched_once() -> None:
+    searched = 0
+
+    class Head(bytearray):
+        def find(self, sub: Any, start: Any = 0, end: Any = None, /) -> int:
+            nonlocal searched
+            searched += len(self) - start
+            return super().find(sub, start, end)
+
+    request = HttpRequest(CLIENT.destination)
+    request._head = Head()
+    head = GET + b"A: " + b"b" * 30_000 + b"\r\n\r\n"
+    out = b"".join(request.feed(head[at : at + 1]) for at in range(len(head)))
+    assert (out, request.finished) == (head[:-2] + WHO, True)
+    assert searched <= 4 * len(head)
 
 
 def test_lines_that_match_nothing_take_little_time() -> None:

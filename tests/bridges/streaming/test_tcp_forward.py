@@ -10,7 +10,7 @@ import pytest
 
 from bridges.streaming import limits, tcp_forward
 from bridges.streaming.envelope import pack, unpack
-from bridges.streaming.http_headers import BAD_REQUEST
+from bridges.streaming.http_headers import BAD_REQUEST, HttpRequest
 from bridges.streaming.packet import Flag, Packet
 from bridges.streaming.stream import StreamPeer
 from bridges.streaming.tcp_forward import Forwarder
@@ -248,6 +248,49 @@ async def test_a_request_that_is_none_is_answered_without_the_service() -> None:
         assert client.received == BAD_REQUEST
 
 
+async def test_the_loop_turns_after_each_piece_of_a_request_also_with_many_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tiny chunks cost a microsecond a byte, and elections wait on the same loop."""
+    loop = asyncio.get_running_loop()
+    fed: list[tuple[int, int]] = []
+    turns = 0
+    over = False
+    feed = HttpRequest.feed
+    bodies: list[bytes] = []
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    sent = random.Random(3).randbytes(12_000)
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in sent) + b"0\r\n\r\n"
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        if not over:
+            loop.call_soon(turn)
+
+    def watched(request: HttpRequest, data: bytes) -> bytes:
+        fed.append((turns, len(data)))
+        return feed(request, data)
+
+    async def collect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = bytearray()
+        while size := int(await reader.readline(), 16):
+            body += (await reader.readexactly(size + 2))[:size]
+        bodies.append(bytes(body))
+
+    monkeypatch.setattr(HttpRequest, "feed", watched)
+    loop.call_soon(turn)
+    async with serving(collect, http=True) as line:
+        clients = [line.client(head + chunks, number) for number in (77, 78, 79)]
+        await line.until(lambda: all(client.done for client in clients) and not line.forwarder.open)
+    over = True
+    assert bodies == [sent] * 3
+    assert sum(size for _, size in fed) >= 3 * len(head + chunks)
+    assert max(size for _, size in fed) == tcp_forward.MAX_FED
+    assert len({at for at, _ in fed}) == len(fed)
+
+
 async def test_a_client_that_says_nothing_gets_no_connection_to_the_web_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -276,7 +319,7 @@ async def test_closing_resets_the_clients_and_waiting_for_none_waits_for_all() -
         none = asyncio.create_task(line.forwarder.wait_until_idle())
         await line.until(began.is_set)
         assert not none.done()
-        line.forwarder.taking = False
+        line.forwarder.accepts_streams = False
         late = line.client(b"GET", 78)
         await line.forwarder.close()
         await line.until(lambda: client.reset)

@@ -10,7 +10,7 @@ import pytest
 
 from gf_i2p.cli.administration import administer
 from gf_i2p.cli.main import main as run
-from gf_i2p.cli.shared.answer_text import NO_LEADER_KNOWN, OUTSIDE
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NO_LEADER_KNOWN
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
@@ -221,10 +221,10 @@ def test_a_server_that_was_removed_says_so(node: Node, out: Out) -> None:
     node.membership = "removed"
     for words in SHOWN:
         code, text = out(*words, "node")
-        assert (code, OUTSIDE["removed"] in text) == (3, True)
+        assert (code, MEMBERSHIP_TEXTS["removed"] in text) == (3, True)
     for words in (["publisher", "move", "node", "2"], ["farm", "set", "node", "margin=5"]):
         code, text = out(*words)
-        assert (code, OUTSIDE["removed"] in text, "nothing was changed" in text) == (3, True, True)
+        assert (code, MEMBERSHIP_TEXTS["removed"] in text, "nothing was changed" in text) == (3, True, True)
     assert node.posted == []
 
 

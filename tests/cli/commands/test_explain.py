@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p.cli.commands import explain
 from gf_i2p.cli.commands.explain import show_explanation
-from gf_i2p.cli.shared.answer_text import NO_LEADER_KNOWN, OUTSIDE
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, NO_LEADER_KNOWN
 from gf_i2p.cli.shared.command import print_answer
 from gf_i2p.cli.shared.errors import Exit
 from tests.cli.shared.test_answer_text import SENT
@@ -151,7 +151,7 @@ def test_where_publishing_is_off_nobody_is_missed(
 
 @pytest.mark.parametrize(
     ("changes", "said"),
-    [({"membership": "removed"}, OUTSIDE["removed"]), ({"leader": None}, NO_LEADER_KNOWN)],
+    [({"membership": "removed"}, MEMBERSHIP_TEXTS["removed"]), ({"leader": None}, NO_LEADER_KNOWN)],
 )
 def test_what_is_wrong_with_the_servers_place_comes_first(
     tmp_path: Path,

@@ -306,7 +306,7 @@ def test_status_says_whether_the_router_takes_them(node: Path, capsys: Capture, 
     assert "made for     server 3, and this is server 2" in told(capsys, "status", node)
 
 
-def test_keys_are_not_delegated_to_ids_of_leaf_only_members(tmp_path: Path) -> None:
+def test_keys_are_not_delegated_to_ids_of_leaf_members(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as end:
         main(["keys", "delegate", str(tmp_path / "none"), "--server", str(2**31)])
     assert end.value.code == 2

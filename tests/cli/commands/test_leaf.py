@@ -1,4 +1,4 @@
-"""Leaf-only members from the command line: invited, run, looked at, removed."""
+"""Leaf members from the command line: invited, run, looked at, removed."""
 
 import asyncio
 import json

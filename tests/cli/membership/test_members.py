@@ -23,15 +23,15 @@ from gf_i2p.wire.endpoint import Endpoint
 class Node:
     """Gives the answers of a node."""
 
-    def __init__(self, *statuses: dict[str, Any] | CommandError, leaf_only: tuple[dict[str, Any], ...] = ()) -> None:
+    def __init__(self, *statuses: dict[str, Any] | CommandError, leaf_members: tuple[dict[str, Any], ...] = ()) -> None:
         self.statuses = list(statuses)
-        self.leaf_only = leaf_only
+        self.leaf_members = leaf_members
         self.asked: list[Any] = []
 
     def __call__(self, _directory: Path, method: str, path: str, *, seconds: float = 0, body: object = None) -> Any:
         del seconds
         if path == "/v1/administration":
-            return {"members": list(self.leaf_only)}
+            return {"members": list(self.leaf_members)}
         if method == "POST":
             self.asked.append((path, body))
             return {"begun": True, "leader": 1, "term": 5}

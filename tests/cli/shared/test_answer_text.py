@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gf_i2p.cli.shared.answer_text import OUTSIDE, show_entries, show_status
+from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS, show_entries, show_status
 
 
 def entry(index: int, **value: str) -> dict[str, Any]:
@@ -199,5 +199,5 @@ def test_status_of_a_log_whose_beginning_is_dropped() -> None:
 def test_status_of_one_that_is_no_member(membership: str) -> None:
     quorum = {"reachable": 0, "needed": 1, "servers": 0}
     lines = show_status(status(membership=membership, servers=[], quorum=quorum, leader=None)).splitlines()
-    assert lines[0] == OUTSIDE[membership]
+    assert lines[0] == MEMBERSHIP_TEXTS[membership]
     assert lines[1] == ""

@@ -1,4 +1,4 @@
-"""A short run of a farm with a few leaf-only members."""
+"""A short run of a farm with a few leaf members."""
 
 from pathlib import Path
 

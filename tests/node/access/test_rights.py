@@ -51,7 +51,7 @@ def admin(by: str, *, cluster: str = "farm") -> bytes:
 @pytest.mark.parametrize("user", ["server-2", "client-web", "admin-alice"])
 def test_a_record_is_its_own_servers_or_members(user: str) -> None:
     assert "of server 1" in str(objection(user, b"harmless", record(1)))
-    assert f"of the leaf-only member {MEMBER}" in str(objection(user, record(MEMBER)))
+    assert f"of the leaf member {MEMBER}" in str(objection(user, record(MEMBER)))
     assert objection(user, record(1, cluster="another")) is None
     assert objection(user, record(7)) is None, "nobody's: it counts for nothing"
     assert objection("server-1", record(1)) is None

@@ -60,7 +60,7 @@ def test_other_names_have_no_rights(name: str) -> None:
         User(name)
 
 
-def test_a_leaf_only_member_has_an_id_that_no_new_server_has() -> None:
+def test_a_leaf_member_has_an_id_that_no_new_server_has() -> None:
     assert User("leaf-2147483648").member_id == 2**31
     assert User("leaf-4294967294").member_id == 2**32 - 2
     assert User("leaf-2147483648").server_id is None

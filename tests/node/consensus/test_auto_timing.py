@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE, TimingPlan
+from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, TimingPlan
 from tests.node.consensus.simulation import FAR_NET, LAN_NET, PRIVATE_NET, SLOW_NET, Farm, Network
 
-OUT, IN = TimingPlan("auto", OUTSIDE), TimingPlan("auto", INSIDE)
+OUT, IN = TimingPlan("auto", RANGE_OUTSIDE_I2P), TimingPlan("auto", RANGE_INSIDE_I2P)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def test_a_network_that_becomes_slow_is_got_used_to(name: str, seed: int) -> Non
 
 @SEEDS
 def test_a_slow_farm_whose_handshakes_tell_nothing_finds_its_leader_by_its_votes(seed: int) -> None:
-    quick = replace(OUTSIDE, unconnected=OUTSIDE.first)
+    quick = replace(RANGE_OUTSIDE_I2P, unconnected=RANGE_OUTSIDE_I2P.first)
     farm = Farm(CASES["2 s"].network, TimingPlan("auto", quick), seed=seed, handshakes=False)
     assert farm.run(120, lambda: farm.leader is not None), "waits of 0.5 to 1 s are shorter than any vote"
     watch(farm, 600, seed)

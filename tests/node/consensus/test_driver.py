@@ -17,7 +17,7 @@ from gf_i2p.node.consensus.driver import (
     Done,
     Driver,
 )
-from gf_i2p.node.consensus.timing import OUTSIDE, Timeouts, TimingPlan
+from gf_i2p.node.consensus.timing import RANGE_OUTSIDE_I2P, Timeouts, TimingPlan
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.raft.settings import LAN, Flow, Timing
@@ -142,7 +142,7 @@ async def rig(
         1,
         storage,
         bootstrap=configuration(range(1, servers + 1)),
-        timeouts=timeouts or Timeouts(TimingPlan("fixed", OUTSIDE, fixed=timing), servers=servers),
+        timeouts=timeouts or Timeouts(TimingPlan("fixed", RANGE_OUTSIDE_I2P, fixed=timing), servers=servers),
         on_timing=on_timing,
         flow=flow,
         on_halt=halts.append,

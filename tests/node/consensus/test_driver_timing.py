@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.consensus.timing import OUTSIDE, Timeouts, TimingPlan
+from gf_i2p.node.consensus.timing import RANGE_OUTSIDE_I2P, Timeouts, TimingPlan
 from gf_i2p.raft.effects import Send
 from gf_i2p.raft.settings import Timing
 from gf_i2p.wire.messages import MessageType, Request
@@ -20,7 +20,7 @@ class Script(Timeouts):
     """Notes what it is told and changes the time-outs when the test says so."""
 
     def __init__(self, timing: Timing) -> None:
-        super().__init__(TimingPlan("fixed", OUTSIDE, fixed=timing), servers=3)
+        super().__init__(TimingPlan("fixed", RANGE_OUTSIDE_I2P, fixed=timing), servers=3)
         self.told: list[tuple[str, object]] = []
         self.then: dict[str, Timing] = {}
 
@@ -113,7 +113,7 @@ async def test_a_heartbeat_that_becomes_shorter_does_not_wait_for_the_longer_one
         await speaks()
         script.timing = slow
         await becomes_silent()
-        r.driver.change_plan(TimingPlan("fixed", OUTSIDE, fixed=quick))
+        r.driver.change_plan(TimingPlan("fixed", RANGE_OUTSIDE_I2P, fixed=quick))
         await speaks()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gf_i2p.cli.shared.answer_text import show_status
 from gf_i2p.node import node as node_module
-from gf_i2p.node.consensus.timing import ENOUGH_SILENCES, INSIDE, OUTSIDE
+from gf_i2p.node.consensus.timing import ENOUGH_SILENCES, RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import CONFIG_FILE
 from gf_i2p.node.node import MAX_REDIAL_SECONDS, Node
@@ -42,7 +42,7 @@ async def test_a_farm_of_profile_auto_measures_and_adapts(tmp_path: Path) -> Non
         for node in farm.nodes.values():
             timing = node.driver.core.timing
             assert timing == node.driver.timeouts.timing
-            assert OUTSIDE.floor.election_min <= timing.election_min <= OUTSIDE.ceiling.election_min
+            assert RANGE_OUTSIDE_I2P.floor.election_min <= timing.election_min <= RANGE_OUTSIDE_I2P.ceiling.election_min
             assert {link.request_seconds for link in node.links.values()} == {timing.election_max}
             assert {link.backoff.ceiling for link in node.links.values()} == {min(timing.election_max, 15.0)}
             answer = json.loads(json.dumps(status(node, 0.0)))
@@ -109,7 +109,7 @@ async def test_who_reaches_nobody_looks_for_the_fault_at_home(tmp_path: Path, mo
 
 
 def test_what_follows_from_the_time_outs_inside_i2p() -> None:
-    for timing in (INSIDE.floor, I2P):
+    for timing in (RANGE_INSIDE_I2P.floor, I2P):
         assert node_module._handshake_seconds(timing, inside=True) == I2P_HANDSHAKE_SECONDS == 120
         assert node_module._request_seconds(timing, inside=True) == max(timing.election_max, I2P_REQUEST_SECONDS)
         assert node_module._redial_seconds(timing) <= MAX_REDIAL_SECONDS == 15

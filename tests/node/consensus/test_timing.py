@@ -12,8 +12,8 @@ from gf_i2p.node.consensus.timing import (
     ANSWERS_TO_RISE,
     ENOUGH_SILENCES,
     HEARTBEATS_PER_ELECTION,
-    INSIDE,
-    OUTSIDE,
+    RANGE_INSIDE_I2P,
+    RANGE_OUTSIDE_I2P,
     RISE,
     Range,
     Timeouts,
@@ -26,7 +26,7 @@ from tests.raft.lab import application
 from tests.tier import examples
 
 APPEND, VOTE = MessageType.APPEND_ENTRIES_REQUEST, MessageType.REQUEST_VOTE_REQUEST
-LIMITS = pytest.mark.parametrize("limits", [OUTSIDE, INSIDE], ids=["outside", "inside"])
+LIMITS = pytest.mark.parametrize("limits", [RANGE_OUTSIDE_I2P, RANGE_INSIDE_I2P], ids=["outside", "inside"])
 
 
 def request(term: int = 1, *, source: int = 9, kind: MessageType = APPEND, entries: int = 0) -> Request:
@@ -37,7 +37,7 @@ def request(term: int = 1, *, source: int = 9, kind: MessageType = APPEND, entri
 class Life:
     """A `Timeouts` and its clock."""
 
-    limits: Range = OUTSIDE
+    limits: Range = RANGE_OUTSIDE_I2P
     servers: int = 3
     now: float = 1000.0
     tags: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -110,7 +110,7 @@ def test_values_that_are_taken_at_all_fit_whatever_is_measured(
     heartbeat: float | None, shortest: float | None, longest: float | None, timing: Timing
 ) -> None:
     try:
-        plan = TimingPlan("auto", OUTSIDE, heartbeat=heartbeat, election_min=shortest, election_max=longest)
+        plan = TimingPlan("auto", RANGE_OUTSIDE_I2P, heartbeat=heartbeat, election_min=shortest, election_max=longest)
     except ValueError:
         assume(False)
         raise
@@ -121,10 +121,10 @@ def test_values_that_are_taken_at_all_fit_whatever_is_measured(
 
 
 def test_single_values_replace_what_adapts_and_the_rest_gives_way() -> None:
-    assert TimingPlan("auto", OUTSIDE, heartbeat=0.5).first == Timing(0.5, 2.0, 4.0)
-    assert TimingPlan("auto", OUTSIDE, election_min=0.2).first == Timing(0.05, 0.2, 1.0)
-    assert TimingPlan("auto", OUTSIDE, election_max=0.5).first == Timing(0.1, 0.4, 0.5)
-    assert TimingPlan("auto", OUTSIDE, election_min=3.0).first == Timing(0.1, 3.0, 6.0)
+    assert TimingPlan("auto", RANGE_OUTSIDE_I2P, heartbeat=0.5).first == Timing(0.5, 2.0, 4.0)
+    assert TimingPlan("auto", RANGE_OUTSIDE_I2P, election_min=0.2).first == Timing(0.05, 0.2, 1.0)
+    assert TimingPlan("auto", RANGE_OUTSIDE_I2P, election_max=0.5).first == Timing(0.1, 0.4, 0.5)
+    assert TimingPlan("auto", RANGE_OUTSIDE_I2P, election_min=3.0).first == Timing(0.1, 3.0, 6.0)
 
 
 @pytest.mark.parametrize(
@@ -137,18 +137,18 @@ def test_single_values_replace_what_adapts_and_the_rest_gives_way() -> None:
 )
 def test_values_that_never_work_together_are_refused_at_once(values: dict[str, float], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        TimingPlan("auto", INSIDE, **values)  # type: ignore[arg-type]
+        TimingPlan("auto", RANGE_INSIDE_I2P, **values)  # type: ignore[arg-type]
 
 
 def test_a_fixed_profile_stays_whatever_is_measured() -> None:
     life = Life()
-    life.timeouts.plan = TimingPlan("i2p", OUTSIDE, fixed=I2P, heartbeat=3.0)
+    life.timeouts.plan = TimingPlan("i2p", RANGE_OUTSIDE_I2P, fixed=I2P, heartbeat=3.0)
     life.connect(9.0)
     life.hear(4.0, 100)
     life.lead(2.0, 100)
     assert life.timing == Timing(3.0, I2P.election_min, I2P.election_max)
     assert life.timeouts.round_trip(2) is not None, "it is measured all the same, for who asks"
-    life.timeouts.plan = TimingPlan("auto", OUTSIDE)
+    life.timeouts.plan = TimingPlan("auto", RANGE_OUTSIDE_I2P)
     assert life.timing.election_min > 8.0, "and counts when the plan changes"
 
 
@@ -164,14 +164,14 @@ def test_outside_i2p_it_begins_with_the_lan_profile_as_soon_as_all_are_connected
 
 
 def test_with_an_endpoint_inside_i2p_it_begins_with_that_profile_but_speaks_often() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     assert life.timing == Timing(0.5, I2P.election_min, I2P.election_max)
     life.connect(0.02)
-    assert life.timing == INSIDE.first
+    assert life.timing == RANGE_INSIDE_I2P.first
     life.hear(0.5, ENOUGH_SILENCES - 1)
-    assert life.timing == INSIDE.first, "too little was heard"
+    assert life.timing == RANGE_INSIDE_I2P.first, "too little was heard"
     life.hear(0.5, 100)
-    assert life.timing == INSIDE.floor
+    assert life.timing == RANGE_INSIDE_I2P.floor
 
 
 def test_a_farm_of_one_has_nobody_to_wait_for() -> None:
@@ -201,7 +201,7 @@ def test_a_follower_waits_for_several_times_the_usual_silence(limits: Range, gap
 
 
 def test_one_stall_is_remembered_and_forgotten_in_time() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect()
     life.hear(0.5, 100)
     life.hear(6.0)
@@ -209,7 +209,7 @@ def test_one_stall_is_remembered_and_forgotten_in_time() -> None:
     life.hear(0.5, 2 * 1100)
     assert life.timing.election_min == pytest.approx(12.0)
     life.hear(0.5, 2 * 200)
-    assert life.timing == INSIDE.floor
+    assert life.timing == RANGE_INSIDE_I2P.floor
 
 
 def test_what_is_heard_counts_for_the_wait_that_it_begins() -> None:
@@ -302,7 +302,7 @@ def test_a_leaders_heartbeat_settles_at_the_round_trip(limits: Range, trip: floa
 
 
 def test_a_leader_falls_silent_for_longer_only_step_by_step_each_of_them_answered() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect(3.0)
     heartbeats = life.lead(3.0, 300)
     steps = [(a, b) for a, b in itertools.pairwise(heartbeats) if b > a]
@@ -311,7 +311,7 @@ def test_a_leader_falls_silent_for_longer_only_step_by_step_each_of_them_answere
 
 
 def test_a_leaders_own_delay_shows_its_followers_nothing() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     for peer in (2, 3):
         life.answer(life.send(peer, kind=VOTE), 3.0)
     for _ in range(ANSWERS_TO_RISE + 1):
@@ -326,23 +326,23 @@ def test_a_leaders_own_delay_shows_its_followers_nothing() -> None:
 
 
 def test_a_follower_that_does_not_answer_holds_the_heartbeat_and_one_without_connection_does_not() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect(2.0)
     life.send(3)
     life.lead(2.0, 200, peers=(2,))
-    assert life.timing.heartbeat == INSIDE.floor.heartbeat
+    assert life.timing.heartbeat == RANGE_INSIDE_I2P.floor.heartbeat
     life.timeouts.failed(life.send(3))
     life.lead(2.0, 200, peers=(2,))
     assert life.timing.heartbeat == pytest.approx(2.0, abs=0.01)
 
 
 def test_a_connection_that_comes_up_makes_the_leader_speak_often_at_once() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect(2.0)
     life.lead(2.0, 300)
     assert life.timing.heartbeat == pytest.approx(2.0, abs=0.01)
     life.timeouts.reachable(3, 2.0, life.now)
-    assert life.timing.heartbeat == INSIDE.floor.heartbeat
+    assert life.timing.heartbeat == RANGE_INSIDE_I2P.floor.heartbeat
 
 
 def test_what_traffic_has_hidden_for_long_is_shown_anew() -> None:
@@ -350,27 +350,27 @@ def test_what_traffic_has_hidden_for_long_is_shown_anew() -> None:
     life.connect(1.0)
     life.lead(1.0, 300)
     assert life.timing.heartbeat == pytest.approx(1.0, abs=0.01)
-    for second in range(int(OUTSIDE.memory / 2) + 5):
-        assert life.timing.heartbeat > 0.9 or second > OUTSIDE.memory / 2 - 5
+    for second in range(int(RANGE_OUTSIDE_I2P.memory / 2) + 5):
+        assert life.timing.heartbeat > 0.9 or second > RANGE_OUTSIDE_I2P.memory / 2 - 5
         for peer in (2, 3):
             life.answer(life.send(peer, entries=1))
         life.now += 1.0
-    assert life.timing.heartbeat == OUTSIDE.floor.heartbeat
+    assert life.timing.heartbeat == RANGE_OUTSIDE_I2P.floor.heartbeat
 
 
 def test_a_new_term_as_leader_begins_with_the_shortest_heartbeat() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect(2.0)
     life.lead(2.0, 300)
     life.send(2, term=2)
-    assert life.timing.heartbeat == INSIDE.floor.heartbeat
+    assert life.timing.heartbeat == RANGE_INSIDE_I2P.floor.heartbeat
     life.lead(2.0, 300)
     life.hear(0.5, term=7)
-    assert life.timing.heartbeat == INSIDE.floor.heartbeat, "it leads no more"
+    assert life.timing.heartbeat == RANGE_INSIDE_I2P.floor.heartbeat, "it leads no more"
 
 
 def test_an_older_leader_ends_no_leadership() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect(2.0)
     life.send(2, term=1)
     life.lead(2.0, 300)
@@ -380,7 +380,7 @@ def test_an_older_leader_ends_no_leadership() -> None:
 
 @pytest.mark.parametrize(("servers", "counts"), [(2, 1.0), (3, 1.0), (4, 2.0), (5, 2.0)])
 def test_what_counts_is_the_round_trip_to_the_nearest_majority(servers: int, counts: float) -> None:
-    life = Life(INSIDE, servers=servers)
+    life = Life(RANGE_INSIDE_I2P, servers=servers)
     for peer in range(2, servers + 1):
         life.answer(life.send(peer, kind=VOTE), peer - 1.0)
     assert life.timeouts._trip() == counts
@@ -411,10 +411,10 @@ def test_a_request_that_fails_is_no_round_trip_and_stands_in_nobodys_way() -> No
 
 
 def test_check_quorum_gives_a_stall_of_all_followers_its_time_the_second_time() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect()
     life.lead(0.1, 60)
-    assert life.timing == INSIDE.floor
+    assert life.timing == RANGE_INSIDE_I2P.floor
     tags = [life.send(peer) for peer in (2, 3)]
     life.answer(tags[0], 7.0)
     assert life.timing.election_max >= 4 * 7.0
@@ -422,11 +422,11 @@ def test_check_quorum_gives_a_stall_of_all_followers_its_time_the_second_time() 
 
 
 def test_one_follower_that_is_slow_is_no_silence_of_the_majority() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect()
     life.send(3)
     life.lead(0.1, 60, peers=(2,))
-    assert life.timing == INSIDE.floor
+    assert life.timing == RANGE_INSIDE_I2P.floor
 
 
 # Servers that come and go --------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ def test_a_server_that_has_left_is_not_silent() -> None:
 
 
 def test_a_server_that_is_told_that_it_has_left_and_answers_no_more_holds_nothing_up() -> None:
-    life = Life(INSIDE)
+    life = Life(RANGE_INSIDE_I2P)
     life.connect()
     life.lead(1.0, 300)
     assert life.timing.heartbeat == pytest.approx(1.0, abs=0.01)
@@ -457,10 +457,12 @@ def test_a_server_that_is_told_that_it_has_left_and_answers_no_more_holds_nothin
 
 
 def test_the_round_trip_that_counts_is_the_one_to_the_majority_of_the_present_servers() -> None:
-    life = Life(INSIDE, servers=1)
-    assert life.timing == INSIDE.first
+    life = Life(RANGE_INSIDE_I2P, servers=1)
+    assert life.timing == RANGE_INSIDE_I2P.first
     life.timeouts.change_servers(range(2, 6))
-    assert life.timing.election_min == INSIDE.unconnected.election_min, "it has to be found by its leader first"
+    assert life.timing.election_min == RANGE_INSIDE_I2P.unconnected.election_min, (
+        "it has to be found by its leader first"
+    )
     for peer in range(2, 6):
         life.answer(life.send(peer, kind=VOTE), peer - 1.0)
     assert life.timeouts._trip() == 2.0
@@ -473,7 +475,7 @@ def test_a_server_that_is_about_to_join_is_known_when_it_has() -> None:
     life.connect()
     life.timeouts.reachable(3, 0.002, life.now)
     life.timeouts.change_servers([2, 3])
-    assert life.timing == TimingPlan("auto", OUTSIDE).first
+    assert life.timing == TimingPlan("auto", RANGE_OUTSIDE_I2P).first
 
 
 # Always --------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.node.consensus.timing import INSIDE, OUTSIDE
+from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
@@ -42,7 +42,7 @@ def load(directory: Path, text: str) -> Config:
 def test_a_good_one(tmp_path: Path) -> None:
     config = load(tmp_path, GOOD)
     assert config.node.cluster == "farm"
-    assert (config.plan.profile, config.plan.first, config.plan.limits) == ("auto", LAN, OUTSIDE)
+    assert (config.plan.profile, config.plan.first, config.plan.limits) == ("auto", LAN, RANGE_OUTSIDE_I2P)
     assert config.bootstrap.servers == (
         ClusterServer(1, "tcp://127.0.0.1:9001"),
         ClusterServer(2, "tcp://example.org:9002"),
@@ -58,7 +58,7 @@ def test_a_profile_with_one_value_replaced(tmp_path: Path) -> None:
 def test_a_farm_with_an_endpoint_inside_i2p_takes_its_time(tmp_path: Path) -> None:
     unpinned = GOOD[: GOOD.index("fingerprint")]
     config = load(tmp_path, unpinned.replace("example.org:9002", "a" * 52 + ".b32.i2p:80") + "[router]\n")
-    assert (config.plan.profile, config.plan.fixed, config.plan.limits) == ("auto", None, INSIDE)
+    assert (config.plan.profile, config.plan.fixed, config.plan.limits) == ("auto", None, RANGE_INSIDE_I2P)
     text = unpinned.replace("example.org:9002", "x.i2p:80") + '[router]\n[timing]\nprofile = "lan"\n'
     fixed = load(tmp_path, text)
     assert fixed.plan.first == LAN, "what the operator fixes is fixed"

@@ -1,4 +1,4 @@
-"""Facts that a leaf-only member and the servers of a farm learn of each other."""
+"""Facts that a leaf member and the servers of a farm learn of each other."""
 
 import stat
 from pathlib import Path
@@ -102,9 +102,9 @@ def test_an_invitation_is_for_one_farm_and_of_one_kind(farm: Path) -> None:
 
 
 def test_no_server_is_invited_with_a_members_id(farm: Path) -> None:
-    with pytest.raises(ConfigError, match="belong to leaf-only members"):
+    with pytest.raises(ConfigError, match="belong to leaf members"):
         invite_server(farm / "server-1", farm / "more", FIRST_LEAF_MEMBER_ID, Endpoint("127.0.0.1", 4003))
-    with pytest.raises(ConfigError, match="belong to leaf-only members"):
+    with pytest.raises(ConfigError, match="belong to leaf members"):
         make_farm(farm / "b", {FIRST_LEAF_MEMBER_ID: None}, cluster="farm", profile="auto", clients=[])
 
 
@@ -133,8 +133,8 @@ def test_a_ca_goes_along(farm: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("leaf-2147483648", "client-web"), "no leaf-only member"),
-        (("leaf-2147483648", "leaf-7"), "names no leaf-only member"),
+        (("leaf-2147483648", "client-web"), "no leaf member"),
+        (("leaf-2147483648", "leaf-7"), "names no leaf member"),
         (("[router]", "[i2p]\n[router]\n"), "leave this table out"),
         (('# leaf = "....b32.i2p"', 'leaf = "web"'), "no b32 address"),
         (("[router]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"'), "i2pcontrol_password: is missing"),

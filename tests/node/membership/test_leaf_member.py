@@ -1,4 +1,4 @@
-"""The posts of a leaf-only member, and their times."""
+"""The posts of a leaf member, and their times."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

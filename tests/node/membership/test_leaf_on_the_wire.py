@@ -1,4 +1,4 @@
-"""Leaf-only members and administrators, over real connections to a real farm."""
+"""Leaf members and administrators, over real connections to a real farm."""
 
 import asyncio
 from collections.abc import AsyncIterator
