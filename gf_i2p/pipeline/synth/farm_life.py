@@ -132,6 +132,7 @@ def _plan(shape: Shape, seed: int, hours: float) -> LifePlan:
         seed=seed,
         servers=shape.servers,
         members=tuple(range(FIRST_LEAF_MEMBER_ID, FIRST_LEAF_MEMBER_ID + shape.members)),
+        mode="meta",
         leaves=shape.leaves,
         odd="",
         wrong=tuple(wrong),
