@@ -73,7 +73,7 @@ class ServiceOffer:
             raise ValueError(f"the local service is at {host!r}, port {port}: give a host, and a port of 1 to 65535")
 
 
-class Service(Protocol):
+class HostedService(Protocol):
     """A destination that is being served."""
 
     @property
@@ -120,6 +120,6 @@ class Service(Protocol):
 class ServiceHosting(Protocol):
     """Access to one router that can serve destinations."""
 
-    async def open(self, offer: ServiceOffer) -> Service:
+    async def open(self, offer: ServiceOffer) -> HostedService:
         """Open a session; return when the router has its first lease set. May take minutes. Raises `RouterError`."""
         ...

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from bridges.errors import RouterError
-from bridges.i2cp.master_publication import Master
+from bridges.i2cp.master_publication import MasterPublication
 from bridges.i2cp.publication_status import PublicationStatus
 from bridges.i2cp.settings import I2cpSettings
 from bridges.protocol import Publication
@@ -24,7 +24,7 @@ class I2cpPublisher:
         """`clock`: gives seconds since the epoch."""
         self._settings = settings
         self._clock = clock
-        self._masters: dict[bytes, Master] = {}
+        self._masters: dict[bytes, MasterPublication] = {}
         self._closed = False
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
@@ -37,7 +37,7 @@ class I2cpPublisher:
         destination = publication.lease_set.destination
         master = self._masters.get(destination.hash)
         if master is None:
-            master = self._masters[destination.hash] = Master(destination.b32, self._settings, self._clock)
+            master = self._masters[destination.hash] = MasterPublication(destination.b32, self._settings, self._clock)
         await master.publish(publication)
 
     async def stop_publishing_meta_lease_set(self, master: bytes) -> None:

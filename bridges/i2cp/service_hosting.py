@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from bridges.errors import RouterError, RouterUnreachableError
-from bridges.hosting_protocol import Service, ServiceOffer, ServiceState
+from bridges.hosting_protocol import HostedService, ServiceOffer, ServiceState
 from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import (
     Disconnect,
@@ -69,7 +69,7 @@ class I2cpHosting:
         self._settings = settings
         self._clock = clock
 
-    async def open(self, offer: ServiceOffer) -> Service:
+    async def open(self, offer: ServiceOffer) -> HostedService:
         """See `ServiceHosting.open`."""
         kind = await router_kind(self._settings)
         config = _session_config(offer, kind, int(self._clock() * 1000))
@@ -98,7 +98,7 @@ def _session_config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> Sess
 
 
 class I2cpService:
-    """`Service` in one session. `I2cpHosting` makes it."""
+    """`HostedService` in one session. `I2cpHosting` makes it."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class I2cpService:
         self.reason = ""
         """Why the service is lost, in a sentence."""
         self.announced: LeaseSet2 | None = None
-        """See `Service.announced`."""
+        """See `HostedService.announced`."""
         self.unannounced: str | None = None
         """Why the latest announcement failed, in a sentence; None: the router has the latest set."""
         self.sets_given = 0
@@ -157,7 +157,7 @@ class I2cpService:
 
     @property
     def streams(self) -> int:
-        """See `Service.streams`."""
+        """See `HostedService.streams`."""
         return self._forwarder.open
 
     @property
@@ -167,15 +167,15 @@ class I2cpService:
 
     @property
     def trouble(self) -> str | None:
-        """See `Service.trouble`."""
+        """See `HostedService.trouble`."""
         return self.reason or self.unannounced or self._forwarder.trouble
 
     async def lost(self) -> None:
-        """See `Service.lost`."""
+        """See `HostedService.lost`."""
         await self._ended.wait()
 
     async def drain(self, seconds: float) -> bool:
-        """See `Service.drain`."""
+        """See `HostedService.drain`."""
         if self.state is ServiceState.SERVING:
             self.state = ServiceState.DRAINING
         draining = asyncio.create_task(self._drain())
@@ -194,7 +194,7 @@ class I2cpService:
         await self._forwarder.wait_until_idle()
 
     def resume(self) -> None:
-        """See `Service.resume`."""
+        """See `HostedService.resume`."""
         if self.state is ServiceState.DRAINING:
             self.state = ServiceState.SERVING
             self._forwarder.accepts_streams = True
@@ -202,7 +202,7 @@ class I2cpService:
                 self._requested.set()
 
     async def close(self) -> None:
-        """See `Service.close`."""
+        """See `HostedService.close`."""
         if self.state is ServiceState.CLOSED:
             return
         self.state = ServiceState.CLOSED

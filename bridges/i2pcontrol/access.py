@@ -18,7 +18,7 @@ _NO_FINGERPRINT: Final = bytes(_FINGERPRINT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class I2pControlAccess:
     """Access to one router. Raises `ValueError` for impossible and for unsafe settings.
 
     Plain HTTP is for loopback only, as with Java's console: http://127.0.0.1:7657/jsonrpc/.

@@ -19,7 +19,7 @@ from typing import Final
 import aiohttp
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.strict_json import Json, JsonError, clip, parse_object
 
 CALL_SECONDS: Final = 20.0
@@ -74,7 +74,7 @@ class CertificateError(RouterError):
 class JsonRpc:
     """Calls methods of one router. May be made before the event loop; used in one loop. Calls run one by one."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: I2pControlAccess) -> None:
         self._access = access
         pin = access.pin()
         self._ssl: aiohttp.Fingerprint | bool = False if pin is None else aiohttp.Fingerprint(pin)

@@ -11,7 +11,7 @@ from typing import Final
 
 from bridges.errors import RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol import router_info as names
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.jsonrpc_client import CALL_SECONDS, MAX_REQUEST_BYTES, JsonRpc, RpcError, UnknownMethodError
 from bridges.i2pcontrol.router_info import CheckedAnswer, I2pdTunnel, RouterProgram, server_tunnels
 from bridges.i2pcontrol.strict_json import Json, clip
@@ -41,7 +41,7 @@ class I2pControl:
     the same source.
     """
 
-    def __init__(self, access: Access, *, ask_for_tunnels: bool = False) -> None:
+    def __init__(self, access: I2pControlAccess, *, ask_for_tunnels: bool = False) -> None:
         self.outages = 0
         """How often the router was away. A higher number means that earlier facts may be wrong now."""
         self._rpc = JsonRpc(access)

@@ -22,7 +22,7 @@ RENEW_SECONDS: Final = 900.0
 
 
 @dataclass(slots=True)
-class _Slot:
+class _RunningPublication:
     """The publication of one master."""
 
     state: PublicationState
@@ -40,7 +40,7 @@ class Publications:
     def __init__(self, bridge: MetaPublishing, renew_seconds: float = RENEW_SECONDS) -> None:
         self._bridge = bridge
         self._renew_seconds = renew_seconds
-        self._slots: dict[bytes, _Slot] = {}
+        self._slots: dict[bytes, _RunningPublication] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def state(self, master: bytes) -> PublicationState:
@@ -90,7 +90,7 @@ class Publications:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _free_slot(self, master: bytes) -> _Slot:
+    def _free_slot(self, master: bytes) -> _RunningPublication:
         slot = self._slots.get(master)
         if slot is not None and slot.task is not None:
             raise CallError(
@@ -103,10 +103,10 @@ class Publications:
             if not lost:
                 raise CallError(Code.BUSY, f"{MAX_MASTERS} masters have publications here: stop one of them first")
             self._forget(lost[0])
-        slot = self._slots[master] = _Slot(PublicationState())
+        slot = self._slots[master] = _RunningPublication(PublicationState())
         return slot
 
-    async def _give(self, slot: _Slot, publication: Publication) -> None:
+    async def _give(self, slot: _RunningPublication, publication: Publication) -> None:
         lease_set = publication.lease_set
         try:
             await self._bridge.publish_meta_lease_set(publication)
@@ -124,12 +124,12 @@ class Publications:
         finally:
             slot.task = None
 
-    def _restart_timer(self, master: bytes, slot: _Slot) -> None:
+    def _restart_timer(self, master: bytes, slot: _RunningPublication) -> None:
         if slot.end is not None:
             slot.end.cancel()
         slot.end = asyncio.get_running_loop().call_later(self._renew_seconds, self._abandon, master, slot)
 
-    def _abandon(self, master: bytes, slot: _Slot) -> None:
+    def _abandon(self, master: bytes, slot: _RunningPublication) -> None:
         logger.warning("a publication was not renewed, and has ended", master=to_b32_address(master))
         if slot.state.state is not PublicationPhase.LOST:
             reason = f"the publication was not renewed for {self._renew_seconds:.0f} s, and has ended"

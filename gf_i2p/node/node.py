@@ -38,7 +38,7 @@ from gf_i2p.transport.backoff import FLOOR_SECONDS
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
@@ -137,7 +137,7 @@ class Node:
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
         """By server id. Each server issues nonces of its own; kept credentials save a request."""
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, PeerLink] = {}
         """Links to the servers to reach: all of the Configuration, and servers that are joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
         self.driver.on_contacts = self._contacts_changed
@@ -235,7 +235,7 @@ class Node:
                 ending.add_done_callback(self._ending.discard)
         for server, endpoint in endpoints.items():
             if server not in self.links:
-                self.links[server] = link = Link(
+                self.links[server] = link = PeerLink(
                     self._transport,
                     endpoint,
                     self.cluster,
@@ -393,7 +393,7 @@ class Node:
         if link is not None:
             link.doubt(seconds)
 
-    def _link_of(self, session: AuthenticatedConnection) -> Link | None:
+    def _link_of(self, session: AuthenticatedConnection) -> PeerLink | None:
         user = self._user(session.user)
         return None if user is None or user.server_id is None else self.links.get(user.server_id)
 

@@ -1,7 +1,7 @@
 """The lines of the history's files: one JSON object each, in UTF-8, compact, keys sorted, no raw line break inside.
 
     {"cluster":"farm","first":1,"format":2,"opened":1790000000000,"server":2}  the first line of a file
-    {"index":1,"leader":2,"received":1790000000123,"servers":[1,2],"term":1}   a Configuration entry: see `Servers`
+    {"index":1,"leader":2,"received":1790000000123,"servers":[1,2],"term":1}   an entry of `ConfigurationLine`
     {"index":2,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
     {"base64":"/w==","index":3,"received":1790000000123,"term":1}              the same with a value that is not JSON
     {"other":[4,5]}                                                            entries of other kinds: not exported
@@ -68,7 +68,7 @@ class Header:
 
 
 @dataclass(slots=True)  # not frozen: a reader would spend most of its time on making frozen objects
-class Record:
+class ApplicationLine:
     """An Application entry."""
 
     index: int
@@ -82,7 +82,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Servers:
+class ConfigurationLine:
     """A Configuration entry."""
 
     index: int
@@ -133,7 +133,7 @@ class Trailer:
     last: int
 
 
-Line = Header | Record | Servers | Gap | Other | Trailer
+Line = Header | ApplicationLine | ConfigurationLine | Gap | Other | Trailer
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -286,11 +286,11 @@ def parse_line(data: bytes) -> Line:
         raise LineError("it is not a JSON object")
     names = fields.keys()
     if names == _RECORD:
-        return Record(*_entry_place(fields), fields["record"])
+        return ApplicationLine(*_entry_place(fields), fields["record"])
     if names == _RAW:
-        return Record(*_entry_place(fields), None, _bytes(fields["base64"]))
+        return ApplicationLine(*_entry_place(fields), None, _bytes(fields["base64"]))
     if names == _SERVERS:
-        return Servers(*_entry_place(fields), _servers(fields["servers"]), _leader(fields["leader"]))
+        return ConfigurationLine(*_entry_place(fields), _servers(fields["servers"]), _leader(fields["leader"]))
     if names == {"last"}:
         return Trailer(_number(fields["last"], 0, MAX_INTEGER, "last"))
     if names == {"other"}:
@@ -330,7 +330,7 @@ def glance_line(data: bytes) -> Line:
     """Read a line faster than `parse_line`: do not parse a record's value. A line with a zero byte is parsed whole."""
     if (match := match_record(data)) and b"\0" not in data:
         index, received_ms, term = map(int, match.group(1, 2, 4))
-        return Record(index, term, received_ms, None)
+        return ApplicationLine(index, term, received_ms, None)
     return parse_line(data)
 
 
@@ -403,7 +403,7 @@ class Sequence:
             self.header = line
             return
         match line:
-            case Record(index, term) | Servers(index, term):
+            case ApplicationLine(index, term) | ConfigurationLine(index, term):
                 first = last = index
                 self.last_term = index, term
             case Gap(first, last) | Other(first, last):

@@ -20,16 +20,16 @@ from typing import BinaryIO, Final, cast
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import (
     MAX_LINE_BYTES,
+    ApplicationLine,
+    ConfigurationLine,
     FormatError,
     Gap,
     Header,
     Line,
     LineError,
     Other,
-    Record,
     Restored,
     Sequence,
-    Servers,
     Trailer,
     glance_line,
     parse_line,
@@ -240,18 +240,18 @@ def mixed(path: Path, header: Header, cluster: str, server: int) -> HistoryError
     )
 
 
-def read_history(directory: Path) -> Iterator[Record | Servers | Gap]:
+def read_history(directory: Path) -> Iterator[ApplicationLine | ConfigurationLine | Gap]:
     """Yield a server's export: each Application and Configuration entry once, in order, and the gaps.
 
     Raises as `read_lines` does. Nothing is written; a node may write to the files meanwhile.
     """
     for line in read_lines(directory):
-        if isinstance(line, Record | Servers | Gap):
+        if isinstance(line, ApplicationLine | ConfigurationLine | Gap):
             yield line
 
 
 @dataclass(slots=True)
-class Summary:
+class HistorySummary:
     """Counts of a history that was read and checked whole."""
 
     cluster: str = ""
@@ -274,16 +274,16 @@ class Summary:
     """First and last index, and the new term, where the farm went on from a snapshot (`Restored`)."""
 
 
-def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Summary:
+def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> HistorySummary:
     """Read a whole history, and count its files, entries and gaps. Raises as `read_lines` does."""
-    summary = Summary()
+    summary = HistorySummary()
     for line in read_lines(directory, on_file=on_file):
         match line:
-            case Record(index, raw=raw):
+            case ApplicationLine(index, raw=raw):
                 summary.last = index
                 summary.records += 1
                 summary.raw += raw is not None
-            case Servers(index):
+            case ConfigurationLine(index):
                 summary.last = index
                 summary.configurations += 1
             case Restored(first, last, term):

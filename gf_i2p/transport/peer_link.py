@@ -25,7 +25,7 @@ from gf_i2p.wire.upgrade import ClientHandshake
 _STABLE_SECONDS: Final = 5.0
 
 DOUBT_SECONDS: Final = 10.0
-"""Seconds of silence after which `Link.doubt` ends a connection: the connection may lead to a process that is gone."""
+"""Seconds of silence after which `PeerLink.doubt` ends a connection. The connection may lead to a dead process."""
 
 # Logged reasons that are remembered, so that no reason is logged twice. The limit is for reasons that contain figures.
 _MAX_REASONS: Final = 16
@@ -33,7 +33,7 @@ _MAX_REASONS: Final = 16
 Done = Callable[[Response | None], None]
 
 
-class Link:
+class PeerLink:
     """Keeps one connection to one peer and sends requests over it."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Link:
         self.backoff = backoff or Backoff()
         """May be replaced at run time, like the seconds."""
         self._entropy = entropy
-        self._connection: _Connection | None = None
+        self._connection: _OutboundConnection | None = None
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._nudged = asyncio.Event()
@@ -196,10 +196,10 @@ class Link:
                 async with asyncio.timeout(self.backoff.next()):
                     await self._nudged.wait()
 
-    async def _connect(self) -> "_Connection":
+    async def _connect(self) -> "_OutboundConnection":
         """Dial until the handshake is complete; a challenge leads to a second attempt at once."""
         for _ in range(2):
-            connection = _Connection(self, self._handshake())
+            connection = _OutboundConnection(self, self._handshake())
             try:
                 if await self._attempt(connection):
                     return connection
@@ -211,7 +211,7 @@ class Link:
                     connection.give_up("the attempt is over")
         raise credentials_refused(str(self.endpoint), self._credentials.user)
 
-    async def _attempt(self, connection: "_Connection") -> bool:
+    async def _attempt(self, connection: "_OutboundConnection") -> bool:
         """Return whether the connection is up; False: the peer sent a challenge."""
         seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
@@ -262,7 +262,7 @@ class Link:
         except Exception:  # noqa: BLE001 - the callback may raise anything
             self._log.exception("a callback failed")
 
-    def up(self, connection: "_Connection") -> None:
+    def up(self, connection: "_OutboundConnection") -> None:
         """Take over a connection whose handshake is complete."""
         self._connection = connection
         self.last_error = None
@@ -270,13 +270,13 @@ class Link:
         if self._on_up is not None:
             self.call(self._on_up)
 
-    def lost(self, connection: "_Connection") -> None:
+    def lost(self, connection: "_OutboundConnection") -> None:
         """Note that this connection cannot send any more."""
         if self._connection is connection:
             self._connection = None
 
 
-class _Connection(asyncio.Protocol):
+class _OutboundConnection(asyncio.Protocol):
     """One connection, from TLS to its end."""
 
     __slots__ = (
@@ -300,7 +300,7 @@ class _Connection(asyncio.Protocol):
         "outcome",
     )
 
-    def __init__(self, link: Link, handshake: ClientHandshake) -> None:
+    def __init__(self, link: PeerLink, handshake: ClientHandshake) -> None:
         self._link = link
         self._handshake = handshake
         self._loop = asyncio.get_running_loop()
@@ -386,7 +386,7 @@ class _Connection(asyncio.Protocol):
         return self._loop.time() - heard_at if self._is_up and not self._in_flight else None
 
     def send(self, request: Request, done: Done, seconds: float) -> None:
-        """See `Link.send`."""
+        """See `PeerLink.send`."""
         data = encode_request(request)
         transport, link = self._transport, self._link
         assert transport is not None

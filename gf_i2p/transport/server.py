@@ -58,8 +58,8 @@ class Replier:
 
     __slots__ = ("_connection", "_due", "data", "size")
 
-    def __init__(self, connection: "_Connection", request: Request) -> None:
-        self._connection: _Connection | None = connection
+    def __init__(self, connection: "_InboundConnection", request: Request) -> None:
+        self._connection: _InboundConnection | None = connection
         self.size = sum([len(entry.value) for entry in request.entries])
         self._due = RESPONSE_TYPE[request.type]
         self.data: bytes | None = None  # encoded; b"" stands for None
@@ -143,7 +143,7 @@ class Server:
         self._max_unfinished_bytes = max_unfinished_bytes
         self._unfinished_bytes: Counter[tuple[str, str]] = Counter()
         self._listener: Listener | None = None
-        self._connections: set[_Connection] = set()
+        self._connections: set[_InboundConnection] = set()
         self._connections_per_user: Counter[tuple[str, str]] = Counter()
         self._no_connections = asyncio.Event()
         self._no_connections.set()
@@ -164,7 +164,7 @@ class Server:
 
     async def start(self) -> Listener:
         """Listen. Raises `TransportError` when that is not possible."""
-        self._listener = await self._transport.listen(lambda admission: _Connection(self, admission), self._gate)
+        self._listener = await self._transport.listen(lambda admission: _InboundConnection(self, admission), self._gate)
         return self._listener
 
     def serve(self, cluster: str, farm: Served) -> None:
@@ -202,7 +202,7 @@ class Server:
         finally:
             del self._withdrawing[cluster]
 
-    def _connections_of(self, cluster: str) -> list["_Connection"]:
+    def _connections_of(self, cluster: str) -> list["_InboundConnection"]:
         return [each for each in self._connections if each.session is not None and each.session.cluster == cluster]
 
     def disconnect(self, cluster: str, users: Collection[str]) -> None:
@@ -232,7 +232,7 @@ class Server:
 
     # --- Called by connections ----------------------------------------------------------------------------
 
-    def opened(self, connection: "_Connection") -> None:
+    def opened(self, connection: "_InboundConnection") -> None:
         """A connection has come up, unauthenticated."""
         self._connections.add(connection)
         self._no_connections.clear()
@@ -246,7 +246,7 @@ class Server:
         self.counters.current += 1
         return True
 
-    def lost(self, connection: "_Connection") -> None:
+    def lost(self, connection: "_InboundConnection") -> None:
         """A connection is gone."""
         self._connections.discard(connection)
         if not self._connections:
@@ -274,7 +274,7 @@ class Server:
         self._gate.record(Refusal.MESSAGE, session.remote, f"{session.user} of {session.cluster}: {error}")
 
 
-class _Connection(asyncio.Protocol):
+class _InboundConnection(asyncio.Protocol):
     """One connection, from TLS to its end."""
 
     __slots__ = (

@@ -153,16 +153,16 @@ class ServerHandshake:
         self, request: h11.Request, authenticator: Authenticator, now: float
     ) -> Verified | HandshakeAnswer:
         authorizations = values_of(request, b"authorization")
-        verdict = (
+        checked = (
             authenticator.verify(authorizations[0], request.method.decode(), request.target.decode(), now)
             if len(authorizations) == 1
             else Refused(stale=False)
         )
-        if isinstance(verdict, Verified):
-            return verdict
-        challenges = authenticator.challenge(now, self._entropy, stale=verdict.stale)
+        if isinstance(checked, Verified):
+            return checked
+        challenges = authenticator.challenge(now, self._entropy, stale=checked.stale)
         lines = "".join(f"WWW-Authenticate: {challenge}\r\n" for challenge in challenges)
-        outcome = HandshakeOutcome.REFUSED if authorizations and not verdict.stale else HandshakeOutcome.CHALLENGED
+        outcome = HandshakeOutcome.REFUSED if authorizations and not checked.stale else HandshakeOutcome.CHALLENGED
         return HandshakeAnswer(outcome, b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
 
     def _configuration_answer(self, session: AuthenticatedUser) -> HandshakeAnswer:

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from integration.bench import etcd_messages
-from integration.bench.system import BenchError, Client, Cluster, Node, System
+from integration.bench.system import BenchError, Cluster, ClusterProcess, System, SystemClient
 from integration.harness.processes import Processes, free_ports
 
 NODES = 3
@@ -104,7 +104,9 @@ class LoneEtcdClient(EtcdClient):
 class EtcdCluster:
     """Three running etcd nodes."""
 
-    def __init__(self, processes: Processes, nodes: dict[Node, int], channels: dict[Node, Any]) -> None:
+    def __init__(
+        self, processes: Processes, nodes: dict[ClusterProcess, int], channels: dict[ClusterProcess, Any]
+    ) -> None:
         """`nodes`: each node's client port; `channels`: a channel to each."""
         self._processes = processes
         self._ports = nodes
@@ -112,15 +114,15 @@ class EtcdCluster:
         self._writers = 0
 
     @property
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Sequence[ClusterProcess]:
         """All three processes."""
         return list(self._ports)
 
-    def address(self, node: Node) -> str:
+    def address(self, node: ClusterProcess) -> str:
         """Return "host:port" of a node for clients."""
         return f"127.0.0.1:{self._ports[node]}"
 
-    async def leader(self) -> Node:
+    async def leader(self) -> ClusterProcess:
         """Ask the nodes in turn until one says that it leads."""
         deadline = time.monotonic() + START_SECONDS
         grpc = importlib.import_module("grpc")
@@ -137,12 +139,12 @@ class EtcdCluster:
             await asyncio.sleep(0.05)
         raise BenchError(f"etcd has had no leader for {START_SECONDS:.0f} s. Is the machine overloaded?")
 
-    async def connect(self, leader: Node) -> Client:
+    async def connect(self, leader: ClusterProcess) -> SystemClient:
         """Return a writer with keys of its own on the shared channel to the leader."""
         self._writers += 1
         return EtcdClient(self._channels[leader], self._writers)
 
-    async def connect_alone(self, leader: Node) -> Client:
+    async def connect_alone(self, leader: ClusterProcess) -> SystemClient:
         """Return a writer with keys of its own on a synchronous channel of its own to the leader."""
         self._writers += 1
         grpc = importlib.import_module("grpc")
@@ -167,8 +169,8 @@ async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[C
     async with AsyncExitStack() as stack:
         # The data is thrown away, so an orderly end, which takes etcd seconds, gains nothing.
         processes = stack.enter_context(Processes(stop_signal=signal.SIGKILL))
-        nodes: dict[Node, int] = {}
-        channels: dict[Node, Any] = {}
+        nodes: dict[ClusterProcess, int] = {}
+        channels: dict[ClusterProcess, Any] = {}
         for name, client, peer in zip(names, clients, peers, strict=True):
             arguments = {
                 "name": name,
@@ -185,7 +187,7 @@ async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[C
                 "quota-backend-bytes": str(8 << 30),  # a long run must not reach the default of 2 GiB
             }
             command = ["etcd", *(f"--{key}={value}" for key, value in arguments.items())]
-            node = Node(name, processes.start(name, command, directory / f"{name}.log", environment))
+            node = ClusterProcess(name, processes.start(name, command, directory / f"{name}.log", environment))
             channel = grpc.insecure_channel(
                 f"127.0.0.1:{client}",
                 options=CHANNEL_OPTIONS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FarmClient
-from integration.bench.system import BenchError, Client, Cluster, Node, System
+from integration.bench.system import BenchError, Cluster, ClusterProcess, System, SystemClient
 from integration.harness.local_farm import LocalFarm, NotSeenError
 
 
@@ -35,24 +35,24 @@ class SharedClient:
 class FarmCluster:
     """Three running nodes of ours."""
 
-    def __init__(self, farm: LocalFarm, nodes: dict[int, Node]) -> None:
+    def __init__(self, farm: LocalFarm, nodes: dict[int, ClusterProcess]) -> None:
         self._farm = farm
         self._nodes = nodes
-        self._clients: dict[Node, FarmClient] = {}
+        self._clients: dict[ClusterProcess, FarmClient] = {}
 
     @property
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Sequence[ClusterProcess]:
         """See `integration.bench.system.Cluster`."""
         return list(self._nodes.values())
 
-    async def leader(self) -> Node:
+    async def leader(self) -> ClusterProcess:
         """See `integration.bench.system.Cluster`."""
         try:
             return self._nodes[await self._farm.leader()]
         except NotSeenError as error:
             raise BenchError(f"The farm has no leader: {error}") from error
 
-    async def connect(self, leader: Node) -> Client:
+    async def connect(self, leader: ClusterProcess) -> SystemClient:
         """See `integration.bench.system.Cluster`."""
         client = self._clients.get(leader)
         if client is None:
@@ -78,7 +78,7 @@ async def cluster(directory: Path, *, cprofile: bool = False) -> AsyncIterator[C
         for server_id in farm.ids:
             profile = directory / f"server-{server_id}.cprofile" if cprofile else None
             farm.start(server_id, *([] if profile is None else ["-m", "cProfile", "-o", str(profile)]))
-            nodes[server_id] = Node(f"server-{server_id}", farm.pid(server_id), profile)
+            nodes[server_id] = ClusterProcess(f"server-{server_id}", farm.pid(server_id), profile)
         running = FarmCluster(farm, nodes)
         try:
             await running.leader()

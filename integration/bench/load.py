@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-from integration.bench.system import BenchError, Client, Cluster, LoneConnector
+from integration.bench.system import BenchError, Cluster, LoneConnector, SystemClient
 from integration.harness.processes import cpu_seconds, machine_cpu_seconds
 
 VALUE_BYTES = 1024
@@ -49,7 +49,7 @@ class _Window:
         self.end = end
         self.latencies: list[float] = []
 
-    async def write(self, client: Client, values: Sequence[bytes], batch: int, offset: int) -> None:
+    async def write(self, client: SystemClient, values: Sequence[bytes], batch: int, offset: int) -> None:
         position = 0
         start = time.perf_counter()
         while start < self.end:
@@ -72,7 +72,7 @@ async def run(cluster: Cluster, batch: int, writers: int, *, warmup: float, seco
     # Random bytes, so that no program gains by compressing; many, so that no value is always in a cache.
     values = [os.urandom(VALUE_BYTES) for _ in range(1024)]
     async with AsyncExitStack() as stack:
-        clients: list[Client] = []
+        clients: list[SystemClient] = []
         for _ in range(writers):
             if writers == 1 and isinstance(cluster, LoneConnector):
                 client = await cluster.connect_alone(leader)

@@ -19,7 +19,7 @@ _THREAD_ID = re.compile(r"^thread \(\d+\): ")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionShare:
     """One function: shares of time in the function itself, and with all its callees, both 0 to 1."""
 
     function: str
@@ -58,12 +58,12 @@ async def sample(pid: int, seconds: float, output: Path) -> None:
         raise BenchError(f"py-spy measured nothing (it may need root, or kernel.yama.ptrace_scope=0): {reason}")
 
 
-def read_folded(path: Path) -> tuple[list[Row], dict[str, float]]:
+def read_folded(path: Path) -> tuple[list[FunctionShare], dict[str, float]]:
     """Sum up py-spy's file; see `fold`."""
     return fold(path.read_text().splitlines())
 
 
-def fold(lines: Iterable[str]) -> tuple[list[Row], dict[str, float]]:
+def fold(lines: Iterable[str]) -> tuple[list[FunctionShare], dict[str, float]]:
     """Sum up folded stacks, "outer;inner;innermost COUNT" a line, the thread's name outermost.
 
     Return the functions by their own share, the largest first, and each thread's share of all samples. Shares are of
@@ -82,19 +82,19 @@ def fold(lines: Iterable[str]) -> tuple[list[Row], dict[str, float]]:
         for frame in set(frames):
             total[frame] += int(count)
     everything = threads.total() or 1
-    rows = [Row(frame, own[frame] / everything, total[frame] / everything) for frame in total]
+    rows = [FunctionShare(frame, own[frame] / everything, total[frame] / everything) for frame in total]
     rows.sort(key=lambda row: (-row.own, -row.total, row.function))
     return rows, {thread: count / everything for thread, count in threads.most_common()}
 
 
-def read_cprofile(path: Path) -> list[Row]:
+def read_cprofile(path: Path) -> list[FunctionShare]:
     """Return the functions of a cProfile file by their own share of time, without waiting for events."""
     stats: dict[tuple[str, int, str], tuple[int, int, float, float, object]]
     stats = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]  # documented by use only
     busy = {key: value for key, value in stats.items() if "select." not in key[2] and "epoll" not in key[2]}
     everything = sum(value[2] for value in busy.values()) or 1.0
     rows = [
-        Row(f"{name} ({Path(file).name}:{line})" if line else name, own / everything, total / everything)
+        FunctionShare(f"{name} ({Path(file).name}:{line})" if line else name, own / everything, total / everything)
         for (file, line, name), (_, _, own, total, _) in busy.items()
     ]
     return sorted(rows, key=lambda row: -row.own)

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from integration.bench.load import BULK, CONCURRENT, SEQUENTIAL, Sample, Workload
-from integration.bench.profile import TOP, Row
+from integration.bench.profile import TOP, FunctionShare
 
 Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class BenchFigures:
     """One run's figures, or the medians of several runs."""
 
     entries_per_second: float
@@ -30,7 +30,7 @@ class Result:
     workload: Workload
     column: str
     writers: int
-    repeats: list[Figures]
+    repeats: list[BenchFigures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,10 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, int(rank) - 1)]
 
 
-def figures(sample: Sample) -> Figures:
+def figures(sample: Sample) -> BenchFigures:
     """Turn one run into figures. Raises ValueError when no request was answered in the run."""
     ordered = sorted(sample.latencies)
-    return Figures(
+    return BenchFigures(
         entries_per_second=sample.entries / sample.seconds,
         p50_ms=percentile(ordered, 0.50) * 1000,
         p99_ms=percentile(ordered, 0.99) * 1000,
@@ -84,9 +84,9 @@ def figures(sample: Sample) -> Figures:
     )
 
 
-def median(repeats: Sequence[Figures]) -> Figures:
+def median(repeats: Sequence[BenchFigures]) -> BenchFigures:
     """Return the median of each figure, taken separately."""
-    return Figures(
+    return BenchFigures(
         entries_per_second=statistics.median(one.entries_per_second for one in repeats),
         p50_ms=statistics.median(one.p50_ms for one in repeats),
         p99_ms=statistics.median(one.p99_ms for one in repeats),
@@ -128,7 +128,7 @@ def document(results: Sequence[Result], machine: Mapping[str, Any], settings: Ma
 
 
 def add_profile(
-    report: Document, tool: str, file: str, summary: tuple[Sequence[Row], Mapping[str, float]], rate: float
+    report: Document, tool: str, file: str, summary: tuple[Sequence[FunctionShare], Mapping[str, float]], rate: float
 ) -> None:
     """Put a profile into a document: functions and threads; `rate`: entries per second during the profile."""
     rows, threads = summary

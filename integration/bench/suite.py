@@ -21,8 +21,8 @@ from typing import Any
 from integration.bench import h2load, load, profile
 from integration.bench.etcd import EtcdCluster
 from integration.bench.load import CONCURRENT, Sample, Workload
-from integration.bench.report import Document, Figures, Result, add_profile, document, figures, number
-from integration.bench.system import BenchError, Cluster, Node, System
+from integration.bench.report import BenchFigures, Document, Result, add_profile, document, figures, number
+from integration.bench.system import BenchError, Cluster, ClusterProcess, System
 
 C_CLIENT = "etcd (C client)"
 START_SECONDS = 2.0  # about the time of a cluster's start: for the forecast only
@@ -124,7 +124,7 @@ class Suite:
         result.repeats.append(one)
         self._progress(f"{column}, {workload.title}", one)
 
-    def _progress(self, what: str, one: Figures) -> None:
+    def _progress(self, what: str, one: BenchFigures) -> None:
         self._done += 1
         elapsed = time.monotonic() - self._started
         say(
@@ -157,13 +157,13 @@ class Suite:
         self._progress(f"profile by {tool}", one)
 
 
-def _cprofile(leader: Node) -> Path:
+def _cprofile(leader: ClusterProcess) -> Path:
     if leader.cprofile is None or not leader.cprofile.exists():
         raise BenchError("The leader wrote no cProfile file. Install py-spy: .venv/bin/pip install py-spy")
     return leader.cprofile
 
 
-def _figures(sample: Sample) -> Figures:
+def _figures(sample: Sample) -> BenchFigures:
     try:
         return figures(sample)
     except ValueError:

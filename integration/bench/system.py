@@ -13,7 +13,7 @@ class BenchError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterProcess:
     """One running process of a cluster.
 
     `cprofile`: the file that a process under cProfile writes when it stops.
@@ -24,7 +24,7 @@ class Node:
     cprofile: Path | None = None
 
 
-class Client(Protocol):
+class SystemClient(Protocol):
     """The client of one writer: one object per writer, used by one task at a time."""
 
     async def post(self, values: Sequence[bytes]) -> int:
@@ -44,15 +44,15 @@ class Cluster(Protocol):
     """A running cluster that has a leader."""
 
     @property
-    def nodes(self) -> Sequence[Node]:
+    def nodes(self) -> Sequence[ClusterProcess]:
         """All processes of the cluster, in a fixed order."""
         ...
 
-    async def leader(self) -> Node:
+    async def leader(self) -> ClusterProcess:
         """Return the present leader; wait a few seconds for one, then raise BenchError."""
         ...
 
-    async def connect(self, leader: Node) -> Client:
+    async def connect(self, leader: ClusterProcess) -> SystemClient:
         """Return a new client with a connection to `leader`."""
         ...
 
@@ -61,7 +61,7 @@ class Cluster(Protocol):
 class LoneConnector(Protocol):
     """A cluster with a faster kind of client for a lone writer."""
 
-    async def connect_alone(self, leader: Node) -> Client:
+    async def connect_alone(self, leader: ClusterProcess) -> SystemClient:
         """Return a client, as `Cluster.connect` does. The client has the event loop for itself."""
         ...
 
@@ -73,7 +73,7 @@ class ClusterFactory(Protocol):
         """Return the context in which the cluster runs.
 
         Everything that the nodes write goes below `directory`, which is empty, and which the caller removes. With
-        `cprofile` each node runs under cProfile and `Node.cprofile` names its file.
+        `cprofile` each node runs under cProfile and `ClusterProcess.cprofile` names its file.
         """
         ...
 

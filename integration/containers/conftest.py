@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from integration.containers.engine import ENGINE_VARIABLE, Engine, EngineError, named
-from integration.containers.farm import Farm
+from integration.containers.farm import ContainerFarm
 from integration.containers.images import COMPOSE, NET, NET_VARIABLE
 from integration.harness.local_farm import NotSeenError
 
@@ -24,9 +24,9 @@ def engine() -> Engine:
 
 
 @pytest.fixture(scope="session")
-def farm(engine: Engine) -> Iterator[Farm]:
+def farm(engine: Engine) -> Iterator[ContainerFarm]:
     """The farm of the compose file, brought up from images to a Meta lease set that floodfills hold."""
-    with Farm(engine, "gf-i2p-first", COMPOSE, {NET_VARIABLE: NET}) as made:
+    with ContainerFarm(engine, "gf-i2p-first", COMPOSE, {NET_VARIABLE: NET}) as made:
         began = time.monotonic()
         try:
             made.up()

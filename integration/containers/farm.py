@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from integration.containers.engine import Engine, EngineError
 from integration.containers.project import Project, wait_for
-from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
+from integration.testnet.console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 NODES: Final = ("node-1", "node-2", "node-3")
 BESIDE: Final = {"node-1": "router-4", "node-2": "router-5", "node-3": "router-6"}
@@ -26,7 +26,7 @@ HEAL_SECONDS: Final = 600.0
 _POLL_SECONDS: Final = 2.0
 
 
-class Farm(Project):
+class ContainerFarm(Project):
     """A network of routers with three nodes."""
 
     def __init__(self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None) -> None:
@@ -70,7 +70,7 @@ class Farm(Project):
             if held.b32 == master and held.store_type == META
         }
 
-    def summary(self, router: str) -> Summary | None:
+    def summary(self, router: str) -> ConsoleSummary | None:
         """Return the numbers of a router's console, None when the router does not answer."""
         try:
             return parse_summary(self.exec(router, "router", "page"))

@@ -4,13 +4,13 @@ import pytest
 
 from integration.containers.base import size
 from integration.containers.engine import Engine
-from integration.containers.farm import ENOUGH, NODES, Farm
+from integration.containers.farm import ENOUGH, NODES, ContainerFarm
 
 MAX_IMAGE_BYTES = 250_000_000
 NOBODY_CAPABILITIES = "0000000000000000"
 
 
-def test_from_nothing_to_a_meta_lease_set_on_the_floodfills(farm: Farm) -> None:
+def test_from_nothing_to_a_meta_lease_set_on_the_floodfills(farm: ContainerFarm) -> None:
     found = farm.publisher()
     assert found is not None
     held = farm.held(found[1]["master"])
@@ -23,7 +23,7 @@ def test_the_image_of_a_node_is_small(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("node", NODES)
-def test_a_node_has_no_rights_that_it_does_not_need(farm: Farm, node: str) -> None:
+def test_a_node_has_no_rights_that_it_does_not_need(farm: ContainerFarm, node: str) -> None:
     status = dict(line.split(":", 1) for line in farm.exec(node, "cat", "/proc/1/status").splitlines() if ":" in line)
     assert {status[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {
         NOBODY_CAPABILITIES

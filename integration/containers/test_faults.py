@@ -8,12 +8,12 @@ from typing import Final
 
 import pytest
 
-from integration.containers.farm import BESIDE, NODES, ROUTERS, WEB, Farm
+from integration.containers.farm import BESIDE, NODES, ROUTERS, WEB, ContainerFarm
 
 CUT_SECONDS: Final = 120.0
 
 
-def publisher(farm: Farm) -> str:
+def publisher(farm: ContainerFarm) -> str:
     found = farm.publisher()
     assert found is not None
     return found[0]
@@ -21,7 +21,7 @@ def publisher(farm: Farm) -> str:
 
 @pytest.mark.slow  # half a minute to four minutes for each container
 @pytest.mark.parametrize("service", [*NODES, *ROUTERS, WEB])
-def test_a_container_that_is_killed_comes_back(farm: Farm, service: str) -> None:
+def test_a_container_that_is_killed_comes_back(farm: ContainerFarm, service: str) -> None:
     chosen, last = publisher(farm), farm.last()
     began = time.monotonic()
     farm.kill(service)
@@ -36,7 +36,7 @@ def test_a_container_that_is_killed_comes_back(farm: Farm, service: str) -> None
 
 
 @pytest.mark.slow  # two minutes without the router, and two more until all is well again
-def test_a_router_that_was_cut_off_comes_back(farm: Farm) -> None:
+def test_a_router_that_was_cut_off_comes_back(farm: ContainerFarm) -> None:
     chosen, last = publisher(farm), farm.last()
     with farm.cut_off(BESIDE[chosen]):
         time.sleep(CUT_SECONDS)
@@ -49,7 +49,7 @@ def test_a_router_that_was_cut_off_comes_back(farm: Farm) -> None:
     )
 
 
-def test_the_others_publish_when_the_publisher_is_gone_for_good(farm: Farm) -> None:
+def test_the_others_publish_when_the_publisher_is_gone_for_good(farm: ContainerFarm) -> None:
     chosen, last = publisher(farm), farm.last()
     began = time.monotonic()
     farm.remove(chosen)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from integration.containers.engine import Engine, EngineError
-from integration.containers.farm import DIRECTORY, Farm
+from integration.containers.farm import DIRECTORY, ContainerFarm
 from integration.containers.images import NODE_COMPOSE
 from integration.containers.project import Project, wait_for
 
@@ -19,7 +19,7 @@ SECONDS = 600.0
 
 
 @pytest.fixture
-def node(engine: Engine, farm: Farm, tmp_path: Path) -> Iterator[Project]:
+def node(engine: Engine, farm: ContainerFarm, tmp_path: Path) -> Iterator[Project]:
     """A farm of one server, made by the image, in the network of a router's container."""
     directory = tmp_path / "farm"
     directory.mkdir(mode=0o700)

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 import pytest
 
 from integration.containers.engine import Engine
-from integration.containers.farm import ENOUGH, ROUTERS, Farm
+from integration.containers.farm import ENOUGH, ROUTERS, ContainerFarm
 from integration.containers.images import COMPOSE, NET_VARIABLE, SECOND_NET
 
 pytestmark = pytest.mark.slow  # a second farm takes minutes
 
 
 @pytest.fixture
-def second(engine: Engine, farm: Farm) -> Iterator[Farm]:
+def second(engine: Engine, farm: ContainerFarm) -> Iterator[ContainerFarm]:
     """A second farm beside the first, which is whole already."""
     assert farm.lacks() == ""
-    with Farm(engine, "gf-i2p-second", COMPOSE, {NET_VARIABLE: SECOND_NET}) as made:
+    with ContainerFarm(engine, "gf-i2p-second", COMPOSE, {NET_VARIABLE: SECOND_NET}) as made:
         began = time.monotonic()
         made.up()
         made.heals("beside another one")
@@ -24,7 +24,7 @@ def second(engine: Engine, farm: Farm) -> Iterator[Farm]:
         yield made
 
 
-def test_two_farms_do_not_know_of_each_other(farm: Farm, second: Farm) -> None:
+def test_two_farms_do_not_know_of_each_other(farm: ContainerFarm, second: ContainerFarm) -> None:
     masters = []
     for one in (farm, second):
         found = one.publisher()

@@ -71,7 +71,7 @@ def path_of(directory: Path, info: RouterInfo) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenNetDb:
     """A netDb directory that was written."""
 
     size: int
@@ -80,7 +80,7 @@ class Written:
     """The hashes of the floodfills."""
 
 
-def write(directory: Path, netdb: NetDb) -> Written:
+def write(directory: Path, netdb: NetDb) -> WrittenNetDb:
     """Write a netDb directory."""
     for letter in _LETTERS:
         (directory / f"r{letter}").mkdir(parents=True, exist_ok=True)
@@ -89,4 +89,4 @@ def write(directory: Path, netdb: NetDb) -> Written:
         size += path_of(directory, info).write_bytes(info.data)
         if info.floodfill:
             floodfills.append(info.hash)
-    return Written(size, floodfills)
+    return WrittenNetDb(size, floodfills)

@@ -11,7 +11,7 @@ _QUIET_SECONDS: Final = 10.0
 """Without a terminal: seconds between two lines of a long step."""
 
 
-class Progress:
+class StepProgress:
     """One line a step. On a terminal `tick` redraws the present step.
 
     Elsewhere each step prints a line at its end, and a long step prints the awaited event every `_QUIET_SECONDS`.

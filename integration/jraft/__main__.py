@@ -16,15 +16,15 @@ from pathlib import Path
 
 import structlog
 
-from integration.harness.progress import Progress
-from integration.jraft.farm import Farm
+from integration.harness.progress import StepProgress
+from integration.jraft.farm import MixedFarm
 from integration.jraft.scenarios import SCENARIOS
-from integration.jraft.theirs import Jraft, MissingError
+from integration.jraft.theirs import Jraft, JraftMissingError
 
 
 async def run(names: list[str], directory: Path) -> int:
     """Run scenarios one after the other; return 0 when all held."""
-    progress = Progress()
+    progress = StepProgress()
     progress.doing("preparing JRaft")
     classes = directory / "classes"
     classes.mkdir()
@@ -36,7 +36,7 @@ async def run(names: list[str], directory: Path) -> int:
         progress.say(f"\n{name}: {summary}")
         (directory / name).mkdir()
         try:
-            async with Farm(jraft, directory / name, progress) as farm:
+            async with MixedFarm(jraft, directory / name, progress) as farm:
                 await SCENARIOS[name](farm)
         except Exception as error:  # noqa: BLE001 -- the other scenarios run nevertheless
             progress.say(f"FAILED  {name}: {error!r}\n        JRaft's logs: {directory / name}/jraft-*/output.log")
@@ -62,7 +62,7 @@ def main() -> int:
             return asyncio.run(run(names, arguments.keep))
         with tempfile.TemporaryDirectory(prefix="gf-jraft-") as directory:
             return asyncio.run(run(names, Path(directory)))
-    except (MissingError, OSError) as error:
+    except (JraftMissingError, OSError) as error:
         print(f"cannot run: {error}", file=sys.stderr)
         return 1
 

@@ -11,7 +11,7 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_i
 from gf_i2p.wire.messages import MessageType
 from integration.harness.local_farm import POLL_SECONDS, becomes, until
 from integration.harness.processes import Processes, free_ports
-from integration.harness.progress import Progress
+from integration.harness.progress import StepProgress
 from integration.jraft.ours import OurServer
 from integration.jraft.plain import ask
 from integration.jraft.theirs import Jraft, JraftServer, endpoint
@@ -26,10 +26,10 @@ class DifferError(AssertionError):
     """Two servers have different entries."""
 
 
-class Farm:
+class MixedFarm:
     """Servers by id; use the farm as an asynchronous context manager: all servers end with the block."""
 
-    def __init__(self, jraft: Jraft, directory: Path, progress: Progress) -> None:
+    def __init__(self, jraft: Jraft, directory: Path, progress: StepProgress) -> None:
         self.ours: dict[int, OurServer] = {}
         self.theirs: dict[int, JraftServer] = {}
         self.posted: list[bytes] = []

@@ -13,7 +13,7 @@ from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
-from integration.jraft.plain import HOST, Listener, Peer
+from integration.jraft.plain import HOST, PlainListener, PlainPeer
 
 CLUSTER = "jraft"
 HEAD = b"values\n"
@@ -33,7 +33,7 @@ class OurServer:
         self.restored: list[int] = []
         """Indexes of the snapshots from which the server went on."""
         self.halted: list[BaseException] = []
-        self.peers: dict[int, Peer] = {}
+        self.peers: dict[int, PlainPeer] = {}
         self._timing = timing
         path = directory / f"ours-{server_id}.sqlite3"
         if not path.exists():
@@ -49,7 +49,7 @@ class OurServer:
         )
         self._applied = 0
         self._ending: list[asyncio.Task[None]] = []
-        self.listener = Listener(port, self.driver.incoming)
+        self.listener = PlainListener(port, self.driver.incoming)
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_applicable.append(self._apply)
         self.driver.on_restore.append(self._restore)
@@ -95,7 +95,7 @@ class OurServer:
             if server not in self.peers:
                 port = urlsplit(endpoint).port
                 assert port is not None
-                self.peers[server] = Peer(
+                self.peers[server] = PlainPeer(
                     port, partial(self.driver.reachable, server), request_seconds=self._timing.election_max
                 )
 

@@ -26,7 +26,7 @@ _REDIAL_SECONDS: Final = 0.1
 _PIECE_BYTES: Final = 1 << 16
 
 
-class Peer:
+class PlainPeer:
     """The connection to one server, made again and again; a `gf_i2p.node.consensus.driver.Peer`."""
 
     def __init__(self, port: int, on_up: Callable[[], None], *, request_seconds: float) -> None:
@@ -101,7 +101,7 @@ class Peer:
                 return
 
 
-class Listener:
+class PlainListener:
     """Accepts connections, and answers in the order of the requests."""
 
     def __init__(self, port: int, on_request: Callable[[Request, Done], None]) -> None:

@@ -8,14 +8,14 @@ from gf_i2p.raft.settings import Flow
 from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import MessageType
 from integration.harness.processes import free_ports
-from integration.jraft.farm import PATIENT, TIMING, Farm
+from integration.jraft.farm import PATIENT, TIMING, MixedFarm
 from integration.jraft.ours import OurServer
 from integration.jraft.theirs import JraftServer, endpoint
 
-Scenario = Callable[[Farm], Awaitable[None]]
+Scenario = Callable[[MixedFarm], Awaitable[None]]
 
 
-async def short_log(farm: Farm) -> None:
+async def short_log(farm: MixedFarm) -> None:
     """A JRaft server joins a farm of ours that is so young that no log pack is needed."""
     ours = await _alone(farm)
     await farm.post(ours, 2)
@@ -29,7 +29,7 @@ async def short_log(farm: Farm) -> None:
     farm.compare_logs(ours, jraft)
 
 
-async def we_lead(farm: Farm) -> None:
+async def we_lead(farm: MixedFarm) -> None:
     """Ours leads; JRaft joins by packs, follows, is killed and comes back, votes, and is removed."""
     ports = free_ports(2)
     founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
@@ -67,7 +67,7 @@ async def we_lead(farm: Farm) -> None:
     await farm.all_have_everything()
 
 
-async def comes_again(farm: Farm) -> None:
+async def comes_again(farm: MixedFarm) -> None:
     """Ours leads; JRaft joins, leaves, and joins again under the old id with a new directory. The log knows the id."""
     ours = await _alone(farm, Flow(append_entries=5))
     for posts in (20, 40):
@@ -84,7 +84,7 @@ async def comes_again(farm: Farm) -> None:
         del farm.theirs[2]
 
 
-async def interrupted(farm: Farm) -> None:
+async def interrupted(farm: MixedFarm) -> None:
     """A joining server is killed in the midst and comes back: first JRaft with ours, then ours with JRaft."""
     ours = await _alone(farm, Flow(append_entries=1))
     await farm.post(ours, 400, batch=50)
@@ -117,7 +117,7 @@ async def interrupted(farm: Farm) -> None:
     await farm.all_have_everything()
 
 
-async def jraft_leads(farm: Farm) -> None:
+async def jraft_leads(farm: MixedFarm) -> None:
     """JRaft leads; one of ours joins, wins an election and leads JRaft; then JRaft leads again, and ours is removed."""
     ports = free_ports(2)
     servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
@@ -164,7 +164,7 @@ async def jraft_leads(farm: Farm) -> None:
     await farm.all_have_everything()
 
 
-async def our_snapshots(farm: Farm) -> None:
+async def our_snapshots(farm: MixedFarm) -> None:
     """Ours leads with a dropped log: JRaft joins by a snapshot, and gets another one after a long absence."""
     ours = await _alone(farm, Flow(append_entries=50, snapshot_bytes=4096))
     await farm.post(ours, 300, size=200)
@@ -197,7 +197,7 @@ async def our_snapshots(farm: Farm) -> None:
     farm.compare_logs(ours, jraft)
 
 
-async def answers_lost(farm: Farm) -> None:
+async def answers_lost(farm: MixedFarm) -> None:
     """Ours leads; JRaft's answers are lost, and JRaft has meanwhile dropped the entries that the answers named."""
     ports = free_ports(2)
     founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
@@ -220,7 +220,7 @@ async def answers_lost(farm: Farm) -> None:
     await farm.all_have_everything()
 
 
-async def jraft_snapshots(farm: Farm) -> None:
+async def jraft_snapshots(farm: MixedFarm) -> None:
     """JRaft leads and makes snapshots: ours begins from one, joins by one, and gets another one after an absence."""
     ports = free_ports(4)
     servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports[:3], 1)]
@@ -253,7 +253,7 @@ async def jraft_snapshots(farm: Farm) -> None:
     await farm.all_have_everything()
 
 
-async def _again(farm: Farm, *, snapshot_distance: int) -> JraftServer:
+async def _again(farm: MixedFarm, *, snapshot_distance: int) -> JraftServer:
     """Kill and restart all JRaft servers; return the new leader."""
     for server in farm.theirs.values():
         server.kill()
@@ -266,7 +266,7 @@ def _left(jraft: JraftServer) -> bool:
     return jraft.exit_status == 0
 
 
-async def _alone(farm: Farm, flow: Flow | None = None) -> OurServer:
+async def _alone(farm: MixedFarm, flow: Flow | None = None) -> OurServer:
     (port,) = free_ports(1)
     await farm.our(1, [ClusterServer(1, endpoint(port))], port=port, flow=flow)
     return await farm.our_leader([1])

@@ -23,7 +23,7 @@ _NO_SERVER: Final = 0x7FFF_FFF0
 _DRIVER: Final = Path(__file__).with_name("JraftServer.java")
 
 
-class MissingError(Exception):
+class JraftMissingError(Exception):
     """JRaft cannot run here; the message names the missing part and the remedy."""
 
 
@@ -39,12 +39,12 @@ class Jraft:
 
     @classmethod
     def prepare(cls, into: Path) -> "Jraft":
-        """Compile the driver for the JRaft on the class path; takes some seconds. Raises `MissingError`."""
+        """Compile the driver for the JRaft on the class path; takes some seconds. Raises `JraftMissingError`."""
         classpath = find()
         command = ["javac", "-nowarn", "-implicit:none", "-d", str(into), "-cp", classpath, str(_DRIVER)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
-            raise MissingError(
+            raise JraftMissingError(
                 f"{CLASSES_VARIABLE} is no class path of JRaft, core and extensions: our driver does not compile with "
                 f"it\n{result.stderr[-2000:].strip()}"
             )
@@ -52,19 +52,19 @@ class Jraft:
 
 
 def find() -> str:
-    """Return the class path with JRaft; raises `MissingError`."""
+    """Return the class path with JRaft; raises `JraftMissingError`."""
     classpath = os.environ.get(CLASSES_VARIABLE)
     if not classpath:
-        raise MissingError(
+        raise JraftMissingError(
             "JRaft (datatechnology/jraft) is no part of this project: set "
             f"{CLASSES_VARIABLE} to a Java class path with its classes and the libraries that it needs"
         )
     for part in classpath.split(":"):
         if not Path(part).exists():
-            raise MissingError(f"{CLASSES_VARIABLE}: there is no {part}")
+            raise JraftMissingError(f"{CLASSES_VARIABLE}: there is no {part}")
     for program in ("java", "javac"):
         if shutil.which(program) is None:
-            raise MissingError(
+            raise JraftMissingError(
                 f"{program} is missing; Java 17 or newer is needed: apt-get install default-jdk-headless"
             )
     return classpath

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.history_lines import Gap, Record
+from gf_i2p.storage.history_lines import ApplicationLine, Gap
 from gf_i2p.storage.history_reader import read_history
 
 MOST_TOLD: Final = 20
@@ -42,7 +42,7 @@ def read_export(node: Path) -> Export:
     for line in read_history(node / HISTORY_DIRECTORY):
         if isinstance(line, Gap):
             export.gaps.append((line.first, line.last))
-        elif isinstance(line, Record):
+        elif isinstance(line, ApplicationLine):
             export.values[line.index] = (line.term, line.value if line.raw is None else line.raw)
     return export
 

@@ -29,7 +29,7 @@ class Pause:
 
 
 @dataclass
-class Record:
+class PostingRecord:
     """The clients' knowledge."""
 
     acknowledged: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Writers:
 
     def __init__(self, client_file: Path, count: int) -> None:
         """`client_file`: read again at `renew`."""
-        self.record = Record()
+        self.record = PostingRecord()
         self._file = client_file
         self._generation = 0
         self._stopping = False

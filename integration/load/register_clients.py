@@ -37,7 +37,7 @@ _BEHIND: Final = "the log begins at"
 
 
 @dataclass(slots=True)
-class Access:
+class RegisterAccess:
     """One operation."""
 
     key: int
@@ -53,11 +53,11 @@ class Access:
     """Whether the operation surely was not done."""
 
 
-class History:
+class AccessHistory:
     """The answers to all clients."""
 
     def __init__(self) -> None:
-        self.accesses: list[Access] = []
+        self.accesses: list[RegisterAccess] = []
         self.seen: dict[int, tuple[int, str | None]] = {}
         """Entries that reads have shown, by index: term and value; None: no Application entry."""
         self.wrong: list[str] = []
@@ -77,7 +77,7 @@ class History:
         self._moments += 1
         return self._moments
 
-    def begin(self, rng: random.Random, kind: OperationKind) -> Access:
+    def begin(self, rng: random.Random, kind: OperationKind) -> RegisterAccess:
         """Note an operation on one of the registers in use."""
         place = rng.randrange(REGISTERS)
         key = self._keys[place]
@@ -87,11 +87,11 @@ class History:
         if kind is OperationKind.WRITE:
             self._values += 1
             self._unknown[key] += 1  # until the outcome is known
-        access = Access(key, kind, self.moment(), self._values if kind is OperationKind.WRITE else 0)
+        access = RegisterAccess(key, kind, self.moment(), self._values if kind is OperationKind.WRITE else 0)
         self.accesses.append(access)
         return access
 
-    def done(self, access: Access, index: int) -> None:
+    def done(self, access: RegisterAccess, index: int) -> None:
         """Note that an operation was done, and its index in the log."""
         access.index, access.returned = index, self.moment()
         if access.kind is OperationKind.WRITE:
@@ -99,7 +99,7 @@ class History:
             now = time.monotonic()
             self.longest_pause, self._last = max(self.longest_pause, now - self._last), now
 
-    def refused(self, access: Access) -> None:
+    def refused(self, access: RegisterAccess) -> None:
         """Note that an operation surely was not done, and never will be."""
         access.refused = True
         if access.kind is OperationKind.WRITE:
@@ -113,15 +113,17 @@ class History:
         )
 
 
-def encode(access: Access) -> str:
+def encode(access: RegisterAccess) -> str:
     """Give the entry of a write."""
     return json.dumps({"key": access.key, "value": access.value}, separators=(",", ":"))
 
 
-class Client:
+class RegisterClient:
     """A client that writes and reads, one operation at a time, with short pauses, until `stop`."""
 
-    def __init__(self, farm: LocalFarm, client_file: Path, history: History, rng: random.Random, think: float) -> None:
+    def __init__(
+        self, farm: LocalFarm, client_file: Path, history: AccessHistory, rng: random.Random, think: float
+    ) -> None:
         """`think`: mean seconds between two operations."""
         self._farm = farm
         self._file = client_file
@@ -204,14 +206,14 @@ class Client:
 # Judgement ------------------------------------------------------------------------------------------------------------
 
 
-def judge(history: History, log: Mapping[int, tuple[int, Any]], last: int) -> tuple[list[str], int]:
+def judge(history: AccessHistory, log: Mapping[int, tuple[int, Any]], last: int) -> tuple[list[str], int]:
     """Compare the answers with the log, Application entries by index, which ends at `last`.
 
     Return the errors, and the number of registers whose check was given up.
     """
     wrong = [*history.wrong, *_entries(history, log), *_order(history, last)]
     _fill_in_reads(history, log)
-    by_key: dict[int, list[Access]] = defaultdict(list)
+    by_key: dict[int, list[RegisterAccess]] = defaultdict(list)
     for access in history.accesses:
         if not access.refused and (access.returned is not None or access.kind is OperationKind.WRITE):
             by_key[access.key].append(access)
@@ -227,7 +229,7 @@ def judge(history: History, log: Mapping[int, tuple[int, Any]], last: int) -> tu
     return wrong, undecided
 
 
-def _entries(history: History, log: Mapping[int, tuple[int, Any]]) -> list[str]:
+def _entries(history: AccessHistory, log: Mapping[int, tuple[int, Any]]) -> list[str]:
     """Check acknowledged, refused and double entries against the log, and the entries that reads have shown."""
     wrong: list[str] = []
     places: dict[int, list[int]] = defaultdict(list)
@@ -252,9 +254,9 @@ def _entries(history: History, log: Mapping[int, tuple[int, Any]]) -> list[str]:
     return wrong[:MOST_TOLD]
 
 
-def _order(history: History, last: int) -> list[str]:
+def _order(history: AccessHistory, last: int) -> list[str]:
     """Check the order of the log: each operation comes after, and each read sees, all operations that ended before."""
-    moments: list[tuple[int, bool, Access]] = []
+    moments: list[tuple[int, bool, RegisterAccess]] = []
     for access in history.accesses:
         if access.returned is not None:
             moments += [(access.called, False, access), (access.returned, True, access)]
@@ -272,7 +274,7 @@ def _order(history: History, last: int) -> list[str]:
     return wrong[:MOST_TOLD]
 
 
-def _fill_in_reads(history: History, log: Mapping[int, tuple[int, Any]]) -> None:
+def _fill_in_reads(history: AccessHistory, log: Mapping[int, tuple[int, Any]]) -> None:
     """Set the value of each read: the register's value at the read's index."""
     held: dict[int, int] = {}
     reads = sorted(

@@ -16,7 +16,7 @@ MOST_OPEN: Final = 512
 _TICK_SECONDS: Final = 0.005
 
 
-class Load:
+class SteadyLoad:
     """Clients that post entries of 1 KiB through one connection, until the `async with` block ends."""
 
     def __init__(self, client_file: Path) -> None:
@@ -76,7 +76,7 @@ class Load:
             self._latencies.append(time.perf_counter() - began)
 
 
-class Saturating(Load):
+class Saturating(SteadyLoad):
     """A number of writers, each of which posts again after an answer."""
 
     def __init__(self, client_file: Path, writers: int) -> None:
@@ -95,7 +95,7 @@ class Saturating(Load):
             position += 1
 
 
-class Paced(Load):
+class Paced(SteadyLoad):
     """A fixed number of posts a second, however long each takes."""
 
     def __init__(self, client_file: Path, rate: float) -> None:

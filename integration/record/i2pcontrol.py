@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from bridges.errors import RouterError
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
 from gf_i2p.transport.tls.certificates import make_certificate
 from integration.harness.local_farm import until
 from integration.testnet.namespace import check_programs, environment, inside
 from integration.testnet.network import take_addresses
-from integration.testnet.router import I2PCONTROL_PORT, Router
+from integration.testnet.router import I2PCONTROL_PORT, RouterProcess
 from tests.bridges.simulated_i2pcontrol import PASSWORD, Exchange, Recording
 
 TUNNELS: Final = ("check", "web.test")
@@ -29,10 +29,10 @@ SECONDS: Final = 60.0
 _READ_BYTES: Final = 65_536
 
 
-class Middleman:
+class I2pControlMiddleman:
     """The middleman between one client and one router."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: RouterProcess) -> None:
         self._router = router
         self.exchanges: dict[object, Exchange] = {}
         """The last exchange of each kind."""
@@ -59,7 +59,7 @@ class Middleman:
 
 async def record(directory: Path) -> None:
     """Record everything, and save the recording."""
-    router = Router(0, directory / "router", floodfill=False, password=PASSWORD)
+    router = RouterProcess(0, directory / "router", floodfill=False, password=PASSWORD)
     take_addresses([router.address])
     router.directory.mkdir()
     (router.directory / "tunnels.conf").write_text(
@@ -69,7 +69,7 @@ async def record(directory: Path) -> None:
     (directory / "middle.pem").write_bytes(certificate + key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(directory / "middle.pem")
-    middleman = Middleman(router)
+    middleman = I2pControlMiddleman(router)
     server = await asyncio.start_server(middleman.connected, "127.0.0.1", 0, ssl=context)
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     router.start()
@@ -84,7 +84,7 @@ async def record(directory: Path) -> None:
 
 async def ask(url: str) -> str:
     """Ask the client's questions, and some that it must bear; return the router's version."""
-    control = I2pControl(Access(url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
+    control = I2pControl(I2pControlAccess(url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
 
     async def runs() -> bool:
         return await refused(control, "Echo", {"Echo": "gf"}) is None and len(await control.tunnels()) == len(TUNNELS)
@@ -96,7 +96,7 @@ async def ask(url: str) -> str:
     await refused(control, "ClientServicesInfo", {"Unknown": None, "I2PTunnel": None})
     await control.call("ClientServicesInfo", {"SAM": None})
     await control.close()
-    stranger = I2pControl(Access(url, "wrong", any_certificate=True))
+    stranger = I2pControl(I2pControlAccess(url, "wrong", any_certificate=True))
     await refused(stranger, "Echo", {"Echo": "gf"})
     await stranger.close()
     assert status.version is not None

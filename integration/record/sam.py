@@ -20,7 +20,7 @@ from bridges.sam.client import Sam
 from integration.harness.local_farm import until
 from integration.testnet.namespace import check_programs, environment, inside
 from integration.testnet.network import take_addresses
-from integration.testnet.router import SAM_PORT, Router
+from integration.testnet.router import SAM_PORT, RouterProcess
 
 FILE: Final = Path(__file__).parents[2] / "tests" / "bridges" / "sam" / "recorded_sam.json"
 NOBODY: Final = "a" * 52 + ".b32.i2p"
@@ -34,10 +34,10 @@ _OPTIONS: Final = {
 }
 
 
-class Middleman:
+class SamMiddleman:
     """The middleman between our client and the router."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: RouterProcess) -> None:
         self._router = router
         self.exchanges: dict[str, tuple[str, str]] = {}
         """Requests and replies, without the line's end; a reply is empty where the router hung up."""
@@ -70,9 +70,9 @@ class Middleman:
 
 async def record(directory: Path, version: str) -> None:
     """Record everything, and save the recording."""
-    router = Router(0, directory / "router", floodfill=False, password="-")
+    router = RouterProcess(0, directory / "router", floodfill=False, password="-")
     take_addresses([router.address])
-    middleman = Middleman(router)
+    middleman = SamMiddleman(router)
     server = await asyncio.start_server(middleman.connected, "127.0.0.1", 0)
     router.start()
     try:
@@ -88,7 +88,7 @@ async def record(directory: Path, version: str) -> None:
     FILE.write_text(json.dumps(found, indent=1) + "\n")
 
 
-async def ask(middleman: Middleman, sam: Sam, directly: Sam) -> None:
+async def ask(middleman: SamMiddleman, sam: Sam, directly: Sam) -> None:
     """Ask the client's questions, and some that it must bear."""
 
     async def runs() -> bool:

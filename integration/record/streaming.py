@@ -26,7 +26,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from integration.harness.local_farm import until
 from integration.harness.web_server import web_server
-from integration.testnet.client import Network
+from integration.testnet.client import RouterNetwork
 from integration.testnet.router import I2CP_PORT, PROXY_PORT
 
 FILE: Final = Path(__file__).parents[2] / "tests" / "bridges" / "streaming" / "recorded_streaming.json"
@@ -37,7 +37,7 @@ BODIES: Final = (b"", b"a form", bytes(6000))
 SECONDS: Final = 60.0
 
 
-class Listener(tcp_forward.Forwarder):
+class RecordingForwarder(tcp_forward.Forwarder):
     """A forwarder that keeps all payloads."""
 
     heard: Final[list[bytes]] = []
@@ -53,7 +53,7 @@ async def _hello(request: web.Request) -> web.Response:
     return web.Response(text="hello")
 
 
-async def record(network: Network) -> None:
+async def record(network: RouterNetwork) -> None:
     """Serve, ask, and write the file."""
     keys = DestinationKeys.generate(random.Random(SEED).randbytes)
     published = int(time.time())
@@ -86,13 +86,13 @@ async def record(network: Network) -> None:
 
                 await until("the service is reached", SECONDS, reached)
                 await until("its stream has ended", SECONDS, lambda: _none(service.streams))
-                Listener.heard.clear()
+                RecordingForwarder.heard.clear()
                 for body in BODIES:
                     assert await ask(body)
                     await until("the stream has ended", SECONDS, lambda: _none(service.streams))
         finally:
             await service.close()
-    recorded = {"router": "i2pd", "seed": SEED, "payloads": [payload.hex() for payload in Listener.heard]}
+    recorded = {"router": "i2pd", "seed": SEED, "payloads": [payload.hex() for payload in RecordingForwarder.heard]}
     FILE.write_text(json.dumps(recorded, indent=1) + "\n", "utf-8")
 
 
@@ -101,12 +101,12 @@ async def _none(streams: int) -> bool:
 
 
 async def _main() -> int:
-    network = Network.here()
+    network = RouterNetwork.here()
     if network is None:
         print("run it inside a network: python -m integration.testnet run -- …", file=sys.stderr)
         return 2
     async with network as inside:
-        with patch("bridges.i2cp.service_hosting.Forwarder", Listener):
+        with patch("bridges.i2cp.service_hosting.Forwarder", RecordingForwarder):
             await record(inside)
     return 0
 

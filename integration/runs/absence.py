@@ -38,7 +38,7 @@ from integration.harness.long_run import run as run_command
 from integration.harness.processes import cpu_seconds, machine_cpu_seconds, set_share, share
 from integration.load.log_comparison import compare_exports, read_export
 from integration.load.posting_clients import VALUE_BYTES
-from integration.load.steady_load import Load, Paced, Saturating
+from integration.load.steady_load import Paced, Saturating, SteadyLoad
 
 BEFORE: Final = "three servers, before"
 AWAY: Final = "two servers"
@@ -72,7 +72,7 @@ class Shares(NamedTuple):
 
 
 @dataclass(slots=True)
-class Phase:
+class AbsencePhase:
     """Measurements of the clients in some stretches of time with the same situation."""
 
     seconds: float = 0.0
@@ -104,10 +104,10 @@ class Phase:
 class Absence:
     """One farm under one load."""
 
-    def __init__(self, farm: LocalFarm, load: Load, shares: Shares | None, *, shortens: bool, tell: Say) -> None:
+    def __init__(self, farm: LocalFarm, load: SteadyLoad, shares: Shares | None, *, shortens: bool, tell: Say) -> None:
         """`shortens`: the log is shortened, so that the missed entries come by a snapshot."""
         self.farm = farm
-        self.phases: dict[str, Phase] = {}
+        self.phases: dict[str, AbsencePhase] = {}
         self.rounds: list[dict[str, Any]] = []
         self._load = load
         self._say = tell
@@ -121,7 +121,7 @@ class Absence:
         before, mark, began = _used(pids, leader, away), self._load.mark(), time.monotonic()
         await awaited
         seconds = time.monotonic() - began
-        phase = self.phases.setdefault(what, Phase())
+        phase = self.phases.setdefault(what, AbsencePhase())
         phase.seconds += seconds
         phase.latencies += self._load.since(mark)
         for who, used in _used(pids, leader, away).items():
@@ -271,7 +271,7 @@ async def run(
     with LocalFarm(directory, program=program) as farm:
         farm.start_all()
         await farm.leader()
-        load: Load = Saturating(farm.client_file, writers) if kind == "full" else Paced(farm.client_file, rate)
+        load: SteadyLoad = Saturating(farm.client_file, writers) if kind == "full" else Paced(farm.client_file, rate)
         absence = Absence(farm, load, shares, shortens=log == "short", tell=tell)
         await absence.large_records()
         ours = share(os.getpid())
@@ -307,8 +307,8 @@ async def run(
     }
 
 
-def _joined(*phases: Phase) -> Phase:
-    return Phase(sum(phase.seconds for phase in phases), [each for phase in phases for each in phase.latencies])
+def _joined(*phases: AbsencePhase) -> AbsencePhase:
+    return AbsencePhase(sum(phase.seconds for phase in phases), [each for phase in phases for each in phase.latencies])
 
 
 async def run_all(directory: Path, options: argparse.Namespace) -> Figures:

@@ -28,7 +28,7 @@ from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.history_lines import Gap, Servers
+from gf_i2p.storage.history_lines import ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import read_history
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.wire.entries import ValueType
@@ -40,7 +40,7 @@ VALUE_BYTES = 1024
 
 
 @dataclass
-class Record:
+class CrashRecord:
     """The posts of the clients, and their outcomes."""
 
     acknowledged: list[str] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Record:
             self.progress.notify_all()
 
 
-async def post_all(client: FarmClient, number: int, count: int, record: Record) -> None:
+async def post_all(client: FarmClient, number: int, count: int, record: CrashRecord) -> None:
     """Post `count` entries one after the other, each again and again until the farm acknowledges the entry."""
     for position in range(count):
         async with record.progress:
@@ -83,7 +83,7 @@ async def post_all(client: FarmClient, number: int, count: int, record: Record) 
                 break
 
 
-async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int, record: Record) -> None:
+async def kill_all(farm: LocalFarm, rng: random.Random, kills: int, entries: int, record: CrashRecord) -> None:
     """Kill a random server and start it again, `kills` times. Each kill falls into its own share of the posts."""
     for number in range(kills):
         due = int((number + rng.random()) * entries / kills)
@@ -113,7 +113,7 @@ def stored_keys(farm: LocalFarm, server: int) -> dict[int, str]:
             end = line.last
             continue
         end = line.index
-        if not isinstance(line, Servers):
+        if not isinstance(line, ConfigurationLine):
             keys[line.index] = line.value["key"]
     storage = Storage.open(farm.node(server) / DATABASE_FILE, cluster="farm", server_id=server)
     try:
@@ -134,7 +134,7 @@ def gaps(farm: LocalFarm, server: int) -> set[int]:
     return {index for line in lines if isinstance(line, Gap) for index in range(line.first, line.last + 1)}
 
 
-def judge(farm: LocalFarm, record: Record) -> list[str]:
+def judge(farm: LocalFarm, record: CrashRecord) -> list[str]:
     """Compare the logs with the acknowledgements; return a description of each error."""
     wrong: list[str] = []
     logs = {server: stored_keys(farm, server) for server in farm.ids}
@@ -150,7 +150,7 @@ def judge(farm: LocalFarm, record: Record) -> list[str]:
 async def run(directory: Path, *, entries: int, kills: int, clients: int, seed: int) -> dict[str, object]:
     """Do the whole run; return the figures."""
     rng = random.Random(seed)
-    record = Record()
+    record = CrashRecord()
     with LocalFarm(directory) as farm:
         farm.start_all()
         await farm.leader()

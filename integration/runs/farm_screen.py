@@ -21,7 +21,7 @@ from aiohttp import web
 
 from gf_i2p.storage.errors import StorageError
 from integration.harness.local_farm import NotSeenError
-from integration.harness.progress import Progress
+from integration.harness.progress import StepProgress
 from integration.harness.web_server import web_server
 from integration.testnet.client import RouterPlace
 from integration.testnet.console import StoredLeaseSet
@@ -51,7 +51,7 @@ class Show:
     def __init__(self, directory: Path, *, oneshot: bool) -> None:
         """Create `directory`, which the caller removes later. Raises `OSError` when that fails."""
         directory.mkdir(mode=0o700)
-        self._progress = Progress()
+        self._progress = StepProgress()
         self._oneshot = oneshot
         self._net = Testnet(
             directory / "network",

@@ -41,7 +41,7 @@ from integration.harness.network_farm import NEEDED, FarmNet, NetFarm
 from integration.harness.processes import Processes
 from integration.load.faults import Tormentor, plan
 from integration.load.log_comparison import compare_exports, compare_logs, read_export, read_log, union
-from integration.load.register_clients import Client, History, judge
+from integration.load.register_clients import AccessHistory, RegisterClient, judge
 from integration.testnet.namespace import MissingError, check_programs, run_inside
 
 SERVERS: Final = 5
@@ -67,7 +67,7 @@ async def run(
             farm.start_all()
             await farm.leader()
             tell(f"server {await farm.leader()} leads; the faults begin")
-            history, tormentor = History(), Tormentor(farm, net, tell)
+            history, tormentor = AccessHistory(), Tormentor(farm, net, tell)
             began = time.monotonic()
             await _torment(farm, history, tormentor, seconds=seconds, seed=seed, clients=clients, tell=tell)
             tormented = time.monotonic() - began
@@ -97,13 +97,14 @@ async def run(
 
 
 async def _torment(
-    farm: NetFarm, history: History, tormentor: Tormentor, *, seconds: float, seed: int, clients: int, tell: Say
+    farm: NetFarm, history: AccessHistory, tormentor: Tormentor, *, seconds: float, seed: int, clients: int, tell: Say
 ) -> None:
     """Run clients and faults side by side until the faults have ended."""
     rng = random.Random(seed)
     lanes = [plan(random.Random(rng.random()), seconds, farm.ids) for _ in range(LANES)]
     users = [
-        Client(farm, farm.client_file, history, random.Random(rng.random()), _THINK_SECONDS) for _ in range(clients)
+        RegisterClient(farm, farm.client_file, history, random.Random(rng.random()), _THINK_SECONDS)
+        for _ in range(clients)
     ]
     async with asyncio.TaskGroup() as group:
         watch = group.create_task(_watch(farm, history, tell))
@@ -123,7 +124,7 @@ async def _torment(
         watch.cancel()
 
 
-async def _watch(farm: NetFarm, history: History, tell: Say) -> None:
+async def _watch(farm: NetFarm, history: AccessHistory, tell: Say) -> None:
     """Watch for servers that end by themselves, and print the progress now and then."""
     told = time.monotonic()
     while True:
@@ -135,7 +136,7 @@ async def _watch(farm: NetFarm, history: History, tell: Say) -> None:
             tell(f"{done[0]} writes acknowledged, {done[1]} reads answered")
 
 
-def _judged(farm: NetFarm, history: History, length: int, tell: Say) -> Figures:
+def _judged(farm: NetFarm, history: AccessHistory, length: int, tell: Say) -> Figures:
     """Compare the stopped servers with each other, and with the answers that the clients got."""
     tell("comparing logs, histories, and what clients were told")
     exports = {server: read_export(farm.node(server)) for server in farm.ids}

@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from integration.testnet.client import Network
+from integration.testnet.client import RouterNetwork
 
 pytest_plugins = ["tests.conftest"]
 
 
 @pytest_asyncio.fixture
-async def network() -> AsyncIterator[Network]:
+async def network() -> AsyncIterator[RouterNetwork]:
     """The private I2P network around this process."""
-    found = Network.here()
+    found = RouterNetwork.here()
     if found is None:
         pytest.skip("no private I2P network around us: start these with `make scenarios`")
     async with found:

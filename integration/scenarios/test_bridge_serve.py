@@ -16,7 +16,7 @@ import requests
 from bridges.errors import RouterError
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import I2cpSettings
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
 from bridges.protocol import Publication
 from bridges.publisher_choice import PublisherChoice
@@ -26,7 +26,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.files.layout import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import Network
+from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 
 pytestmark = pytest.mark.timeout(1800)
@@ -55,7 +55,7 @@ def figure(record_property: Callable[[str, object], None], capsys: pytest.Captur
     return keep
 
 
-class Endpoint:
+class ServedBridge:
     """`gf-i2p bridge serve` in the directory of a node beside the last router, and a program that calls it."""
 
     def __init__(self, directory: Path) -> None:
@@ -108,7 +108,7 @@ class Endpoint:
 
 
 @pytest_asyncio.fixture
-async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """One node's directory beside the last router."""
     with I2pFarm(tmp_path, network.routers[-1:], password=network.password) as made:
         made.place()
@@ -116,21 +116,21 @@ async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
 
 
 @pytest_asyncio.fixture
-async def endpoint(farm: I2pFarm) -> AsyncIterator[Endpoint]:
+async def endpoint(farm: I2pFarm) -> AsyncIterator[ServedBridge]:
     directory = farm.node(1)
     config, secrets = directory / CONFIG_FILE, directory / SECRETS_FILE
     config.write_text(f'{config.read_text()}\n[bridge]\nlisten = "{PLACE}"\n')
     secrets.write_text(f'bridge_password = "{PASSWORD}"\n{secrets.read_text()}')
-    made = Endpoint(directory)
+    made = ServedBridge(directory)
     await made.start()
     yield made
     await made.stop()
 
 
 @asynccontextmanager
-async def choosing(endpoint: Endpoint) -> AsyncIterator[PublisherChoice]:
+async def choosing(endpoint: ServedBridge) -> AsyncIterator[PublisherChoice]:
     """The publisher choice of a node that has the endpoint as i2pcontrol, and no I2CP."""
-    control = I2pControl(Access(endpoint.url, PASSWORD, fingerprint=endpoint.fingerprint))
+    control = I2pControl(I2pControlAccess(endpoint.url, PASSWORD, fingerprint=endpoint.fingerprint))
     choice = PublisherChoice(control, I2cpPublisher(I2cpSettings(port=1)))
     try:
         yield choice
@@ -139,10 +139,10 @@ async def choosing(endpoint: Endpoint) -> AsyncIterator[PublisherChoice]:
         await control.close()
 
 
-class Service:
+class BridgeMaster:
     """A master that publishes ever later sets until floodfills hold one."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: RouterNetwork) -> None:
         self.keys = DestinationKeys.generate()
         self.tries = 0
         self._network = network
@@ -175,8 +175,8 @@ class Service:
         return sum(int(held.expires.timestamp()) in ends for held in holders.values()) >= FLOODFILLS
 
 
-async def test_a_program_publishes(network: Network, endpoint: Endpoint, figure: Figure) -> None:
-    service = Service(network)
+async def test_a_program_publishes(network: RouterNetwork, endpoint: ServedBridge, figure: Figure) -> None:
+    service = BridgeMaster(network)
     master = to_base64(service.keys.destination.hash)
     assert (await endpoint.call("GetMetaLSStatus", MasterHash=master))["State"] == "idle"
 
@@ -199,7 +199,7 @@ async def test_a_program_publishes(network: Network, endpoint: Endpoint, figure:
     await until("floodfills have it even so: that unpublishes nothing", 60, held, poll=1.0)
 
 
-async def test_a_program_asks(network: Network, farm: I2pFarm, endpoint: Endpoint, figure: Figure) -> None:
+async def test_a_program_asks(network: RouterNetwork, farm: I2pFarm, endpoint: ServedBridge, figure: Figure) -> None:
     status = await endpoint.call("GetLocalRouterStatus")
     assert status["UptimeMs"] >= 1000
     assert status["KnownPeers"] == len(network.routers)
@@ -229,9 +229,9 @@ async def test_a_program_asks(network: Network, farm: I2pFarm, endpoint: Endpoin
 
 @pytest.mark.slow  # restarts a program and waits for floodfills again
 async def test_a_node_publishes_through_it_and_survives_its_restart(
-    network: Network, endpoint: Endpoint, figure: Figure
+    network: RouterNetwork, endpoint: ServedBridge, figure: Figure
 ) -> None:
-    service = Service(network)
+    service = BridgeMaster(network)
     master = service.keys.destination.hash
     async with choosing(endpoint) as choice:
         figure(f"a node, to {FLOODFILLS} floodfills, seconds", await service.publish(choice.publish_meta_lease_set))

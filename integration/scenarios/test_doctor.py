@@ -15,7 +15,7 @@ from bridges.errors import RouterError
 from bridges.sam.client import Sam, SamSession
 from gf_i2p.node.files.layout import SECRETS_FILE
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import Network, RouterPlace
+from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import SAM_PORT
 
@@ -70,7 +70,7 @@ class Doctor:
         return self.having("fail") == {name}
 
 
-class Leaf:
+class ServiceDestination:
     """The service's own destination on one router. The session ends when the router or SAM stops."""
 
     def __init__(self, farm: I2pFarm, router: RouterPlace) -> None:
@@ -106,7 +106,9 @@ async def seen(doctor: Doctor, what: str, condition: Any) -> None:
 
 
 @contextlib.asynccontextmanager
-async def lacking(network: Network, router: RouterPlace, interface: str, leaf: Leaf) -> AsyncIterator[None]:
+async def lacking(
+    network: RouterNetwork, router: RouterPlace, interface: str, leaf: ServiceDestination
+) -> AsyncIterator[None]:
     """Run the router without one interface."""
     await network.stop(router)
     try:
@@ -121,11 +123,11 @@ async def lacking(network: Network, router: RouterPlace, interface: str, leaf: L
 
 @pytest.mark.slow  # every fault by itself
 @pytest.mark.timeout(3600)
-async def test_what_is_well_and_each_fault_by_itself(network: Network, tmp_path: Path) -> None:
+async def test_what_is_well_and_each_fault_by_itself(network: RouterNetwork, tmp_path: Path) -> None:
     routers = [router for router in network.routers if not router.floodfill][:3]
     with (
         I2pFarm(tmp_path, routers, password=network.password) as farm,
-        contextlib.closing(Leaf(farm, routers[0])) as leaf,
+        contextlib.closing(ServiceDestination(farm, routers[0])) as leaf,
     ):
         farm.place()
         farm.start_all()

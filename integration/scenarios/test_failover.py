@@ -23,7 +23,7 @@ from aiohttp import web
 from integration.harness.commands import command
 from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.harness.web_server import web_server
-from integration.testnet.client import Network, RouterPlace
+from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT
 
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.timeout(900 + 600 * KILLS)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PageRequest:
     """One request and the outcome. Times are monotonic seconds."""
 
     began: float
@@ -58,7 +58,7 @@ class Visitor:
     """Asks for the master's page every second, without waiting for earlier requests."""
 
     def __init__(self, router: RouterPlace, b32: str) -> None:
-        self.pages: list[Page] = []
+        self.pages: list[PageRequest] = []
         self._proxy = f"http://{router.address}:{PROXY_PORT}"
         self._url = f"http://{b32}/"
 
@@ -85,14 +85,14 @@ class Visitor:
                 why = f"{answer.status} {answer.reason}"
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             why = repr(error)
-        self.pages.append(Page(began, time.monotonic(), found.get("server"), found.get("client"), why))
+        self.pages.append(PageRequest(began, time.monotonic(), found.get("server"), found.get("client"), why))
 
     def steady(self) -> bool:
         """Whether the last requests all brought pages: i2pd no longer uses tunnels that lead nowhere."""
         last = self.pages[-STEADY_PAGES:]
         return len(last) == STEADY_PAGES and all(page.server is not None for page in last)
 
-    def first_since(self, began: float) -> Page | None:
+    def first_since(self, began: float) -> PageRequest | None:
         """Return the earliest page of the requests that began after this time."""
         found = [page for page in self.pages if page.began >= began and page.server is not None]
         return min(found, key=lambda page: page.ended, default=None)
@@ -111,7 +111,7 @@ async def local_service(server: int) -> AsyncIterator[int]:
         yield port
 
 
-class Site:
+class FailoverSite:
     """The farm, its services, and the visitor."""
 
     def __init__(self, farm: I2pFarm, visitor: Visitor) -> None:
@@ -144,7 +144,7 @@ class Site:
         await self._until("one publisher that all know, and that serves", agreed)
         return found[0]
 
-    async def page_since(self, began: float, *, not_from: int | None = None) -> Page:
+    async def page_since(self, began: float, *, not_from: int | None = None) -> PageRequest:
         """Wait for a page of a request that began after this time."""
 
         async def seen() -> bool:
@@ -158,7 +158,7 @@ class Site:
 
 
 @pytest_asyncio.fixture
-async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
+async def site(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[FailoverSite]:
     """Three nodes, each beside a router; the client is behind a floodfill without a node."""
     routers = [router for router in network.routers if not router.floodfill][-SERVERS:]
     timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
@@ -174,14 +174,14 @@ async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
         session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout, connector=connector))
         visiting = asyncio.create_task(visitor.run(session))
         try:
-            yield Site(farm, visitor)
+            yield FailoverSite(farm, visitor)
         finally:
             visiting.cancel()
             await asyncio.wait([visiting])
 
 
 @pytest.mark.slow  # kills one publisher after the other
-async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> None:
+async def test_pages_come_again_after_each_kill_of_the_publisher(site: FailoverSite) -> None:
     farm = site.farm
     began = time.monotonic()
     publisher = await site.publisher()
@@ -224,7 +224,7 @@ async def test_pages_come_again_after_each_kill_of_the_publisher(site: Site) -> 
 
 
 @pytest.mark.slow  # minutes until the farm publishes
-async def test_a_planned_move_loses_no_request(site: Site) -> None:
+async def test_a_planned_move_loses_no_request(site: FailoverSite) -> None:
     farm = site.farm
     publisher = await site.publisher()
     began = time.monotonic()

@@ -17,7 +17,7 @@ from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.wire.errors import OutcomeUnknownError
 from integration.harness.local_farm import becomes, until
-from integration.testnet.client import Network
+from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
@@ -33,7 +33,7 @@ ROUTER_PORTS: Final = {PROXY_PORT, SAM_PORT, I2CP_PORT, I2PCONTROL_PORT}
 
 
 @pytest_asyncio.fixture
-async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """Three nodes with a leader, each beside a router of its own."""
     routers = [router for router in network.routers if not router.floodfill][-3:]
     with I2pFarm(tmp_path, routers, password=network.password) as made:
@@ -77,7 +77,7 @@ async def posted(farm: I2pFarm, server: int) -> list[str]:
 
 
 @pytest.mark.slow  # a router is away, and comes back
-async def test_what_is_acknowledged_survives_a_router_that_is_away(network: Network, farm: I2pFarm) -> None:
+async def test_what_is_acknowledged_survives_a_router_that_is_away(network: RouterNetwork, farm: I2pFarm) -> None:
     leader = await farm.leader(HEAL_SECONDS)
     away = next(server for server in farm.ids if server != leader)
     router = farm.routers[away]
@@ -109,7 +109,7 @@ async def test_what_is_acknowledged_survives_a_router_that_is_away(network: Netw
     assert set(acknowledged) == set(everything) == set(logs[0])
 
 
-async def test_a_client_that_knows_one_server_finds_the_leader(network: Network, farm: I2pFarm) -> None:
+async def test_a_client_that_knows_one_server_finds_the_leader(network: RouterNetwork, farm: I2pFarm) -> None:
     """The client is behind another router, which has never heard of the farm."""
     leader = await farm.leader(HEAL_SECONDS)
     follower = next(server for server in farm.ids if server != leader)

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2cp.publication_status import Phase
+from bridges.i2cp.publication_status import PublicationPhase
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
@@ -19,7 +19,7 @@ from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import Network, RouterPlace
+from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 
 pytestmark = pytest.mark.timeout(1500)
@@ -62,10 +62,12 @@ async def publishing(router: RouterPlace) -> AsyncIterator[I2cpPublisher]:
         await publisher.close()
 
 
-class Service:
+class I2cpMaster:
     """A master that publishes ever later sets until floodfills hold one."""
 
-    def __init__(self, network: Network, publisher: I2cpPublisher, keys: DestinationKeys, session: bytes = b"") -> None:
+    def __init__(
+        self, network: RouterNetwork, publisher: I2cpPublisher, keys: DestinationKeys, session: bytes = b""
+    ) -> None:
         self._network = network
         self._publisher = publisher
         self._keys = keys
@@ -118,53 +120,53 @@ class Service:
         return sum(int(held.expires.timestamp()) in ends for held in holders.values()) >= FLOODFILLS
 
 
-async def held(network: Network, master: DestinationKeys) -> bool:
+async def held(network: RouterNetwork, master: DestinationKeys) -> bool:
     """Whether enough floodfills hold a set. A floodfill without an answer does not count."""
     return len(await network.holders(master.destination.b32, STORE_TYPE)) >= FLOODFILLS
 
 
-async def test_the_probe_says_i2pd(network: Network, figure: Figure) -> None:
+async def test_the_probe_says_i2pd(network: RouterNetwork, figure: Figure) -> None:
     began = time.monotonic()
     assert await router_kind(settings(network.routers[-1])) is RouterKind.I2PD
     figure("probe, seconds", time.monotonic() - began)
 
 
-async def test_a_set_reaches_the_floodfills_and_a_newer_one_replaces_it(network: Network, figure: Figure) -> None:
+async def test_a_set_reaches_the_floodfills_and_a_newer_one_replaces_it(network: RouterNetwork, figure: Figure) -> None:
     master = DestinationKeys.generate()
     async with publishing(network.routers[-1]) as publisher:
-        service = Service(network, publisher, master)
+        service = I2cpMaster(network, publisher, master)
         assert await network.holders(master.destination.b32, STORE_TYPE) == {}
         figure(f"from nothing to {FLOODFILLS} floodfills, seconds", await service.publish(3600))
         figure("sets that it took", service.tries)
         figure(f"its replacement on {FLOODFILLS} floodfills, seconds", await service.publish(7200))
         figure("sets that the replacement took", service.tries)
         status = publisher.published(master.destination.hash)
-        assert (status.phase, status.sessions, status.kind) == (Phase.SENT, 1, RouterKind.I2PD)
+        assert (status.phase, status.sessions, status.kind) == (PublicationPhase.SENT, 1, RouterKind.I2PD)
     await until("floodfills have it even so: stopping unpublishes nothing", 60, lambda: held(network, master), poll=1.0)
 
 
-async def test_two_masters_publish_through_one_router(network: Network) -> None:
+async def test_two_masters_publish_through_one_router(network: RouterNetwork) -> None:
     async with publishing(network.routers[-1]) as publisher:
-        services = [Service(network, publisher, DestinationKeys.generate()) for _ in range(2)]
+        services = [I2cpMaster(network, publisher, DestinationKeys.generate()) for _ in range(2)]
         await asyncio.gather(*(service.publish(3600) for service in services))
 
 
-async def test_a_stopped_destination_can_be_published_again_at_once(network: Network) -> None:
+async def test_a_stopped_destination_can_be_published_again_at_once(network: RouterNetwork) -> None:
     master = DestinationKeys.generate()
     async with publishing(network.routers[-1]) as publisher:
-        service = Service(network, publisher, master)
+        service = I2cpMaster(network, publisher, master)
         await publisher.publish_meta_lease_set(service.publication(3600))
         await publisher.stop_publishing_meta_lease_set(master.destination.hash)
         await publisher.publish_meta_lease_set(service.publication(3600))
-        assert publisher.published(master.destination.hash).phase is Phase.SENT
+        assert publisher.published(master.destination.hash).phase is PublicationPhase.SENT
 
 
 @pytest.mark.slow  # restarts a router
-async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network, figure: Figure) -> None:
+async def test_a_router_that_restarts_is_noticed_and_used_again(network: RouterNetwork, figure: Figure) -> None:
     router = network.routers[-2]
     master = DestinationKeys.generate()
     async with publishing(router) as publisher:
-        service = Service(network, publisher, master)
+        service = I2cpMaster(network, publisher, master)
         await service.publish(3600)
         lost = asyncio.create_task(publisher.lost(master.destination.hash))
         began = time.monotonic()
@@ -172,7 +174,7 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network
         async with asyncio.timeout(120):
             status = await lost
         figure("a router that stops is noticed after, seconds", time.monotonic() - began)
-        assert status.phase is Phase.LOST
+        assert status.phase is PublicationPhase.LOST
         with pytest.raises(RouterUnreachableError, match="check that the router runs"):
             await publisher.publish_meta_lease_set(service.publication(7200))
         await network.start(router)
@@ -182,34 +184,34 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: Network
         await service.publish(7200)
         figure(f"from the restart to {FLOODFILLS} floodfills, seconds", time.monotonic() - began)
         status = publisher.published(master.destination.hash)
-        assert (status.phase, status.sessions - service.refused) == (Phase.SENT, 2)
+        assert (status.phase, status.sessions - service.refused) == (PublicationPhase.SENT, 2)
 
 
 @pytest.mark.slow  # i2pd is patient for up to three minutes
-async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: Network, figure: Figure) -> None:
+async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: RouterNetwork, figure: Figure) -> None:
     """i2pd drops the set without an answer. The publisher notices when i2pd closes the connection."""
     router = network.routers[-1]
     publisher = I2cpPublisher(replace(settings(router), kind=RouterKind.JAVA))
     master = DestinationKeys.generate()
-    await publisher.publish_meta_lease_set(Service(network, publisher, master).publication(3600))
+    await publisher.publish_meta_lease_set(I2cpMaster(network, publisher, master).publication(3600))
     began = time.monotonic()
     async with asyncio.timeout(480):
         status = await publisher.lost(master.destination.hash)
     figure("i2pd's patience, seconds", time.monotonic() - began)
-    assert status.phase is Phase.LOST
+    assert status.phase is PublicationPhase.LOST
     assert "hung up" in status.reason
     await publisher.close()
 
 
 @pytest.mark.slow  # restarts a router
-async def test_i2cp_that_is_off_says_what_to_set(network: Network) -> None:
+async def test_i2cp_that_is_off_says_what_to_set(network: RouterNetwork) -> None:
     router = network.routers[-3]
     await network.stop(router)
     await network.start(router, i2cp=False)
     try:
         await until("the router runs", START_SECONDS, lambda: _listens(router, SAM_PORT))
         async with publishing(router) as publisher:
-            service = Service(network, publisher, DestinationKeys.generate())
+            service = I2cpMaster(network, publisher, DestinationKeys.generate())
             with pytest.raises(RouterUnreachableError) as caught:
                 await publisher.publish_meta_lease_set(service.publication(3600))
         assert f"I2CP at {router.address}:{I2CP_PORT} does not answer" in str(caught.value)
@@ -221,31 +223,31 @@ async def test_i2cp_that_is_off_says_what_to_set(network: Network) -> None:
 
 
 async def test_a_transient_key_publishes_with_a_config_that_the_master_signed_long_ago(
-    network: Network, figure: Figure
+    network: RouterNetwork, figure: Figure
 ) -> None:
     master = DestinationKeys.generate()
     now = int(time.time())
     async with publishing(network.routers[-1]) as publisher:
         delegated = master.delegate(now + DAY)
-        service = Service(network, publisher, delegated, session_config(master, (now - 30 * DAY) * 1000))
+        service = I2cpMaster(network, publisher, delegated, session_config(master, (now - 30 * DAY) * 1000))
         figure(f"with a transient key, to {FLOODFILLS} floodfills, seconds", await service.publish(3600))
 
 
-async def test_i2pd_refuses_a_config_that_a_transient_key_has_signed(network: Network) -> None:
+async def test_i2pd_refuses_a_config_that_a_transient_key_has_signed(network: RouterNetwork) -> None:
     delegated = DestinationKeys.generate().delegate(int(time.time()) + DAY)
     async with publishing(network.routers[-1]) as publisher:
-        service = Service(network, publisher, delegated)
+        service = I2cpMaster(network, publisher, delegated)
         with pytest.raises(RouterRefusedError, match="signed by a transient key, and i2pd takes only a config"):
             await publisher.publish_meta_lease_set(service.publication(3600))
 
 
-async def test_a_destination_has_one_holder_at_a_router(network: Network) -> None:
+async def test_a_destination_has_one_holder_at_a_router(network: RouterNetwork) -> None:
     master = DestinationKeys.generate()
     async with publishing(network.routers[-1]) as first, publishing(network.routers[-1]) as second:
-        await first.publish_meta_lease_set(Service(network, first, master).publication(3600))
+        await first.publish_meta_lease_set(I2cpMaster(network, first, master).publication(3600))
         with pytest.raises(RouterRefusedError, match="another client of this router holds the destination"):
-            await second.publish_meta_lease_set(Service(network, second, master).publication(3600))
-        assert first.published(master.destination.hash).phase is Phase.SENT
+            await second.publish_meta_lease_set(I2cpMaster(network, second, master).publication(3600))
+        assert first.published(master.destination.hash).phase is PublicationPhase.SENT
 
 
 async def _listens(router: RouterPlace, port: int) -> bool:

@@ -11,14 +11,14 @@ import aiohttp
 import pytest
 
 from bridges.errors import RouterRefusedError, RouterUnreachableError
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.jsonrpc_client import CertificateError, UnknownMethodError
 from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.i2pcontrol.router_status import I2pControl
 from gf_i2p.farm.record.router_facts import LeafStatus, Reachability, RouterStatus
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import until
-from integration.testnet.client import Network, RouterPlace
+from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import HTTP_PORT, I2PCONTROL_PORT
 
 SECONDS: Final = 240.0
@@ -48,14 +48,14 @@ async def seen_by(waiting: Awaitable[None], seen: Sequence[object]) -> None:
 async def asking(router: RouterPlace, password: str, pin: str | None) -> AsyncIterator[I2pControl]:
     """Give a client of the router's i2pcontrol."""
     url = f"https://{router.address}:{I2PCONTROL_PORT}/"
-    control = I2pControl(Access(url, password, fingerprint=pin), ask_for_tunnels=True)
+    control = I2pControl(I2pControlAccess(url, password, fingerprint=pin), ask_for_tunnels=True)
     try:
         yield control
     finally:
         await control.close()
 
 
-async def test_the_status_of_a_router(network: Network) -> None:
+async def test_the_status_of_a_router(network: RouterNetwork) -> None:
     """The status has the facts of every router of this network, and the figures of the traffic."""
     seen: list[RouterStatus] = []
 
@@ -91,7 +91,7 @@ async def test_the_status_of_a_router(network: Network) -> None:
             await control.call("GetRate", {"Stat": "jobQueue.jobLag", "Period": 60_000})
 
 
-async def test_every_router_says_what_its_console_says(network: Network) -> None:
+async def test_every_router_says_what_its_console_says(network: RouterNetwork) -> None:
     """The console has words for the network status. i2pcontrol has numbers that mean different things by version."""
     async with aiohttp.ClientSession() as web:
         for router in network.routers:
@@ -119,7 +119,7 @@ async def test_every_router_says_what_its_console_says(network: Network) -> None
                 await seen_by(until("they agree", SECONDS, they_agree, poll=0.5), seen)
 
 
-async def test_a_wrong_password(network: Network) -> None:
+async def test_a_wrong_password(network: RouterNetwork) -> None:
     """The router refuses a wrong password, and takes the right one afterwards."""
     router = network.routers[1]
     async with asking(router, network.password + "x", router.fingerprint) as control:
@@ -130,7 +130,7 @@ async def test_a_wrong_password(network: Network) -> None:
 
 
 @pytest.mark.slow  # restarts a router
-async def test_a_router_that_is_stopped_and_started_again(network: Network) -> None:
+async def test_a_router_that_is_stopped_and_started_again(network: RouterNetwork) -> None:
     """The same client serves before and after the restart."""
     router = network.routers[-2]
     async with asking(router, network.password, router.fingerprint) as control:
@@ -157,7 +157,7 @@ async def test_a_router_that_is_stopped_and_started_again(network: Network) -> N
         assert after.version == before.version
 
 
-async def test_only_the_router_with_the_right_certificate_hears_the_password(network: Network) -> None:
+async def test_only_the_router_with_the_right_certificate_hears_the_password(network: RouterNetwork) -> None:
     """i2pd writes each wrong password into the log. So the log shows the passwords that i2pd has received."""
     router = network.routers[2]
     log = router.directory / "i2pd.log"
@@ -177,7 +177,7 @@ async def test_only_the_router_with_the_right_certificate_hears_the_password(net
     assert for_a_stranger not in log.read_text()
 
 
-async def test_without_a_pin_the_error_shows_what_to_configure(network: Network) -> None:
+async def test_without_a_pin_the_error_shows_what_to_configure(network: RouterNetwork) -> None:
     """The fingerprint in the error message works as the pin."""
     router = network.routers[3]
     async with asking(router, network.password, None) as stranger:
@@ -187,7 +187,7 @@ async def test_without_a_pin_the_error_shows_what_to_configure(network: Network)
         assert (await control.local_router_status()).uptime_ms
 
 
-async def test_the_leaf_behind_a_server_tunnel(network: Network) -> None:
+async def test_the_leaf_behind_a_server_tunnel(network: RouterNetwork) -> None:
     """The tunnel's name leads to the destination whose keys lie in the router's directory."""
     router = network.routers[0]
     expected = DestinationKeys.parse((router.directory / "check.dat").read_bytes()).destination

@@ -22,7 +22,7 @@ from gf_i2p.node.files.layout import MASTER_FILE
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from integration.harness.lease_set_check import META, ByHand
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import Network
+from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import I2CP_PORT
 
@@ -54,7 +54,7 @@ class Offline:
 
 
 @pytest_asyncio.fixture
-async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """One node beside a router. The node's own address is the leaf."""
     with I2pFarm(tmp_path / "farm", [network.routers[-1]], password=network.password) as made:
         made.place(themselves=True)
@@ -86,7 +86,7 @@ def _record(entry: dict[str, Any]) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-async def held(network: Network, farm: I2pFarm, transient: bytes | None = None) -> ByHand:
+async def held(network: RouterNetwork, farm: I2pFarm, transient: bytes | None = None) -> ByHand:
     """Wait until enough floodfills hold a set; return the set. `transient`: sets by this key do not count."""
     b32 = farm.master.destination.b32
     seen: list[ByHand] = []
@@ -112,7 +112,7 @@ async def held(network: Network, farm: I2pFarm, transient: bytes | None = None) 
 
 @pytest.mark.parametrize("purpose", Purpose)
 async def test_i2pd_opens_a_session_by_each_config_that_the_master_signed_long_ago(
-    network: Network, purpose: Purpose
+    network: RouterNetwork, purpose: Purpose
 ) -> None:
     now = int(time.time())
     keys = PublishingKeys.delegate(DestinationKeys.generate(), now + DAY, now - 300 * DAY)
@@ -141,7 +141,7 @@ async def _answer(connection: I2cpConnection) -> SessionStatus:
 
 @pytest.mark.slow  # minutes until the farm publishes
 async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
-    network: Network, farm: I2pFarm, tmp_path: Path
+    network: RouterNetwork, farm: I2pFarm, tmp_path: Path
 ) -> None:
     offline = Offline(tmp_path, farm)
     key_file = farm.node(1) / MASTER_FILE

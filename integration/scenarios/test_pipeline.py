@@ -18,7 +18,7 @@ import pytest_asyncio
 from gf_i2p.node.files.layout import HISTORY_DIRECTORY
 from integration.harness.commands import command
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import Network
+from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 
 pytestmark = pytest.mark.timeout(2400)
@@ -45,7 +45,7 @@ async def gf(*words: str | Path) -> dict[str, Any]:
 
 
 @pytest_asyncio.fixture
-async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """Three nodes that publish, beside routers that are no floodfills."""
     routers = [router for router in network.routers if not router.floodfill][-SERVERS:]
     with I2pFarm(tmp_path / "farm", routers, password=network.password, cluster=CLUSTER, admins=["ada"]) as made:
@@ -91,7 +91,7 @@ async def recommended(directory: Path) -> tuple[Path, dict[str, Any]]:
 
 
 @pytest.mark.slow  # ten minutes
-async def test_a_farms_history_goes_through_all_jobs(network: Network, farm: I2pFarm, tmp_path: Path) -> None:
+async def test_a_farms_history_goes_through_all_jobs(network: RouterNetwork, farm: I2pFarm, tmp_path: Path) -> None:
     first = await publisher(farm, only=set(farm.ids))
     farm.kill(first)
     second = await publisher(farm, only=set(farm.ids) - {first})

@@ -18,12 +18,12 @@ from bridges.sam.inbound_session import SamInbound
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.server import AuthenticatedConnection, Served, Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, becomes, until
-from integration.testnet.client import Network, RouterPlace
+from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT
 from tests.transport.harness import CLUSTER, PASSWORD, USER, ask, authenticator, request, response
 
@@ -57,7 +57,7 @@ async def seen(what: str, condition: Callable[[], bool]) -> None:
 
 
 @dataclass
-class Inside:
+class ServerBehindSam:
     """A server behind a router's SAM."""
 
     keys: DestinationKeys
@@ -75,9 +75,9 @@ class Inside:
         return self.reasons[-1:] == ["reachable"]
 
     @contextlib.asynccontextmanager
-    async def linked(self, through: RouterPlace, way: ProxyMethod) -> AsyncIterator[Link]:
+    async def linked(self, through: RouterPlace, way: ProxyMethod) -> AsyncIterator[PeerLink]:
         """Give a peer's link through this router, when the link is up and has had an answer."""
-        link = Link(
+        link = PeerLink(
             I2pTransport(ProxySettings(through.address, PROXY_PORT, way)),
             Endpoint(self.keys.destination.b32, PORT),
             CLUSTER,
@@ -94,7 +94,7 @@ class Inside:
             await link.stop()
 
 
-async def answered(link: Link) -> bool:
+async def answered(link: PeerLink) -> bool:
     """Ask once; return whether an answer came. A link may break at any time, and then connects anew."""
     answer = await ask(link, request(index=7))
     assert answer in {None, response(request(index=7))}
@@ -102,9 +102,9 @@ async def answered(link: Link) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def serving(router: RouterPlace) -> AsyncIterator[Inside]:
+async def serving(router: RouterPlace) -> AsyncIterator[ServerBehindSam]:
     """Run a server behind this router, with keys that the router has made."""
-    inside = Inside(await sam(router).generate(), [], [])
+    inside = ServerBehindSam(await sam(router).generate(), [], [])
     server = Server(
         I2pTransport(ProxySettings(), inbound=SamInbound(sam(router), inside.keys, TUNNELS)),
         {CLUSTER: Served(authenticator(), lambda _, asked, reply: reply(response(asked)), inside.sessions.append)},
@@ -126,7 +126,7 @@ async def local_destinations(router: RouterPlace) -> str:
         return await answer.text()
 
 
-async def test_refusals_of_a_real_router(network: Network) -> None:
+async def test_refusals_of_a_real_router(network: RouterNetwork) -> None:
     router = sam(network.routers[7])  # in no other test here: i2pd 2.45.1 may die when a session with streams ends
     keys = await router.generate()
     assert await router.lookup(keys.destination.b32) is None, "nobody has it yet"
@@ -142,7 +142,7 @@ async def test_refusals_of_a_real_router(network: Network) -> None:
 
 
 @pytest.mark.slow  # restarts a router
-async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(network: Network) -> None:
+async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(network: RouterNetwork) -> None:
     here, there, elsewhere = network.routers[4:7]
     async with serving(here) as inside:
         await seen("the listener says that it is reachable", lambda: inside.reachable)
@@ -160,7 +160,7 @@ async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(
             assert inside.sessions[-1].remote.split(".")[0] in await local_destinations(elsewhere)
 
 
-async def restarted(network: Network, router: RouterPlace, inside: Inside, *, looks: bool) -> bool:
+async def restarted(network: RouterNetwork, router: RouterPlace, inside: ServerBehindSam, *, looks: bool) -> bool:
     """Restart the router; the listener heals. Return whether other routers can find the listener's new session.
 
     i2pd may forget to publish the new session. Then the old lease set lives for up to ten minutes: the listener takes

@@ -25,7 +25,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
 from integration.harness.local_farm import becomes, until
 from integration.harness.web_server import web_server
-from integration.testnet.client import Network, RouterPlace
+from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import I2CP_PORT, PROXY_PORT
 
 pytestmark = pytest.mark.timeout(3000)
@@ -75,10 +75,10 @@ async def site() -> AsyncIterator[tuple[str, int]]:
         yield place
 
 
-class Master:
+class StreamingMaster:
     """A destination on one router after the other, and a client behind another router's HTTP proxy."""
 
-    def __init__(self, network: Network, target: tuple[str, int], *, delegated: bool = False) -> None:
+    def __init__(self, network: RouterNetwork, target: tuple[str, int], *, delegated: bool = False) -> None:
         self.master = DestinationKeys.generate()
         self._keys = self.master.delegate(int(time.time()) + DAY) if delegated else self.master
         self._network = network
@@ -175,8 +175,10 @@ class Master:
 
 
 @asynccontextmanager
-async def mastering(network: Network, target: tuple[str, int], *, delegated: bool = False) -> AsyncIterator[Master]:
-    master = Master(network, target, delegated=delegated)
+async def mastering(
+    network: RouterNetwork, target: tuple[str, int], *, delegated: bool = False
+) -> AsyncIterator[StreamingMaster]:
+    master = StreamingMaster(network, target, delegated=delegated)
     try:
         yield master
     finally:
@@ -185,7 +187,7 @@ async def mastering(network: Network, target: tuple[str, int], *, delegated: boo
 
 @pytest.mark.parametrize("delegated", [False, True], ids=["own key", "transient key"])
 async def test_pages_and_forms_pass_and_the_service_knows_who_asks(
-    network: Network, site: tuple[str, int], figure: Figure, *, delegated: bool
+    network: RouterNetwork, site: tuple[str, int], figure: Figure, *, delegated: bool
 ) -> None:
     async with mastering(network, site, delegated=delegated) as master:
         began = time.monotonic()
@@ -212,7 +214,7 @@ async def test_pages_and_forms_pass_and_the_service_knows_who_asks(
 
 @pytest.mark.slow  # a router dies
 async def test_another_router_takes_over_when_the_holder_dies(
-    network: Network, site: tuple[str, int], figure: Figure
+    network: RouterNetwork, site: tuple[str, int], figure: Figure
 ) -> None:
     async with mastering(network, site) as master:
         holder = network.routers[-2]
@@ -229,7 +231,7 @@ async def test_another_router_takes_over_when_the_holder_dies(
 
 
 @pytest.mark.slow  # minutes of requests
-async def test_a_planned_move_loses_no_request(network: Network, site: tuple[str, int], figure: Figure) -> None:
+async def test_a_planned_move_loses_no_request(network: RouterNetwork, site: tuple[str, int], figure: Figure) -> None:
     async with mastering(network, site) as master:
         old = await master.serve(network.routers[-2])
         for _ in range(STEADY_PAGES):  # i2pd no longer uses tunnels that lead nowhere

@@ -30,7 +30,7 @@ from integration.harness.commands import command
 from integration.harness.lease_set_check import META, ByHand
 from integration.harness.local_farm import PROGRAM, becomes, until
 from integration.harness.processes import Processes, tail
-from integration.testnet.client import Network, RouterPlace
+from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.i2cp_tap import I2cpTap
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT, SAM_PORT
@@ -110,7 +110,7 @@ class Tree:
         assert {entry.hash for entry in self.top.entries if entry.type == META} == {b.hash for b in self.branches}
 
 
-async def held(network: Network, sets: Sequence[ByHand]) -> bool:
+async def held(network: RouterNetwork, sets: Sequence[ByHand]) -> bool:
     """Whether enough floodfills hold all these sets, recognised by the time of expiry."""
     for each in sets:
         ends = [int(found.expires.timestamp()) for found in (await network.holders(each.b32, META)).values()]
@@ -119,10 +119,12 @@ async def held(network: Network, sets: Sequence[ByHand]) -> bool:
     return True
 
 
-class Site:
+class TreeSite:
     """Three servers, and a leaf member beside another router."""
 
-    def __init__(self, network: Network, farm: I2pFarm, taps: dict[int, I2cpTap], member: Path, watch: Watch) -> None:
+    def __init__(
+        self, network: RouterNetwork, farm: I2pFarm, taps: dict[int, I2cpTap], member: Path, watch: Watch
+    ) -> None:
         self.network = network
         self.farm = farm
         self.taps = taps
@@ -188,7 +190,7 @@ class Site:
 
 
 @pytest_asyncio.fixture
-async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
+async def site(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[TreeSite]:
     """A farm with running servers and a running member, whose leaf is up."""
     apart, *routers = [router for router in network.routers if not router.floodfill][-4:]
     watch = Watch()
@@ -210,7 +212,7 @@ async def site(network: Network, tmp_path: Path) -> AsyncIterator[Site]:
         processes.spawn("member", [sys.executable, *PROGRAM, "leaf", "run", str(member)], member / "member.log")
         await farm.leader(SECONDS)
         watch.seen("the servers have a leader")
-        made = Site(network, farm, taps, member, watch)
+        made = TreeSite(network, farm, taps, member, watch)
         made.member_leaf = keys.destination.hash
         yield made
         processes.check()
@@ -267,7 +269,7 @@ async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: Destinati
 
 
 @pytest.mark.slow  # minutes until a tree is whole
-async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site: Site) -> None:
+async def test_a_tree_with_a_members_leaf_obeys_an_administrator_from_afar(site: TreeSite) -> None:
     farm, watch, leaf = site.farm, site.watch, to_b32_address(site.member_leaf)
     said = await command("farm", "set", site.admin, "tree=tree", "maxEntries=2")
     watch.seen(f"an administrator has asked for a tree from afar, at index {said['index']}")
@@ -331,7 +333,7 @@ async def administration(farm: I2pFarm, server: int) -> dict[str, Any]:
 
 
 @pytest.mark.slow  # minutes until a tree is whole
-async def test_a_farm_below_a_farm_in_one_process(network: Network, tmp_path: Path) -> None:
+async def test_a_farm_below_a_farm_in_one_process(network: RouterNetwork, tmp_path: Path) -> None:
     router, watch = network.routers[-1], Watch()
     async with AsyncExitStack() as stack:
         tap = await stack.enter_async_context(I2cpTap(router))

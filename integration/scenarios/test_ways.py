@@ -13,11 +13,11 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import Network
+from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
 
@@ -28,7 +28,7 @@ SECONDS: Final = 480.0
 
 
 @pytest_asyncio.fixture
-async def farm(network: Network, tmp_path: Path) -> AsyncIterator[I2pFarm]:
+async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]:
     """A farm of one server behind the router's server tunnel."""
     router = network.routers[-1]
     with I2pFarm(tmp_path, [router], password=network.password) as made:
@@ -61,7 +61,7 @@ def _value(text: str, key: str) -> str:
 
 
 @pytest.mark.slow  # restarts a router
-async def test_every_way_leads_to_a_server_tunnel(network: Network, farm: I2pFarm) -> None:
+async def test_every_way_leads_to_a_server_tunnel(network: RouterNetwork, farm: I2pFarm) -> None:
     ways = {ProxyMethod.GET: PROXY_PORT, ProxyMethod.CONNECT: PROXY_PORT, ProxyMethod.SOCKS5: SOCKS_PORT}
     proxies = [ProxySettings(network.routers[-2].address, port, way) for way, port in ways.items()]
     links = [_link(farm, proxy) for proxy in proxies]
@@ -81,10 +81,10 @@ async def test_every_way_leads_to_a_server_tunnel(network: Network, farm: I2pFar
             await link.stop()
 
 
-def _link(farm: I2pFarm, proxy: ProxySettings) -> Link:
+def _link(farm: I2pFarm, proxy: ProxySettings) -> PeerLink:
     client = ClientFile.load(farm.client_file)
     destination = DestinationKeys.parse((farm.node(1) / DESTINATION_FILE).read_bytes()).destination
-    return Link(
+    return PeerLink(
         I2pTransport(proxy),
         Endpoint(destination.b32, 80),
         client.cluster,
@@ -94,5 +94,5 @@ def _link(farm: I2pFarm, proxy: ProxySettings) -> Link:
     )
 
 
-async def _is_up(link: Link) -> bool:
+async def _is_up(link: PeerLink) -> bool:
     return link.connected

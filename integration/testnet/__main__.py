@@ -40,7 +40,7 @@ _STOP_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
 
 
-class CommandError(Exception):
+class NetworkCommandError(Exception):
     """A command failed. The text gives the reason and the next step."""
 
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return int(options.function(options))
-    except (CommandError, MissingError) as error:
+    except (NetworkCommandError, MissingError) as error:
         if options.json:
             print(json.dumps({"ok": False, "error": str(error)}))
         else:
@@ -99,11 +99,13 @@ def _arguments(options: argparse.Namespace) -> list[str]:
     check_programs()
     directory = options.directory
     if _runs(directory):
-        raise CommandError(f"a network runs in {directory} (see `status`); take it down, or choose another --directory")
+        raise NetworkCommandError(
+            f"a network runs in {directory} (see `status`); take it down, or choose another --directory"
+        )
     if (directory / CONTROL_SOCKET).is_socket():
-        raise CommandError(f"{directory} is left of a network that was killed; `down` removes it")
+        raise NetworkCommandError(f"{directory} is left of a network that was killed; `down` removes it")
     if directory.exists():
-        raise CommandError(f"{directory} exists, and is no network's; choose another --directory")
+        raise NetworkCommandError(f"{directory} exists, and is no network's; choose another --directory")
     return ["--directory", str(options.directory), "--routers", str(options.routers)]
 
 
@@ -134,11 +136,11 @@ def _up(options: argparse.Namespace) -> int:
             if line == READY:
                 break
         else:
-            raise CommandError("it did not come up; the reason stands above")
+            raise NetworkCommandError("it did not come up; the reason stands above")
     except KeyboardInterrupt:
         os.close(write)
         process.wait()
-        raise CommandError("stopped before it was up; nothing is left of it") from None
+        raise NetworkCommandError("stopped before it was up; nothing is left of it") from None
     os.write(write, KEEP)
     if options.json:
         print(json.dumps({"ok": True, **json.loads(_ask(options.directory, "/status"))}))
@@ -165,9 +167,9 @@ async def _fetch(path: Path, request: str, method: str) -> str:
             ):
                 return await answer.text()
     except (aiohttp.ClientConnectorError, FileNotFoundError) as error:
-        raise CommandError(f"no network runs in {path.parent}; start one with `up`") from error
+        raise NetworkCommandError(f"no network runs in {path.parent}; start one with `up`") from error
     except aiohttp.ClientError as error:
-        raise CommandError(f"the network in {path.parent} ended while it was asked: see `status`") from error
+        raise NetworkCommandError(f"the network in {path.parent} ended while it was asked: see `status`") from error
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -227,7 +229,7 @@ def _down(options: argparse.Namespace) -> int:
     end = time.monotonic() + _STOP_SECONDS
     while directory.exists():
         if time.monotonic() > end:
-            raise CommandError(
+            raise NetworkCommandError(
                 f"it does not end within {_STOP_SECONDS:.0f} s. To end it by force: "
                 f"pkill -9 -f '{_MODULE} .*{directory}'; then `down` once more, for its files"
             )

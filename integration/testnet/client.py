@@ -31,7 +31,7 @@ class RouterPlace:
         return fingerprint_of_file(self.directory / CERTIFICATE_FILE)
 
 
-class Network:
+class RouterNetwork:
     """The network that this process runs in. Use it as an asynchronous context manager."""
 
     def __init__(self, directory: Path) -> None:

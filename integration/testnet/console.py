@@ -21,7 +21,7 @@ _LEASE_SET: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ConsoleSummary:
     """The numbers of the first page."""
 
     routers: int
@@ -42,14 +42,14 @@ class StoredLeaseSet:
     expires: datetime
 
 
-def parse_summary(page: str) -> Summary:
+def parse_summary(page: str) -> ConsoleSummary:
     """Read the first page. Raises `ValueError` when a number is missing, as on another page or version."""
     text = _TAGS.sub(" ", page)
     found = {name: pattern.search(text) for name, pattern in _NUMBERS.items()}
     missing = [name for name, match in found.items() if match is None]
     if missing:
         raise ValueError(f"the console's first page does not say: {', '.join(missing)}")
-    return Summary(**{name: int(match[1]) for name, match in found.items() if match is not None})
+    return ConsoleSummary(**{name: int(match[1]) for name, match in found.items() if match is not None})
 
 
 def parse_lease_sets(page: str) -> list[StoredLeaseSet]:

@@ -22,7 +22,7 @@ from gf_i2p.admin.local_socket import socket_address
 from integration.harness.local_farm import NotSeenError
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
-from integration.testnet.router import INTERFACES, Router
+from integration.testnet.router import INTERFACES, RouterProcess
 
 CONTROL_SOCKET: Final = "control.sock"
 DIRECTORY_VARIABLE: Final = "GF_I2P_TESTNET"
@@ -31,7 +31,7 @@ READY: Final = "ready\n"
 """The line printed when the network is up."""
 
 
-class Inside:
+class NetworkKeeper:
     """The life of the network, from start to end."""
 
     def __init__(self, directory: Path, routers: int, lifeline: int) -> None:
@@ -155,7 +155,7 @@ class Inside:
         router.start()
         return web.json_response({"running": router.running})
 
-    def _router(self, request: web.Request) -> Router:
+    def _router(self, request: web.Request) -> RouterProcess:
         try:
             return self._net.routers[int(request.match_info["number"])]
         except (ValueError, IndexError):
@@ -175,7 +175,7 @@ def main() -> int:
     parser.add_argument("--lifeline", type=int, required=True)
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
-    inside = Inside(options.directory, options.routers, options.lifeline)
+    inside = NetworkKeeper(options.directory, options.routers, options.lifeline)
     return asyncio.run(inside.run(options.command))
 
 

@@ -16,14 +16,14 @@ import aiohttp
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
+from integration.testnet.console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 from integration.testnet.router import (
     HTTP_PORT,
     PROXY_PORT,
     SAM_PORT,
     STOP_SECONDS,
     TUNNELS_FILE,
-    Router,
+    RouterProcess,
     server_tunnel,
 )
 
@@ -62,7 +62,7 @@ class Testnet:
         self.password = secrets.token_urlsafe(12)
         floodfills = max(MIN_ROUTERS, routers // 2)
         self.routers = [
-            Router(number, directory / f"router-{number}", number < floodfills, self.password)
+            RouterProcess(number, directory / f"router-{number}", number < floodfills, self.password)
             for number in range(routers)
         ]
         self._waiting_for = waiting_for
@@ -76,7 +76,7 @@ class Testnet:
         self._watch: asyncio.Task[None] | None = None
 
     @property
-    def floodfills(self) -> list[Router]:
+    def floodfills(self) -> list[RouterProcess]:
         """The routers that store lease sets for others."""
         return [router for router in self.routers if router.floodfill]
 
@@ -163,7 +163,7 @@ class Testnet:
     async def _all_have_info(self) -> bool:
         return all(router.info() is not None for router in self.routers)
 
-    async def _has_tunnels(self, router: Router) -> bool:
+    async def _has_tunnels(self, router: RouterProcess) -> bool:
         summary = await self.summary(router)
         return summary is not None and summary.routers >= len(self.routers) and summary.client_tunnels >= MIN_TUNNELS
 
@@ -179,17 +179,17 @@ class Testnet:
 
     # Answers of the routers ------------------------------------------------------------------------------------------
 
-    async def summary(self, router: Router) -> Summary | None:
+    async def summary(self, router: RouterProcess) -> ConsoleSummary | None:
         """Return the numbers of the console's first page; None when the router does not answer."""
         page = await self._page(router, "")
         return None if page is None else parse_summary(page)
 
-    async def lease_sets(self, router: Router) -> list[StoredLeaseSet] | None:
+    async def lease_sets(self, router: RouterProcess) -> list[StoredLeaseSet] | None:
         """Return the lease sets in the router's netDb; None when the router does not answer."""
         page = await self._page(router, "?page=leasesets")
         return None if page is None else parse_lease_sets(page)
 
-    async def _page(self, router: Router, query: str) -> str | None:
+    async def _page(self, router: RouterProcess, query: str) -> str | None:
         try:
             async with self._session.get(f"http://{router.address}:{HTTP_PORT}/{query}") as response:
                 return await response.text()
@@ -198,7 +198,7 @@ class Testnet:
 
     # Bytes ----------------------------------------------------------------------------------------------------------
 
-    def offer(self, router: Router, name: str, keys: DestinationKeys, port: int) -> None:
+    def offer(self, router: RouterProcess, name: str, keys: DestinationKeys, port: int) -> None:
         """Let a router offer a TCP port of the router's address inside the network, under these keys.
 
         Call this method before the network starts. `name`: of the tunnel, letters only.
@@ -223,11 +223,11 @@ class Testnet:
             return False
 
 
-async def _has_certificate(router: Router) -> bool:
+async def _has_certificate(router: RouterProcess) -> bool:
     return router.has_certificate
 
 
-async def _listens(router: Router, port: int) -> bool:
+async def _listens(router: RouterProcess, port: int) -> bool:
     try:
         _, writer = await asyncio.open_connection(router.address, port)
     except OSError:

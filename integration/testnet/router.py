@@ -48,7 +48,7 @@ def server_tunnel(name: str, host: str, port: int, keys: str) -> str:
 
 
 @dataclass
-class Router:
+class RouterProcess:
     """A router of the network; `number` counts from 0."""
 
     number: int

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 
 from bridges.errors import RouterRefusedError
-from bridges.hosting_protocol import Service, ServiceOffer, ServiceState
+from bridges.hosting_protocol import HostedService, ServiceOffer, ServiceState
 from gf_i2p.netdb.lease_set import EncryptionKey, Lease, LeaseSet2
 
 
@@ -42,7 +42,7 @@ class SimulatedHosting:
         """The service's tunnels are built; set at first."""
         self.ready.set()
 
-    async def open(self, offer: ServiceOffer) -> Service:
+    async def open(self, offer: ServiceOffer) -> HostedService:
         """See `ServiceHosting.open`."""
         if self.refusal is not None:
             raise RouterRefusedError(self.refusal)
@@ -54,7 +54,7 @@ class SimulatedHosting:
 
 
 class SimulatedService:
-    """`Service`, under the control of a test."""
+    """`HostedService`, under the control of a test."""
 
     def __init__(self, offer: ServiceOffer, net_db: SimulatedNetDb, number: int) -> None:
         self.offer = offer
@@ -62,7 +62,7 @@ class SimulatedService:
         self.trouble: str | None = None
         """Trouble of the service; a test may set the text."""
         self.announced: LeaseSet2 | None = None
-        """See `Service.announced`."""
+        """See `HostedService.announced`."""
         self._net_db = net_db
         self._number = number
         self._streams = 0
@@ -103,11 +103,11 @@ class SimulatedService:
         self._ended.set()
 
     async def lost(self) -> None:
-        """See `Service.lost`."""
+        """See `HostedService.lost`."""
         await self._ended.wait()
 
     async def drain(self, seconds: float) -> bool:
-        """See `Service.drain`; there are no clients but `streams`."""
+        """See `HostedService.drain`; there are no clients but `streams`."""
         self.state = ServiceState.DRAINING
         try:
             async with asyncio.timeout(seconds):
@@ -117,12 +117,12 @@ class SimulatedService:
         return True
 
     def resume(self) -> None:
-        """See `Service.resume`."""
+        """See `HostedService.resume`."""
         if self.state is ServiceState.DRAINING:
             self.state = ServiceState.SERVING
 
     async def close(self) -> None:
-        """See `Service.close`."""
+        """See `HostedService.close`."""
         self.state = ServiceState.CLOSED
         self.streams = 0
         self._ended.set()

@@ -10,7 +10,7 @@ import pytest_asyncio
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import RouterKind
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
 from bridges.protocol import Publication, RouterBridge, SetFinding
 from bridges.router import LocalRouter
@@ -137,7 +137,7 @@ async def test_without_i2pcontrol_a_router_is_up_when_its_sam_answers(make: Make
 async def test_with_i2pcontrol_it_is_asked_for_numbers_and_sam_is_not(
     make: Make, fake: FakeSam, i2pd: SimulatedRouter
 ) -> None:
-    router = make(I2pControl(Access(i2pd.url, PASSWORD, any_certificate=True)))
+    router = make(I2pControl(I2pControlAccess(i2pd.url, PASSWORD, any_certificate=True)))
     status = await soon(router.local_router_status())
     assert status.version is not None
     assert fake.requests == []
@@ -155,7 +155,7 @@ async def test_a_tunnels_name_needs_i2pcontrol(make: Make) -> None:
 
 
 async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -> None:
-    control = I2pControl(Access(i2pd.url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
+    control = I2pControl(I2pControlAccess(i2pd.url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
     tunnel = (await soon(control.tunnels()))[0]
     assert await soon(make(control, tunnel.name).local_leaf_hash(MASTER)) == tunnel.hash()
     with pytest.raises(RouterRefusedError, match="has no server tunnel 'nosuch'"):
@@ -241,7 +241,7 @@ async def test_who_is_given_up_while_it_opens_can_be_asked_again(make: Make, i2c
 async def test_closing_ends_all_even_when_a_part_fails(
     make: Make, i2cp: FakeRouter, i2pd: SimulatedRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    control = I2pControl(Access(i2pd.url, PASSWORD, any_certificate=True))
+    control = I2pControl(I2pControlAccess(i2pd.url, PASSWORD, any_certificate=True))
     router = make(control)
     await soon(router.local_router_status())
 

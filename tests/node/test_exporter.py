@@ -22,7 +22,7 @@ from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.core import Core
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.history_lines import Gap, Record, Servers
+from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import HistoryError, read_history, summarize
 from gf_i2p.storage.history_writer import History, Rotation
 from gf_i2p.wire.entries import ValueType
@@ -60,11 +60,15 @@ def history(farm: NodeFarm, server: int = 1) -> Path:
 def values(farm: NodeFarm, server: int = 1) -> list[Any]:
     """Give the posted values, and the gaps."""
     lines = read_history(history(farm, server))
-    return [each.value if isinstance(each, Record) else each for each in lines if not isinstance(each, Servers)]
+    return [
+        each.value if isinstance(each, ApplicationLine) else each
+        for each in lines
+        if not isinstance(each, ConfigurationLine)
+    ]
 
 
-def configurations(directory: Path) -> list[Servers]:
-    return [line for line in read_history(directory) if isinstance(line, Servers)]
+def configurations(directory: Path) -> list[ConfigurationLine]:
+    return [line for line in read_history(directory) if isinstance(line, ConfigurationLine)]
 
 
 async def test_every_server_exports_the_same(tmp_path: Path) -> None:
@@ -197,7 +201,7 @@ async def test_a_history_that_begins_late_begins_with_a_gap(
         await late.close()
         gap, *records = read_history(tmp_path / "late")
         assert gap == Gap(1, index - 3, servers=(1,) if known else None)
-        assert [record.value for record in records if isinstance(record, Record)] == [6, 7, 8]
+        assert [record.value for record in records if isinstance(record, ApplicationLine)] == [6, 7, 8]
 
 
 class FullDisk:

@@ -18,7 +18,7 @@ from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.storage import history_writer as files
-from gf_i2p.storage.history_lines import Gap, Record
+from gf_i2p.storage.history_lines import ApplicationLine, Gap
 from gf_i2p.storage.history_reader import HistoryFile, read_history
 from gf_i2p.storage.history_writer import History, Rotation
 from integration.harness.local_farm import becomes
@@ -158,7 +158,7 @@ async def test_a_backlog_is_no_reason_for_a_larger_file(tmp_path: Path, monkeypa
             begun = [int(path.name[8:28]) for path in directory.glob("entries-*")]
             assert len(set(begun)) > 5
             await becomes("packed", lambda: len(list(directory.glob("*.jsonl"))) == 1)
-        assert [each.value for each in read_history(directory) if isinstance(each, Record)] == list(range(300))
+        assert [each.value for each in read_history(directory) if isinstance(each, ApplicationLine)] == list(range(300))
 
 
 async def test_neither_exporting_nor_stopping_waits_for_packing(
@@ -187,7 +187,7 @@ async def test_neither_exporting_nor_stopping_waits_for_packing(
         async with running(directory, node, Rotation(bytes=1)) as made:
             await asyncio.wait_for(made.reaches(index), 10)
             await becomes("packed at the next start", lambda: len(list(directory.glob("*.jsonl"))) == 1)
-        assert [each.value for each in read_history(directory) if isinstance(each, Record)] == list(range(5))
+        assert [each.value for each in read_history(directory) if isinstance(each, ApplicationLine)] == list(range(5))
 
 
 async def test_stopping_does_not_wait_until_large_files_are_read(
@@ -241,7 +241,7 @@ async def test_what_is_being_packed_is_left_before_the_history_is_opened_again(
         assert not task.done()
         task.cancel()
         await made.close()
-        assert [each.value for each in read_history(directory) if isinstance(each, Record)] == [1, 2]
+        assert [each.value for each in read_history(directory) if isinstance(each, ApplicationLine)] == [1, 2]
 
 
 async def test_packing_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ from gf_i2p.storage.writer import LogWriter
 from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials, Secret
@@ -92,7 +92,7 @@ async def ask(farm: NodeFarm, server: int, user: str, password: str, request: Re
     transport = TlsTransport(TlsSettings(fingerprints=fingerprints))
     up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     answer: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
-    link = Link(
+    link = PeerLink(
         transport,
         farm.endpoints[server],
         "farm",

@@ -257,9 +257,9 @@ class Lab:
         if isinstance(reply.token, Asked):
             self._post(Message(server.id, reply.token.peer, reply.token.tag, response))
         else:
-            verdict = "accepts" if response.accepted else "refuses"
+            answer = "accepts" if response.accepted else "refuses"
             self.on_event(
-                f"{server.id} {verdict} {reply.token}: leader {name(response.destination)} next {response.next_index}"
+                f"{server.id} {answer} {reply.token}: leader {name(response.destination)} next {response.next_index}"
             )
             self.replies[reply.token] = response
 
@@ -394,8 +394,8 @@ def describe(message: Request | Response) -> str:
     """Give one line for a transcript."""
     kind = message.type.name.title().replace("_", "")
     if isinstance(message, Response):
-        verdict = "yes" if message.accepted else "no"
-        return f"{kind} term {message.term}: {verdict}, next {message.next_index}, for {name(message.destination)}"
+        answer = "yes" if message.accepted else "no"
+        return f"{kind} term {message.term}: {answer}, next {message.next_index}, for {name(message.destination)}"
     line = f"{kind} term {message.term}, after {message.last_log_index}/{message.last_log_term}"
     if kind == "AppendEntriesRequest":
         line += f", commit {message.commit_index}"

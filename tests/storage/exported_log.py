@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from gf_i2p.storage.history_lines import Gap, Record, Servers
+from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import read_history
 from gf_i2p.storage.history_writer import History, Rotation
 from gf_i2p.wire.entries import Entry, ValueType
@@ -69,11 +69,11 @@ def found(directory: Path) -> list[tuple[int, int, Any]]:
     return plain(read_history(directory))
 
 
-def plain(lines: Iterable[Record | Servers | Gap]) -> list[tuple[int, int, Any]]:
+def plain(lines: Iterable[ApplicationLine | ConfigurationLine | Gap]) -> list[tuple[int, int, Any]]:
     made: list[tuple[int, int, Any]] = []
     for each in lines:
         assert not isinstance(each, Gap)
-        value = each.servers if isinstance(each, Servers) else each.value if each.raw is None else each.raw
+        value = each.servers if isinstance(each, ConfigurationLine) else each.value if each.raw is None else each.raw
         made.append((each.index, each.term, value))
     return made
 

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.storage import history_lines as lines
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Restored, Sequence, Servers, Trailer
+from gf_i2p.storage.history_lines import (
+    ApplicationLine,
+    ConfigurationLine,
+    Gap,
+    Header,
+    LineError,
+    Other,
+    Restored,
+    Sequence,
+    Trailer,
+)
 from gf_i2p.wire.limits import MAX_INTEGER, MAX_VALUE_BYTES
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -25,17 +35,17 @@ JSON = st.recursive(
 NUMBERS = st.integers(1, MAX_INTEGER)
 
 
-def round_trip(value: bytes, index: int = 5, term: int = 2, received: int = 1_790_000_000_000) -> Record:
+def round_trip(value: bytes, index: int = 5, term: int = 2, received: int = 1_790_000_000_000) -> ApplicationLine:
     line = lines.record_line(index, term, received, value)
     assert len(line) <= lines.MAX_LINE_BYTES
     assert line.endswith(b"\n")
     assert len(line.decode("utf-8").splitlines()) == 1, "nobody's idea of a line break stands inside"
     assert list(json.loads(line)) == sorted(json.loads(line))
     record = lines.parse_line(line)
-    assert isinstance(record, Record)
+    assert isinstance(record, ApplicationLine)
     assert (record.index, record.term, record.received_ms) == (index, term, received)
     glanced = lines.glance_line(b" " + line)
-    assert isinstance(glanced, Record)
+    assert isinstance(glanced, ApplicationLine)
     assert (glanced.index, glanced.term, glanced.received_ms) == (index, term, received)
     return record
 
@@ -103,7 +113,7 @@ def test_what_not_everybody_reads_alike_is_kept_as_bytes(value: bytes) -> None:
 def test_a_record_is_compact_and_sorted(value: bytes, record: bytes) -> None:
     line = b'{"index":5,"received":9,"record":' + record + b',"term":2}\n'
     assert lines.record_line(5, 2, 9, value) == line
-    assert lines.parse_line(line) == Record(5, 2, 9, json.loads(value))
+    assert lines.parse_line(line) == ApplicationLine(5, 2, 9, json.loads(value))
 
 
 @pytest.mark.parametrize(
@@ -121,15 +131,18 @@ def test_the_largest_values_fit_into_a_line(value: bytes) -> None:
     ("line", "value"),
     [
         (lines.header_line(Header("fär", 2**32 - 2, 1, 0)), Header("fär", 2**32 - 2, 1, 0)),
-        (lines.servers_line(5, 2, 9, (3, 0, 2**32 - 2), 2**32 - 2), Servers(5, 2, 9, (3, 0, 2**32 - 2), 2**32 - 2)),
-        (lines.servers_line(1, 0, 0, (), None), Servers(1, 0, 0, (), None)),
-        (lines.servers_line(1, 0, 0, range(64), 64), Servers(1, 0, 0, tuple(range(64)), 64)),
+        (
+            lines.servers_line(5, 2, 9, (3, 0, 2**32 - 2), 2**32 - 2),
+            ConfigurationLine(5, 2, 9, (3, 0, 2**32 - 2), 2**32 - 2),
+        ),
+        (lines.servers_line(1, 0, 0, (), None), ConfigurationLine(1, 0, 0, (), None)),
+        (lines.servers_line(1, 0, 0, range(64), 64), ConfigurationLine(1, 0, 0, tuple(range(64)), 64)),
         (lines.gap_line(1, MAX_INTEGER), Gap(1, MAX_INTEGER)),
         (lines.gap_line(1, 2, [3, 1]), Gap(1, 2, servers=(3, 1))),
         (lines.restored_line(1, 2, 3, [3, 1]), Restored(1, 2, 3, servers=(3, 1))),
         (lines.other_line(3, 3), Other(3, 3)),
         (lines.trailer_line(0), Trailer(0)),
-        (b' {"base64":"","index":1,"received":0,"term":0}\n', Record(1, 0, 0, None, b"")),
+        (b' {"base64":"","index":1,"received":0,"term":0}\n', ApplicationLine(1, 0, 0, None, b"")),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, bytes) else "",
 )
@@ -188,14 +201,17 @@ def test_what_is_no_line_is_refused(line: bytes, expected: str) -> None:
 @pytest.mark.parametrize(
     ("taken", "expected"),
     [
-        ([Record(5, 1, 0, 1)], "the file's first line"),
+        ([ApplicationLine(5, 1, 0, 1)], "the file's first line"),
         ([Header("f", 1, 6, 0)], "its name says otherwise"),
         ([Header("f", 1, 5, 0), Header("f", 1, 5, 0)], "in the middle"),
-        ([Header("f", 1, 5, 0), Record(6, 1, 0, 1)], "after entry 4 comes entry 6"),
-        ([Header("f", 1, 5, 0), Record(5, 1, 0, 1), Gap(5, 6)], "after entry 5 comes entry 5"),
-        ([Header("f", 1, 5, 0), Servers(5, 1, 0, (1,), 1), Servers(7, 1, 0, (1,), 1)], "after entry 5 comes entry 7"),
+        ([Header("f", 1, 5, 0), ApplicationLine(6, 1, 0, 1)], "after entry 4 comes entry 6"),
+        ([Header("f", 1, 5, 0), ApplicationLine(5, 1, 0, 1), Gap(5, 6)], "after entry 5 comes entry 5"),
+        (
+            [Header("f", 1, 5, 0), ConfigurationLine(5, 1, 0, (1,), 1), ConfigurationLine(7, 1, 0, (1,), 1)],
+            "after entry 5 comes entry 7",
+        ),
         ([Header("f", 1, 5, 0), Other(5, 9), Trailer(8)], "ends the file with entry 8, but the entry before is 9"),
-        ([Header("f", 1, 5, 0), Gap(5, 9), Trailer(9), Record(10, 1, 0, 1)], "after the file's last line"),
+        ([Header("f", 1, 5, 0), Gap(5, 9), Trailer(9), ApplicationLine(10, 1, 0, 1)], "after the file's last line"),
     ],
 )
 def test_lines_that_do_not_follow_each_other_are_refused(taken: list[lines.Line], expected: str) -> None:
@@ -235,6 +251,6 @@ def test_such_a_line_is_whole_or_none(line: bytes) -> None:
 
 def test_the_term_of_a_configuration_is_known_too() -> None:
     sequence = Sequence(5)
-    for line in (Header("f", 1, 5, 0), Record(5, 1, 0, 1), Servers(6, 2, 0, (1,), None), Gap(7, 9)):
+    for line in (Header("f", 1, 5, 0), ApplicationLine(5, 1, 0, 1), ConfigurationLine(6, 2, 0, (1,), None), Gap(7, 9)):
         sequence.take(line)
     assert (sequence.last_index, sequence.last_term) == (9, (6, 2))

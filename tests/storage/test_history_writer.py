@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.history_lines import Gap, Record, Servers
+from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import HistoryError, history_files, read_history, summarize
 from gf_i2p.storage.history_writer import Rotation, check_owner
 from gf_i2p.wire.entries import Entry, ValueType
@@ -64,9 +64,9 @@ def test_the_file_as_it_is_documented(directory: Path) -> None:
         ' {"gap":[6,900],"servers":[7,1]}\n'
     )
     assert list(read_history(directory)) == [
-        Servers(1, 3, 1790000000123, (7, 1, 2), 2),
-        Record(2, 3, 1790000000123, {"b": 1}),
-        Record(3, 3, 1790000000123, None, b"\xff"),
+        ConfigurationLine(1, 3, 1790000000123, (7, 1, 2), 2),
+        ApplicationLine(2, 3, 1790000000123, {"b": 1}),
+        ApplicationLine(3, 3, 1790000000123, None, b"\xff"),
         Gap(6, 900, servers=(7, 1)),
     ]
 
@@ -77,7 +77,12 @@ def test_a_leader_is_noted_for_its_own_term_only(directory: Path) -> None:
         history.append(entries, (4, 2))
         history.append(entries[2:], None)
         history.append([Entry(5, ValueType.CONFIGURATION, b"none that can be read"), application(b"1")], (5, 2))
-    assert [line.leader for line in read_history(directory) if isinstance(line, Servers)] == [None, 2, None, None]
+    assert [line.leader for line in read_history(directory) if isinstance(line, ConfigurationLine)] == [
+        None,
+        2,
+        None,
+        None,
+    ]
     assert (summarize(directory).others, summarize(directory).last) == (1, 6)
 
 
@@ -116,7 +121,9 @@ def test_a_page_of_more_than_one_batch_is_whole(directory: Path) -> None:
     with closing(open_history(directory)) as history:
         history.append([*map(application, values), Entry(3, ValueType.CONFIGURATION, b"")])
         assert history.durable_index == 8
-    assert [record.index for record in read_history(directory) if isinstance(record, Record)] == list(range(1, 8))
+    assert [record.index for record in read_history(directory) if isinstance(record, ApplicationLine)] == list(
+        range(1, 8)
+    )
     assert (directory / FIRST).read_bytes().count(b"\n ") == 3, "no more than 2 MiB and a line without a sync"
 
 

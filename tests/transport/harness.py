@@ -16,7 +16,7 @@ import pytest
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.connection_gate import Gate
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served, Server
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tcp_sockets import TcpListener
@@ -97,12 +97,12 @@ class Farm:
     def client_transport(self) -> TlsTransport:
         return TlsTransport(TlsSettings(fingerprints={self.endpoint: [self.identity.fingerprint]}))
 
-    def link(self, *, user: str = USER, password: str = PASSWORD, cluster: str = CLUSTER, **options: Any) -> Link:
+    def link(self, *, user: str = USER, password: str = PASSWORD, cluster: str = CLUSTER, **options: Any) -> PeerLink:
         options.setdefault("request_seconds", PATIENCE)
         options.setdefault("backoff", Backoff(floor=0.001, ceiling=0.002))
         credentials = options.pop("credentials", None) or Credentials(user, password)
         transport = options.pop("transport", None) or self.client_transport()
-        return Link(transport, self.endpoint, cluster, credentials, **options)
+        return PeerLink(transport, self.endpoint, cluster, credentials, **options)
 
 
 class GateClock:
@@ -182,7 +182,7 @@ async def serving(
 
 
 @contextlib.asynccontextmanager
-async def connected(farm: Farm, **options: Any) -> AsyncIterator[Link]:
+async def connected(farm: Farm, **options: Any) -> AsyncIterator[PeerLink]:
     """A link that is up."""
     up = asyncio.Event()
     link = farm.link(on_up=up.set, **options)
@@ -194,7 +194,7 @@ async def connected(farm: Farm, **options: Any) -> AsyncIterator[Link]:
         await link.stop()
 
 
-def ask(link: Link, message: Request, *, seconds: float | None = None) -> asyncio.Future[Response | None]:
+def ask(link: PeerLink, message: Request, *, seconds: float | None = None) -> asyncio.Future[Response | None]:
     future: asyncio.Future[Response | None] = asyncio.get_running_loop().create_future()
 
     def done(answer: Response | None) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.messages import Response
 from tests.transport.harness import Farm, Identity, ask, connected, request, response, serving, soon, until
 
@@ -33,7 +33,7 @@ class Alarm:
 class Clock:
     """In place of a connection's event loop: time stands still, all else is the loop's."""
 
-    def __init__(self, link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, link: PeerLink, monkeypatch: pytest.MonkeyPatch) -> None:
         self.alarms: list[Alarm] = []
         self._now = 1000.0
         monkeypatch.setattr(link._connection, "_loop", self)
@@ -60,7 +60,7 @@ class Clock:
 
 
 async def sent(
-    farm: Farm, link: Link, count: int, *, seconds: float | None = None
+    farm: Farm, link: PeerLink, count: int, *, seconds: float | None = None
 ) -> list[asyncio.Future[Response | None]]:
     """Send requests, and return when the peer has them all."""
     before = len(farm.requests)
@@ -115,7 +115,7 @@ async def test_the_time_before_a_request_is_not_counted(node: Identity, monkeypa
         assert await soon(answer) is None
 
 
-async def given_up_after(clock: Clock, link: Link, seconds: float) -> str:
+async def given_up_after(clock: Clock, link: PeerLink, seconds: float) -> str:
     """Check that the link keeps the connection for almost as long, and no longer; return the reason."""
     clock.move(0.99 * seconds)
     assert link.connected
@@ -189,7 +189,7 @@ async def test_one_alarm_watches_however_many_requests(node: Identity, monkeypat
 async def test_an_overdue_answer_ends_the_connection_and_another_is_made(node: Identity) -> None:
     async with serving(node) as farm:
         downs: list[str | None] = []
-        link: Link
+        link: PeerLink
         options: dict[str, Any] = {"request_seconds": 0.1, "on_down": lambda: downs.append(link.last_error)}
         async with connected(farm, **options) as link:
             overdue = [ask(link, request(index=2)), ask(link, request(index=3))]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.messages import Response
 from tests.transport.harness import (
     CLUSTER,
@@ -58,7 +58,7 @@ async def test_a_defect_while_dialling_is_logged_once_and_dialling_goes_on(node:
                     fail()
                 return await transport.dial(endpoint, factory, deadline=deadline, attempt=attempt)
 
-        link: Link = farm.link(transport=Defective(), on_down=lambda: downs.append(link.last_error))
+        link: PeerLink = farm.link(transport=Defective(), on_down=lambda: downs.append(link.last_error))
         with capture_logs() as lines:
             link.start()
             await until(lambda: link.connected)

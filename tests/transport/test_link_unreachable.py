@@ -10,7 +10,7 @@ import pytest
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError, UnreachableError
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from tests.transport.harness import CLUSTER, PASSWORD, USER, Identity, authenticator, connected, echo, serving, until
@@ -23,7 +23,7 @@ UP = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: webso
 
 async def test_a_connection_that_broke_and_cannot_be_made_again_shows_as_unreachable(node: Identity) -> None:
     states: list[bool] = []
-    link: Link
+    link: PeerLink
     async with serving(node, echo) as farm:
         link = farm.link(on_down=lambda: states.append(link.unreachable))
         link.start()
@@ -137,7 +137,7 @@ async def test_inside_i2p_it_counts_who_says_so(attempt: bytes | DialError | Non
     credentials = Credentials(USER, PASSWORD)
     now = asyncio.get_running_loop().time()
     credentials.challenged(list(authenticator().challenge(now, os.urandom, stale=False)), now)
-    link = Link(
+    link = PeerLink(
         Router(UP, attempt),
         INSIDE,
         CLUSTER,

@@ -134,7 +134,7 @@ async def test_without_a_connection_nothing_is_sent(node: Identity) -> None:
 async def test_what_is_in_flight_fails_when_the_connection_ends(node: Identity) -> None:
     async with serving(node) as farm:
         downs: list[str | None] = []
-        link: link_module.Link
+        link: link_module.PeerLink
         async with connected(farm, on_down=lambda: downs.append(link.last_error)) as link:
             answers = [ask(link, request(index=index)) for index in range(3)]
             await until(lambda: len(farm.requests) == 3)
@@ -157,7 +157,7 @@ async def test_an_illegal_request_is_the_callers_defect(node: Identity) -> None:
 # --- Peers that break the rules ---------------------------------------------------------------------------
 
 
-async def until_down(link: link_module.Link) -> str:
+async def until_down(link: link_module.PeerLink) -> str:
     await until(lambda: not link.connected and link.last_error is not None)
     return link.last_error or ""
 
@@ -190,14 +190,14 @@ async def test_a_wrong_answer_ends_the_connection(node: Identity, answer: bytes,
 async def test_what_follows_a_challenge_is_of_no_interest(
     node: Identity, unhandled: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    receive = link_module._Connection.data_received
+    receive = link_module._OutboundConnection.data_received
 
-    def twice(connection: link_module._Connection, data: bytes) -> None:
+    def twice(connection: link_module._OutboundConnection, data: bytes) -> None:
         receive(connection, data)
         if data.startswith(b"HTTP/1.1 401"):
             receive(connection, b"more, before the link has come round to hang up")
 
-    monkeypatch.setattr(link_module._Connection, "data_received", twice)
+    monkeypatch.setattr(link_module._OutboundConnection, "data_received", twice)
     async with serving(node, echo) as farm, connected(farm) as link:
         assert await soon(ask(link, request(index=1))) == response(request(index=1))
     assert farm.server.counters.accepted == 2
@@ -321,7 +321,7 @@ async def test_it_comes_back_when_the_server_does(node: Identity) -> None:
         await link.stop()
 
 
-async def until_down_for(link: link_module.Link, reason: str) -> str:
+async def until_down_for(link: link_module.PeerLink, reason: str) -> str:
     await until(lambda: reason in (link.last_error or ""))
     return link.last_error or ""
 
@@ -407,7 +407,7 @@ async def test_a_peer_that_is_silent_after_tls_is_given_up_at_the_deadline(node:
     server = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=context)
     endpoint = Endpoint("127.0.0.1", server.sockets[0].getsockname()[1])
     transport = TlsTransport(TlsSettings(fingerprints={endpoint: [node.fingerprint]}))
-    link = link_module.Link(
+    link = link_module.PeerLink(
         transport, endpoint, CLUSTER, Credentials(USER, PASSWORD), request_seconds=1.0, handshake_seconds=0.3
     )
     link.start()

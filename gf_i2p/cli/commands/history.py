@@ -9,7 +9,7 @@ from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.node.files.layout import CONFIG_FILE, HISTORY_DIRECTORY
-from gf_i2p.storage.history_reader import Summary, summarize
+from gf_i2p.storage.history_reader import HistorySummary, summarize
 
 _SHOWN_GAPS: Final = 20
 
@@ -33,7 +33,7 @@ def verify(options: argparse.Namespace) -> Answer:
     return Answer(asdict(summary), show_summary(summary))
 
 
-def show_summary(summary: Summary) -> str:
+def show_summary(summary: HistorySummary) -> str:
     """Describe a history in a few lines."""
     extent = f"entries {summary.first} to {summary.last}" if summary.last >= summary.first else "no entries yet"
     lines = [

@@ -211,8 +211,8 @@ def status(options: argparse.Namespace) -> Answer:
             f"  gf-i2p keys delegate MASTERFILE --server {config.node.id}\n"
             f"and put the new file in the place of {path}."
         )
-    verdict = {"router": kind, "objection": objection, "due": due}
-    data = {"mode": mode, "file": str(path), **_public_parts(keys, now), **verdict}
+    acceptance = {"router": kind, "objection": objection, "due": due}
+    data = {"mode": mode, "file": str(path), **_public_parts(keys, now), **acceptance}
     return Answer(data, "\n".join(lines), Exit.DEGRADED if due else Exit.OK)
 
 

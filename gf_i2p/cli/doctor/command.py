@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from gf_i2p.cli.doctor.checks import Check, Finding, examine, is_well
-from gf_i2p.cli.doctor.findings_text import Page, as_json
+from gf_i2p.cli.doctor.findings_text import FindingsPage, as_json
 from gf_i2p.cli.doctor.node_directory import NodeFiles
 from gf_i2p.cli.doctor.peers import PeerChecks
 from gf_i2p.cli.doctor.publishing import PublishingChecks, off_without_router
@@ -65,7 +65,7 @@ class _Output:
     def __init__(self, groups: list[list[Check]], *, as_object: bool) -> None:
         columns, names = shutil.get_terminal_size().columns, [check.name for group in groups for check in group]
         self._first = {group[0].name for group in groups}
-        self._page = Page(names, columns=columns, colour=sys.stdout.isatty())
+        self._page = FindingsPage(names, columns=columns, colour=sys.stdout.isatty())
         self._as_object = as_object
         self._progress = sys.stderr.isatty()
         self._shown = False

@@ -20,7 +20,7 @@ _B32: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p")
 _COLOURS: Final = {CheckState.OK: "32", CheckState.WARN: "33", CheckState.FAIL: "1;31", CheckState.SKIP: "2"}
 
 
-class Page:
+class FindingsPage:
     """Lines for one terminal. `names`: the names of all checks; the longest name sets the column of the texts."""
 
     def __init__(self, names: Sequence[str], *, columns: int, colour: bool) -> None:

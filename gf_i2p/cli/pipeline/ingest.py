@@ -11,7 +11,7 @@ from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.pipeline.lake.paths import Lake
 
 if TYPE_CHECKING:
-    from gf_i2p.pipeline.ingest.job import Figures
+    from gf_i2p.pipeline.ingest.job import IngestFigures
 
 HELP = "take histories into the lake: each entry once, typed; run again for new histories"
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> Answer:
     return Answer({**asdict(figures), "rows_per_second": figures.rows_per_second}, show(figures))
 
 
-def show(figures: "Figures") -> str:
+def show(figures: "IngestFigures") -> str:
     """Describe a run in a few lines."""
     files_read = figures.files - figures.unchanged
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in figures.kinds.items() if count) or "nothing"

@@ -9,7 +9,7 @@ from bridges.hosting_protocol import ServiceHosting
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.service_hosting import I2cpHosting
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
 from bridges.publisher_choice import PublisherChoice
 from bridges.router import LocalRouter
@@ -106,7 +106,7 @@ def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
     if password is None:
         raise ConfigError("secrets.toml: i2pcontrol_password: is missing, and router.i2pcontrol needs it")
     try:
-        access = Access(
+        access = I2pControlAccess(
             router.i2pcontrol,
             password.get_secret_value(),
             fingerprint=router.i2pcontrol_fingerprint,

@@ -25,7 +25,7 @@ STAYS_WITHIN: Final = 16
 
 
 @dataclass(slots=True)  # not frozen: freezing would double the time of `load`
-class Load:
+class LeafLoad:
     """Load of a leaf, in parts of its limits, 0 to 1; None: unknown."""
 
     connections: float | None = None
@@ -55,7 +55,7 @@ class Load:
         return {name: round(WEIGHTS[name] * part) for name, part in without_none(parts).items()}
 
 
-def load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) -> Load:
+def load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) -> LeafLoad:
     """Return the load of a leaf.
 
     `router_use`: used part of the router's bandwidth, see `bandwidth_used`. `reach_counts`: number of servers that
@@ -64,7 +64,7 @@ def load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) ->
     bandwidth = part_in_use(leaf.current_bandwidth, leaf.configured_bandwidth)
     reached, unreached = reach_counts
     tunnels = part_in_use(leaf.current_tunnels, leaf.configured_tunnels)
-    return Load(
+    return LeafLoad(
         connections=part_in_use(leaf.current_connections, leaf.configured_connections),
         bandwidth=router_use if bandwidth is None else bandwidth,
         tunnels=None if tunnels is None else 1 - tunnels,
@@ -72,7 +72,7 @@ def load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) ->
     )
 
 
-def entry_cost(load: Load, current_cost: int | None) -> int:
+def entry_cost(load: LeafLoad, current_cost: int | None) -> int:
     """Return the cost, 1 to 240. `current_cost`: the leaf's cost in the present set, None for a new leaf."""
     points = load.total
     if current_cost is not None and abs(points - current_cost) <= STAYS_WITHIN:

@@ -66,7 +66,7 @@ class LeafInputs:
             if leaf is not None:
                 yield from leaf.below
 
-    def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.Load:
+    def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.LeafLoad:
         """Return the load of a leaf."""
         reach_counts = self.posters.reach_counts(leaf.hash, owner, self.now_ms, self.parameters)
         return cost.load(leaf, poster.record.bandwidth_used, reach_counts)

@@ -54,7 +54,7 @@ Effect = Announce | Rehearse | Give | Stop | Open | Drain | Close
 
 
 @dataclass(slots=True)
-class Effects:
+class PublishingEffects:
     """Work of a driver after a step, in the order of the fields."""
 
     next_step_at: float

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from gf_i2p.farm.publishing.announcement import Announcement, covers, objection, version_for
-from gf_i2p.farm.publishing.effects import Close, Drain, Effects, Open
+from gf_i2p.farm.publishing.effects import Close, Drain, Open, PublishingEffects
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease, Right
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
@@ -82,13 +82,13 @@ class FailoverMachine:
         """Whether this server serves clients, also while draining."""
         return self.state in {FailoverState.SERVING, FailoverState.DRAINING}
 
-    def step(self, situation: Situation) -> Effects:
+    def step(self, situation: Situation) -> PublishingEffects:
         """Return the work to do now."""
         self._lease.notice_stall(situation.now)
-        effects = Effects(situation.now + LOOK_SECONDS)
-        verdict = self._lease.judge(self._server, self.mode, situation)
-        effects.renew = verdict.right is Right.WAIT and self._right is not Right.WAIT
-        self._right, self._reason = verdict.right, verdict.reason
+        effects = PublishingEffects(situation.now + LOOK_SECONDS)
+        judged = self._lease.judge(self._server, self.mode, situation)
+        effects.renew = judged.right is Right.WAIT and self._right is not Right.WAIT
+        self._right, self._reason = judged.right, judged.reason
         if self._closing:
             return effects
         match self.state:
@@ -154,7 +154,7 @@ class FailoverMachine:
 
     # States ---------------------------------------------------------------------------------------------------------
 
-    def _when_idle(self, situation: Situation, effects: Effects) -> None:
+    def _when_idle(self, situation: Situation, effects: PublishingEffects) -> None:
         if self._right is Right.STOP:
             self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")
         elif self._right is Right.PUBLISH and situation.now >= self._not_before:
@@ -163,12 +163,12 @@ class FailoverMachine:
         elif self._not_before > situation.now:
             effects.next_step_at = min(effects.next_step_at, self._not_before)
 
-    def _when_opening(self, situation: Situation, effects: Effects) -> None:
+    def _when_opening(self, situation: Situation, effects: PublishingEffects) -> None:
         if self._right is Right.STOP or self._keys is not situation.keys:
             effects.cancel = True
             self._close(effects)  # the session may be open by now
 
-    def _when_serving(self, situation: Situation, effects: Effects) -> None:
+    def _when_serving(self, situation: Situation, effects: PublishingEffects) -> None:
         if situation.loss is not None:
             self._fail(situation.loss, situation.now)
             self._close(effects)
@@ -180,7 +180,7 @@ class FailoverMachine:
         elif situation.now - self._opened_at > MAX_RETRY_SECONDS:
             self._retry = RETRY_SECONDS
 
-    def _when_draining(self, situation: Situation, effects: Effects) -> None:
+    def _when_draining(self, situation: Situation, effects: PublishingEffects) -> None:
         if self._drained or situation.loss is not None or self._keys is not situation.keys:
             effects.cancel = True
             self._close(effects)
@@ -188,7 +188,7 @@ class FailoverMachine:
             effects.cancel = effects.resume = True
             self.state = FailoverState.SERVING
 
-    def _close(self, effects: Effects) -> None:
+    def _close(self, effects: PublishingEffects) -> None:
         self._closing = True
         effects.begin = Close()
 

@@ -50,7 +50,7 @@ class Right(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedRight:
     """A right, and the reason, a clause for the operator; None where the operator has nothing to mend."""
 
     right: Right
@@ -86,22 +86,26 @@ class PublisherLease:
         """Whether a record that was posted at `posted_at` still lets this server publish."""
         return posted_at >= self._awake_since and now - posted_at <= seconds
 
-    def judge(self, server: int, mode: str, situation: Situation) -> Verdict:
+    def judge(self, server: int, mode: str, situation: Situation) -> JudgedRight:
         """Return the present right of this server, which is configured for this mode."""
         choice, now = situation.choice, situation.now
         if situation.signing_obstacle is not None or choice.publisher != server:
-            return Verdict(Right.STOP, situation.signing_obstacle)
+            return JudgedRight(Right.STOP, situation.signing_obstacle)
         if choice.mode != mode:
-            return Verdict(Right.STOP, f"the farm publishes in mode {choice.mode}, and this server is set to {mode}")
+            return JudgedRight(
+                Right.STOP, f"the farm publishes in mode {choice.mode}, and this server is set to {mode}"
+            )
         seconds = lease_seconds(situation.state.parameters)
         posted_at = self.newest_post_at(situation.applied)
         if now - posted_at > seconds:
-            return Verdict(
+            return JudgedRight(
                 Right.STOP, f"nothing of ours was committed for {seconds:.0f} s: the farm may have another publisher"
             )
         if self._stalled(now) or not self.covers(posted_at, now, seconds):
-            return Verdict(Right.WAIT, "this process stood still, and publishes again after its next committed record")
-        return Verdict(Right.PUBLISH)
+            return JudgedRight(
+                Right.WAIT, "this process stood still, and publishes again after its next committed record"
+            )
+        return JudgedRight(Right.PUBLISH)
 
     def _stalled(self, now: float) -> bool:
         return now - self._looked_at > STALL_SECONDS

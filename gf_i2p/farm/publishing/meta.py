@@ -15,8 +15,8 @@ from typing import Final
 from gf_i2p.farm.publishing.announcement import Announcement, LeafSet, covers, objection, untimely, version_for
 from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Cadence, Due, LastSet, next_due
 from gf_i2p.farm.publishing.confirmation import look_for_confirmation
-from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
-from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease, Right, Verdict
+from gf_i2p.farm.publishing.effects import Announce, Give, PublishingEffects, Rehearse, Stop
+from gf_i2p.farm.publishing.lease import LOOK_SECONDS, JudgedRight, PublisherLease, Right
 from gf_i2p.farm.publishing.progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
@@ -70,17 +70,17 @@ class MetaMachine:
         """Why this server publishes nothing although it should, a clause for the operator; None when all is well."""
         return self._reason or self._failure
 
-    def step(self, situation: Situation) -> Effects:
+    def step(self, situation: Situation) -> PublishingEffects:
         """Return the work to do now."""
         self._lease.notice_stall(situation.now)
-        effects = Effects(situation.now + LOOK_SECONDS)
-        verdict = self._judge(situation)
-        is_doubted = verdict.right is Right.WAIT and self._right is not Right.WAIT
-        self._right, self._reason = verdict.right, verdict.reason
-        if verdict.right is not Right.PUBLISH:
+        effects = PublishingEffects(situation.now + LOOK_SECONDS)
+        judged = self._judge(situation)
+        is_doubted = judged.right is Right.WAIT and self._right is not Right.WAIT
+        self._right, self._reason = judged.right, judged.reason
+        if judged.right is not Right.PUBLISH:
             effects.renew = is_doubted
             effects.cancel = self._give_up()
-            if verdict.right is Right.STOP:
+            if judged.right is Right.STOP:
                 self._stop(situation, effects)
             return effects
         leaf_set = LeafSet.of(situation.choice)
@@ -140,11 +140,11 @@ class MetaMachine:
 
     # When a set is due ----------------------------------------------------------------------------------------------
 
-    def _judge(self, situation: Situation) -> Verdict:
-        verdict = self._lease.judge(self._server, self.mode, situation)
-        if verdict.right is Right.PUBLISH and not situation.choice.listed:
-            return Verdict(Right.STOP, NO_LEAF)
-        return verdict
+    def _judge(self, situation: Situation) -> JudgedRight:
+        judged = self._lease.judge(self._server, self.mode, situation)
+        if judged.right is Right.PUBLISH and not situation.choice.listed:
+            return JudgedRight(Right.STOP, NO_LEAF)
+        return judged
 
     def _is_due(self, leaf_set: LeafSet, situation: Situation) -> bool:
         if situation.loss is not None:
@@ -183,7 +183,7 @@ class MetaMachine:
 
     # Announcing and giving ------------------------------------------------------------------------------------------
 
-    def _begin_attempt(self, leaf_set: LeafSet, situation: Situation, effects: Effects) -> None:
+    def _begin_attempt(self, leaf_set: LeafSet, situation: Situation, effects: PublishingEffects) -> None:
         published = version_for(situation)
         obstacle = untimely(published, situation)
         if obstacle is not None:
@@ -193,7 +193,7 @@ class MetaMachine:
         self._attempt, self._index, self._giving = attempt, None, False
         effects.begin = Rehearse(attempt) if self._dry_run else Announce(attempt)
 
-    def _advance_attempt(self, attempt: Announcement, situation: Situation, effects: Effects) -> None:
+    def _advance_attempt(self, attempt: Announcement, situation: Situation, effects: PublishingEffects) -> None:
         """Give an announced set to the router when this server has applied the announcement."""
         if self._giving or self._dry_run:
             return
@@ -209,7 +209,7 @@ class MetaMachine:
                 self._end_attempt()
                 self._not_before = situation.now + AGAIN_SECONDS
 
-    def _give(self, attempt: Announcement, situation: Situation, effects: Effects) -> None:
+    def _give(self, attempt: Announcement, situation: Situation, effects: PublishingEffects) -> None:
         self._progress.attempted(situation.wall_ms)
         effects.begin = Give(attempt, new_session=self._router_knows and self._keys is not attempt.keys)
         if not self._router_knows:
@@ -231,7 +231,7 @@ class MetaMachine:
         )
         self.last_leaf_set, self._keys, self._lost = announcement.leaf_set, announcement.keys, False
 
-    def _stop(self, situation: Situation, effects: Effects) -> None:
+    def _stop(self, situation: Situation, effects: PublishingEffects) -> None:
         """Publish nothing, and have the router forget its sets."""
         self.last_set, self._lost = None, False
         self._failure, self._retry, self._not_before = None, RETRY_SECONDS, float("-inf")

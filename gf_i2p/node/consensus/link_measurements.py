@@ -51,7 +51,7 @@ class RoundTrips:
 
 
 @dataclass(slots=True)
-class _Slot:
+class _TimeSlot:
     number: int
     longest: float
     count: int
@@ -70,7 +70,7 @@ class Silences:
         self.worst = 0.0
         """The longest silence, in seconds; 0 before the first. Of 60 slots this is also the 99th percentile."""
         self._seconds = memory / SLOTS
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[_TimeSlot] = deque()
 
     @property
     def count(self) -> int:
@@ -87,7 +87,7 @@ class Silences:
                 return False
             slot.longest = seconds
         else:
-            self._slots.append(_Slot(number, seconds, 1))
+            self._slots.append(_TimeSlot(number, seconds, 1))
             while self._slots[0].number <= number - SLOTS:
                 self._slots.popleft()
         ordered = sorted(slot.longest for slot in self._slots)

@@ -35,7 +35,7 @@ class Invitation(Table):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenInvitation:
     """The paths of a written invitation."""
 
     server: Path
@@ -64,7 +64,7 @@ Raises `ConfigError` or `StorageError`, with advice, when the members are not kn
 
 def invite(
     existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, *, members: Members = members_of_stopped
-) -> Written:
+) -> WrittenInvitation:
     """Make a new server's directory below `into`, and the file for the other servers, from a server's own files.
 
     Without an endpoint, the new server gets a new address inside I2P. A listed server that has the endpoint and has
@@ -77,7 +77,7 @@ def invite(
 
 def _invite(
     existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, members: Members, new_paths: list[Path]
-) -> Written:
+) -> WrittenInvitation:
     config, secrets = Config.load(existing), Secrets.load(existing)
     if any(server.id == server_id for server in config.servers):
         raise ConfigError(f"server {server_id} is known already in {existing / CONFIG_FILE}; ids are never used twice")
@@ -123,7 +123,9 @@ def _invite(
     )
     write_private(accept, text)
     new_paths.append(accept)
-    return Written(target, accept, former, None if pin is None else server_text(new_table, for_clients=True).lstrip())
+    return WrittenInvitation(
+        target, accept, former, None if pin is None else server_text(new_table, for_clients=True).lstrip()
+    )
 
 
 def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import structlog
 
 from bridges.errors import RouterError
-from bridges.hosting_protocol import Service, ServiceHosting, ServiceOffer, ServiceState
-from gf_i2p.farm.publishing.effects import Close, Drain, Effect, Effects, Open
+from bridges.hosting_protocol import HostedService, ServiceHosting, ServiceOffer, ServiceState
+from gf_i2p.farm.publishing.effects import Close, Drain, Effect, Open, PublishingEffects
 from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, FailoverState
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.netdb.lease_set import LeaseSet2
@@ -70,7 +70,7 @@ class FailoverPublisher:
         self._http = http
         self._options = {**SERVICE_OPTIONS, **(options or {})}
         self._clock = clock
-        self._service: Service | None = None
+        self._service: HostedService | None = None
         self._watching: asyncio.Task[None] | None = None
         """The task that waits for the loss of the session."""
         self._logged: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
@@ -124,7 +124,7 @@ class FailoverPublisher:
 
     # The machine ----------------------------------------------------------------------------------------------------
 
-    def _step(self) -> Effects:
+    def _step(self) -> PublishingEffects:
         self._reporter.able(keys=self._keys.ended is None, service=self._target.up)
         effects = self.machine.step(self._situation())
         self._report_changes()

@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from gf_i2p.farm.publishing.effects import Effect, Effects
+from gf_i2p.farm.publishing.effects import Effect, PublishingEffects
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
@@ -43,7 +43,7 @@ class MachineLoop:
 
     def __init__(
         self,
-        step: Callable[[], Effects],
+        step: Callable[[], PublishingEffects],
         begin: Callable[[Effect], Coroutine[None, None, None]],
         *,
         view: FarmView,
@@ -85,7 +85,7 @@ class MachineLoop:
                     await self._perform(effects)
                 except Exception:
                     logger.exception("a defect in publishing")
-                    effects = Effects(self._clock() + LOOK_SECONDS)
+                    effects = PublishingEffects(self._clock() + LOOK_SECONDS)
                 await self._wait(min(effects.next_step_at - self._clock(), LOOK_SECONDS))
         finally:
             await self._cancel()
@@ -98,7 +98,7 @@ class MachineLoop:
         except TimeoutError:
             return
 
-    async def _perform(self, effects: Effects) -> None:
+    async def _perform(self, effects: PublishingEffects) -> None:
         if effects.cancel:
             await self._cancel()
         if effects.resume:

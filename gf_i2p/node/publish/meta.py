@@ -11,7 +11,7 @@ import structlog
 from bridges.errors import RouterError
 from bridges.protocol import Publication, RouterBridge
 from gf_i2p.farm.publishing.announcement import Announcement
-from gf_i2p.farm.publishing.effects import Announce, Effect, Effects, Give, Rehearse, Stop
+from gf_i2p.farm.publishing.effects import Announce, Effect, Give, PublishingEffects, Rehearse, Stop
 from gf_i2p.farm.publishing.meta import MetaMachine
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.netdb.encoding import to_b32_address
@@ -125,7 +125,7 @@ class MetaPublisher:
 
     # The machine ----------------------------------------------------------------------------------------------------
 
-    def _step(self) -> Effects:
+    def _step(self) -> PublishingEffects:
         situation = self._situation(look=True)
         self._reporter.able(keys=situation.signing_obstacle is None)
         effects = self.machine.step(situation)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set
 from gf_i2p.pipeline.backtest.recommendation import BacktestRow
-from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, Row
+from gf_i2p.pipeline.backtest.replay import SERVERS, Decision, ReplayedEntry
 from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake import tables
@@ -192,7 +192,10 @@ def _result(row: dict[str, Any]) -> BacktestRow:
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
-    """Give the rows in a window, with a column `gap`: whether the row tells the servers after a gap (`Row.is_gap`)."""
+    """Give the rows in a window. The column `gap` says whether the row tells the servers after a gap.
+
+    See `ReplayedEntry.is_gap`.
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415 -- an extra
 
     entries = tables.read_columns(spark, lake, "entries", _STORED)
@@ -252,21 +255,23 @@ def _replay_tasks(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBa
         yield pa.RecordBatch.from_pylist(rows, schema=_OUTPUT)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, Row]]:
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
     """Give the rows of a batch: farm, chunk and row."""
     values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     servers = (tuple(each or ()) for each in values["servers"])
-    rows = map(Row, *(values[name] for name in ("index", "term", "received_ms", "kind", "value")), servers)
+    rows = map(ReplayedEntry, *(values[name] for name in ("index", "term", "received_ms", "kind", "value")), servers)
     yield from zip(values["farm"], values["chunk"], rows, strict=True)
 
 
-def play(farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def play(
+    farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[ReplayedEntry]
+) -> Iterator[dict[str, Any]]:
     """Replay a farm under the sets of `chunks[chunk]`; give results, and for chunk 0 also the live set's decisions.
 
     `log`: rows in the order that `Replay.feed` needs.
     """
     trial = Trial(farm, chunks[chunk])
-    row: Row | None = None
+    row: ReplayedEntry | None = None
     for row in log:
         changed_runs = trial.feed(row)
         if changed_runs and changed_runs[0] == 0 and chunk == 0:  # set 0 of chunk 0 is the live set

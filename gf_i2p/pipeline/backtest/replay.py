@@ -23,7 +23,7 @@ SERVERS: Final = "servers"
 
 
 @dataclass(slots=True)  # not frozen: to make a frozen row takes as long as to read the row
-class Row:
+class ReplayedEntry:
     """A row of the table `entries`."""
 
     index: int
@@ -174,7 +174,7 @@ class Replay:
             self._exact = all(server in state.records for server in state.servers)
         return self._exact
 
-    def feed(self, row: Row) -> list[int]:
+    def feed(self, row: ReplayedEntry) -> list[int]:
         """Take in the next row; return the numbers of the runs whose decision has changed.
 
         Feed the rows by index. At the same index, entries come before gap rows, and higher terms first.
@@ -200,7 +200,7 @@ class Replay:
                 run.state.apply_entry(entry, value, row.index)
         return self._report_changes(by_admin=isinstance(entry, AdminEntry))
 
-    def decision(self, run: int, row: Row) -> Decision:
+    def decision(self, run: int, row: ReplayedEntry) -> Decision:
         """Return the present decision of a run. `row`: the row that was fed last."""
         parameter_run = self.runs[run]
         return Decision(
@@ -214,7 +214,7 @@ class Replay:
             self.exact,
         )
 
-    def _feed_gap(self, row: Row) -> list[int]:
+    def _feed_gap(self, row: ReplayedEntry) -> list[int]:
         """Take in the servers after a gap, unless other histories have the missing entries."""
         began_anew = row.term > self._term  # from a snapshot: entries of lower terms no longer count
         if row.index < self._index or 0 < row.term < self._term:

@@ -16,7 +16,7 @@ from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import MAX_LEAF_MEMBERS
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, Row
+from gf_i2p.pipeline.backtest.replay import ParameterRun, Replay, ReplayedEntry
 
 SILENT_MS: Final = Parameters().fresh_ms
 """Longest time between two records of a poster that lived all the time."""
@@ -382,7 +382,7 @@ class Trial:
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)
 
-    def feed(self, row: Row) -> list[int]:
+    def feed(self, row: ReplayedEntry) -> list[int]:
         """See `Replay.feed`."""
         return self.replay.feed(row)
 

@@ -44,11 +44,11 @@ _TASK_BYTES: Final = 128 << 20
 _LEAST_BYTES: Final = 8 << 20
 """Least bytes of values for each task that writes, even if cores are idle."""
 _SHOWN: Final = 50
-"""Most reasons in `Figures.quarantined`."""
+"""Most reasons in `IngestFigures.quarantined`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class IngestFigures:
     """Figures of one run."""
 
     files: int = 0
@@ -95,7 +95,7 @@ def ingest(
     *,
     schema_text: str | None = None,
     step: Callable[[str], None] = lambda _: None,
-) -> Figures:
+) -> IngestFigures:
     """Take in the histories under directories.
 
     `exports`: paths of directories, or addresses. `schema_text`: the JSON Schema of the status record; None: this
@@ -103,7 +103,7 @@ def ingest(
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 -- an extra, and it takes seconds
 
-    run = _Run(spark, lake, schema_text or farm_schema.text(), step)
+    run = _IngestRun(spark, lake, schema_text or farm_schema.text(), step)
     try:
         return run.go([absolute(path) for path in exports])
     except PySparkException as error:
@@ -118,7 +118,7 @@ def ingest(
         tables.empty(spark, run.stages)
 
 
-class _Run:
+class _IngestRun:
     def __init__(self, spark: "SparkSession", lake: Lake, schema_text: str, step: Callable[[str], None]) -> None:
         self.spark = spark
         self.lake = lake
@@ -143,7 +143,7 @@ class _Run:
         frame.write.partitionBy(*apart).parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)
 
-    def go(self, exports: Sequence[str]) -> Figures:
+    def go(self, exports: Sequence[str]) -> IngestFigures:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         self._step("looking for files")
@@ -173,7 +173,7 @@ class _Run:
             )
         new_files = count["files"] - count["unchanged"]
         if not new_files:
-            return Figures(
+            return IngestFigures(
                 files=count["files"],
                 unchanged=count["unchanged"],
                 kinds=dict.fromkeys(KINDS, 0),
@@ -216,7 +216,7 @@ class _Run:
             self.lake,
             "files",
         )
-        return Figures(
+        return IngestFigures(
             files=count["files"],
             unchanged=count["unchanged"],
             duplicates=totals[0],

@@ -18,7 +18,7 @@ from gf_i2p.farm.record.status_record import MAX_OPENINGS, MAX_RECORD_BYTES, Sta
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.pipeline.read.line_walk import FoundLine, Is, servers_of
 from gf_i2p.pipeline.read.record_schema import Flags, RecordSchema
-from gf_i2p.storage.history_lines import Servers, read_json
+from gf_i2p.storage.history_lines import ConfigurationLine, read_json
 
 EARLIEST_MS: Final = 1_577_836_800_000
 """2020-01-01: no farm is older. A clock that was never set says 1970."""
@@ -133,7 +133,7 @@ class Typer:
             if kind == "servers":
                 configuration = servers_of(text)
                 servers[place] = configuration.servers
-                leaders[place] = configuration.leader if isinstance(configuration, Servers) else None
+                leaders[place] = configuration.leader if isinstance(configuration, ConfigurationLine) else None
             if what is Is.RAW or misfit == _NOT_JSON:
                 raws[place] = text
             if what in {Is.RAW, Is.SERVERS} or misfit == _NOT_JSON:

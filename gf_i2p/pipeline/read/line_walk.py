@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 from gf_i2p.pipeline.read.stored_file import Lines, Overlong
 from gf_i2p.storage.history_lines import (
     MAX_DEPTH,
+    ApplicationLine,
+    ConfigurationLine,
     Gap,
     Header,
     LineError,
     Other,
-    Record,
     Restored,
-    Servers,
     Trailer,
     depth,
     match_record,
@@ -217,7 +217,7 @@ class Walk:
 
     def _parse_line(self, line: bytes) -> FoundLine | MissingRange | None:
         match parse_line(line):
-            case Record(index, term, received_ms, value, raw):
+            case ApplicationLine(index, term, received_ms, value, raw):
                 if raw is not None:
                     return FoundLine(Is.RAW, index, term, received_ms, raw)
                 if depth(value) > MAX_DEPTH:
@@ -227,7 +227,7 @@ class Walk:
                 except ValueError:
                     raise LineError("it has text that is no Unicode, or a number that is too large") from None
                 return FoundLine(Is.RECORD, index, term, received_ms, text)
-            case Servers(index, term, received_ms):
+            case ConfigurationLine(index, term, received_ms):
                 return FoundLine(Is.SERVERS, index, term, received_ms, line)
             case Gap(first, last, servers=servers) as gap if servers is not None:
                 term = gap.term if isinstance(gap, Restored) else 0
@@ -242,10 +242,10 @@ class Walk:
         raise LineError("it is a first line in the middle of a file")
 
 
-def servers_of(line: bytes) -> Servers | Gap:
+def servers_of(line: bytes) -> ConfigurationLine | Gap:
     """Parse the `FoundLine.text` of a line of kind `Is.SERVERS` or `Is.GAP`."""
     configuration = parse_line(line)
-    assert isinstance(configuration, Servers | Gap)
+    assert isinstance(configuration, ConfigurationLine | Gap)
     return configuration
 
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from gf_i2p.pipeline.read.stored_file import UnpackedFile, file_system
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, glance_line
+from gf_i2p.storage.history_lines import (
+    ApplicationLine,
+    ConfigurationLine,
+    Gap,
+    Header,
+    LineError,
+    Other,
+    Trailer,
+    glance_line,
+)
 from gf_i2p.wire.limits import MAX_INTEGER
 
 TAIL_BYTES: Final = 64 << 10
@@ -185,7 +194,7 @@ def _span(line: bytes) -> tuple[int, int] | Trailer | None:
     match entry:
         case Trailer():
             return entry
-        case Record(first) | Servers(first):
+        case ApplicationLine(first) | ConfigurationLine(first):
             last = first
         case Gap(first, last) | Other(first, last):
             pass

@@ -127,14 +127,14 @@ def stream(
     `exports`: paths of directories, or addresses. `on_batch` and `on_event` are called for each batch and event.
     `clock_ms`: the clock by which farms fall silent, in milliseconds since the epoch. Raises `PipelineError`.
     """
-    run = _Run(spark, lake, options, on_batch, on_event, clock_ms)
+    run = _StreamRun(spark, lake, options, on_batch, on_event, clock_ms)
     try:
         return run.go([absolute(path) for path in exports], Flag() if stop is None else stop)
     except PySparkException as error:
         raise _failed(error) from error
 
 
-class _Run:
+class _StreamRun:
     def __init__(
         self,
         spark: "SparkSession",

@@ -64,7 +64,7 @@ class _Rows:
         self.next = next(self._rows, None)
 
 
-class _Piece(Lines):
+class _HistoryPiece(Lines):
     """The lines of one piece."""
 
     def __init__(self, rows: _Rows) -> None:
@@ -101,7 +101,7 @@ class _Piece(Lines):
 
 
 def _piece(rows: _Rows, typer: Typer, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    piece = _Piece(rows)
+    piece = _HistoryPiece(rows)
     walk = Walk(piece, strict=piece.strict)
     batch: list[FoundLine] = []
     size = 0

@@ -28,7 +28,7 @@ _OF_CLUSTER: Final = f'"cluster":"{CLUSTER}"'
 
 
 @dataclass(slots=True)
-class _Piece:
+class _DayPattern:
     """Lines that are written at once, with a %d for each number that changes from day to day."""
 
     text: list[str] = field(default_factory=lambda: [" "])
@@ -54,7 +54,7 @@ class _Piece:
 class Template:
     """The export of a life by one server of one farm. A template makes any number of days."""
 
-    pieces: list[_Piece]
+    pieces: list[_DayPattern]
     present: frozenset[int]
     """Entries that the export has, counted from 1; the others are gaps."""
     kinds: Counter[str]
@@ -113,7 +113,7 @@ class _Maker:
     """Makes pieces of entries."""
 
     def __init__(self, cluster: str) -> None:
-        self.pieces = [_Piece()]
+        self.pieces = [_DayPattern()]
         self.kinds: Counter[str] = Counter()
         self.gaps = 0
         self._cluster = cluster
@@ -125,7 +125,7 @@ class _Maker:
         self.end(index - 1)
         piece = self.pieces[-1]
         if piece.size >= BATCH_BYTES:
-            piece = _Piece()
+            piece = _DayPattern()
             self.pieces.append(piece)
         self.kinds[entry.kind] += 1
         self._servers = entry.servers or self._servers

@@ -110,7 +110,7 @@ def _describe(operation: Operation) -> str:
     return f"{operation.called}-{until} {action}"
 
 
-class Client:
+class SimulatedClient:
     """A client that sends operations until the farm is calm."""
 
     def __init__(self, farm: "SimulatedFarm", history: OperationHistory) -> None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Send
-from gf_i2p.simulator.cluster.network import Network
+from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.wire.messages import Response, decode_request, decode_response, encode_request, encode_response
 
 if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import SimulatedServer
 
 
-class _PendingRequest:
+class _PendingDatagram:
     """A request that waits for its answer."""
 
     __slots__ = ("_link", "_tag")
@@ -37,7 +37,9 @@ class DatagramLink:
 
     connected = True
 
-    def __init__(self, net: Network, server: "SimulatedServer", peer: "SimulatedServer", *, patience: float) -> None:
+    def __init__(
+        self, net: SimulatedNetwork, server: "SimulatedServer", peer: "SimulatedServer", *, patience: float
+    ) -> None:
         """`patience`: seconds for one answer; then the request has failed, and a later answer is ignored."""
         self.server = server
         self.life = server.life
@@ -99,7 +101,7 @@ class DatagramLink:
             self._peer.enter(self._peer.life, self._take, tag, data)
 
     def _take(self, tag: int, data: bytes) -> None:
-        self._peer.step(inputs.Incoming(_PendingRequest(self, tag), decode_request(data)))
+        self._peer.step(inputs.Incoming(_PendingDatagram(self, tag), decode_request(data)))
 
     def carry_back(self, tag: int, data: bytes) -> None:
         """Send an answer back."""
@@ -125,7 +127,7 @@ class DatagramLink:
             oldest = next(iter(self._flights.values()))
             self._net.events.after(oldest + self._patience - now, self.server.enter, self.life, self._watch)
 
-    def reset(self, *, lose: bool) -> None:  # noqa: ARG002 -- `Network` draws whether a message is lost
+    def reset(self, *, lose: bool) -> None:  # noqa: ARG002 -- `SimulatedNetwork` draws whether a message is lost
         """Report all requests on the way as failed; each request may still arrive."""
         flights, self._flights = self._flights, {}
         for tag in flights:

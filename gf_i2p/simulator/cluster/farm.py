@@ -6,15 +6,15 @@ from random import Random
 from typing import Final
 
 from gf_i2p.simulator.cluster.checker import Checker
-from gf_i2p.simulator.cluster.clients import Client, DeposedReader, OperationHistory
+from gf_i2p.simulator.cluster.clients import DeposedReader, OperationHistory, SimulatedClient
 from gf_i2p.simulator.cluster.datagrams import DatagramLink
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.faults import Faults
-from gf_i2p.simulator.cluster.links import ConnectedLink, Link
-from gf_i2p.simulator.cluster.network import Network
+from gf_i2p.simulator.cluster.links import ConnectedLink, SimulatedLink
+from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.simulator.cluster.operator import Operator
 from gf_i2p.simulator.cluster.plan import RunPlan
-from gf_i2p.simulator.cluster.routers import Router
+from gf_i2p.simulator.cluster.routers import SimulatedRouter
 from gf_i2p.simulator.cluster.server import SimulatedServer
 from gf_i2p.simulator.cluster.trace import Trace
 from gf_i2p.simulator.events import Events, MachineClock
@@ -41,7 +41,7 @@ class SimulatedFarm:
         """Whether faults and clients have stopped."""
         self.answers_lost = plan.answers_lost
         timing = plan.timing
-        self.net = Network(
+        self.net = SimulatedNetwork(
             self.events,
             self.rng,
             plan.ways,
@@ -55,7 +55,7 @@ class SimulatedFarm:
         self._faults: Faults | None = None
         self._watcher: DeposedReader | None = None
         self.servers: dict[int, SimulatedServer] = {}
-        self.routers: dict[int, Router] = {}
+        self.routers: dict[int, SimulatedRouter] = {}
         self.history = OperationHistory(plan.keys)
         for server_id in plan.ids:
             clock = MachineClock(
@@ -73,9 +73,9 @@ class SimulatedFarm:
         """Boot the first servers, and start routers, clients, the operator and the faults."""
         for server_id in self.plan.first_ids:
             self.servers[server_id].boot()
-        self.routers = {server.id: Router(self, server) for server in self.servers.values()}
+        self.routers = {server.id: SimulatedRouter(self, server) for server in self.servers.values()}
         for _ in range(self.plan.clients):
-            Client(self, self.history)
+            SimulatedClient(self, self.history)
         self._watcher = DeposedReader(self, self.history)
         Operator(self)
         self._faults = Faults(self)
@@ -85,7 +85,7 @@ class SimulatedFarm:
         for server in self.servers.values():
             server.store.close()
 
-    def link(self, server: SimulatedServer, peer_id: int) -> Link:
+    def link(self, server: SimulatedServer, peer_id: int) -> SimulatedLink:
         """Return a new link from a server to another."""
         timing, peer = self.plan.timing, self.servers[peer_id]
         if self.plan.strict:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Send
-from gf_i2p.simulator.cluster.network import Network
+from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.wire.messages import (
     Response,
     decode_request,
@@ -42,7 +42,7 @@ class Requester(Protocol):
         ...
 
 
-class Link(Protocol):
+class SimulatedLink(Protocol):
     """One server's way to send requests to another server, and to get the answers."""
 
     @property
@@ -76,7 +76,7 @@ class _Channel:
 
     __slots__ = ("_backlog", "_deliver", "_last", "_net", "_receiver", "_sender", "free_at", "lost", "stalled_until")
 
-    def __init__(self, net: Network, sender: int, receiver: int, deliver: Callable[[bytes], None]) -> None:
+    def __init__(self, net: SimulatedNetwork, sender: int, receiver: int, deliver: Callable[[bytes], None]) -> None:
         self._net = net
         self._sender = sender
         self._receiver = receiver
@@ -140,7 +140,7 @@ class _PendingRequest:
 class Connection:
     """One connection: requests from the dialler, and answers to the dialler in the order of the requests."""
 
-    def __init__(self, net: Network, link: "ConnectedLink", acceptor: "SimulatedServer") -> None:
+    def __init__(self, net: SimulatedNetwork, link: "ConnectedLink", acceptor: "SimulatedServer") -> None:
         self.number = net.next_connection()
         self._net = net
         self._link = link
@@ -212,7 +212,7 @@ class ConnectedLink:
     """Keeps one connection to one peer, as `transport.peer_link` does."""
 
     def __init__(
-        self, net: Network, server: "SimulatedServer", peer: "SimulatedServer", *, redial: tuple[float, float]
+        self, net: SimulatedNetwork, server: "SimulatedServer", peer: "SimulatedServer", *, redial: tuple[float, float]
     ) -> None:
         """`redial`: shortest and longest pause between two attempts, in seconds."""
         self.server = server

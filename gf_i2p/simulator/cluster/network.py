@@ -32,7 +32,7 @@ I2P: Final = Delay(0.3, 1.2, 0.01, 20.0)
 """Tunnels of three hops each, some of which are being rebuilt."""
 
 
-class Network:
+class SimulatedNetwork:
     """All ways of one run."""
 
     def __init__(

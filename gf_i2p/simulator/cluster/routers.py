@@ -16,7 +16,7 @@ _CONFIG: Final = ReportedConfig("meta", 10_000, "simulated")
 _MASTER: Final = to_base64(b"the master's destination")
 
 
-class Router:
+class SimulatedRouter:
     """One router, and the records that the server posts about the router, as `node.report` does but without waiting."""
 
     def __init__(self, farm: "SimulatedFarm", server: "SimulatedServer") -> None:

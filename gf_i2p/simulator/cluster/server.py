@@ -16,7 +16,7 @@ from gf_i2p.raft.log import Log
 from gf_i2p.simulator.cluster.caller_connections import Order, Post, Query
 from gf_i2p.simulator.cluster.disk import Disk, Loss
 from gf_i2p.simulator.cluster.disk_contents import Store
-from gf_i2p.simulator.cluster.links import Connection, Link, Requester
+from gf_i2p.simulator.cluster.links import Connection, Requester, SimulatedLink
 from gf_i2p.simulator.events import MachineClock
 from gf_i2p.simulator.facts import Violation, members_of
 from gf_i2p.simulator.registers import CLUSTER, Registers, RegisterWrite
@@ -47,7 +47,7 @@ class SimulatedServer:
         self.has_power = False
         """Whether the machine runs: such a machine refuses connections when there is no process."""
         self.paused = False
-        self.links: dict[int, Link] = {}
+        self.links: dict[int, SimulatedLink] = {}
         self.accepted: dict[int, Connection] = {}
         self.newest_connection: dict[int, int] = {}
         """By peer, the number of the newest connection on which the peer has sent something."""

@@ -74,8 +74,8 @@ def describe(message: Request | Response) -> str:
     """Describe one message in one line."""
     kind = message.type.name.title().replace("_", "")
     if isinstance(message, Response):
-        verdict = "yes" if message.accepted else "no"
-        return f"{kind} t{message.term}: {verdict}, next {message.next_index}, for {_server(message.destination)}"
+        answer = "yes" if message.accepted else "no"
+        return f"{kind} t{message.term}: {answer}, next {message.next_index}, for {_server(message.destination)}"
     line = f"{kind} t{message.term}, after {message.last_log_index} (t{message.last_log_term})"
     line += f", commit {message.commit_index}"
     if message.entries:

@@ -20,9 +20,9 @@ from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import announcement
 from gf_i2p.farm.publishing.announcement import Announcement
-from gf_i2p.farm.publishing.effects import Announce, Effects, Give
+from gf_i2p.farm.publishing.effects import Announce, Give, PublishingEffects
 from gf_i2p.farm.publishing.failover import FailoverMachine
-from gf_i2p.farm.publishing.lease import PublisherLease, Right, Verdict
+from gf_i2p.farm.publishing.lease import JudgedRight, PublisherLease, Right
 from gf_i2p.farm.publishing.meta import MetaMachine
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.record.destinations import Leaf
@@ -57,8 +57,8 @@ def _deaf_to(*actions: str) -> Any:
 
 def _forgives(reason: str) -> Any:
     def objection(*args: Any, **kwargs: Any) -> str | None:
-        verdict = _objection(*args, **kwargs)
-        return None if verdict is not None and reason in verdict else verdict
+        objected = _objection(*args, **kwargs)
+        return None if objected is not None and reason in objected else objected
 
     return objection
 
@@ -171,7 +171,7 @@ def _does_not_wait_for_the_log(machine: MetaMachine, attempt: Announcement, situ
         machine._give(attempt, situation, effects)
 
 
-def _gives_again(machine: MetaMachine, situation: Situation) -> Effects:
+def _gives_again(machine: MetaMachine, situation: Situation) -> PublishingEffects:
     effects = _step(machine, situation)
     if isinstance(effects.begin, Announce) and machine.last_set is not None:
         announcement = _last_taken[machine]
@@ -198,9 +198,9 @@ def _never_stood_still(lease: PublisherLease, now: float) -> bool:
     return False
 
 
-def _goes_on(lease: PublisherLease, server: int, mode: str, situation: Situation) -> Verdict:
+def _goes_on(lease: PublisherLease, server: int, mode: str, situation: Situation) -> JudgedRight:
     chosen = situation.choice.publisher == server and situation.choice.mode == mode
-    return Verdict(Right.PUBLISH if chosen else Right.STOP)
+    return JudgedRight(Right.PUBLISH if chosen else Right.STOP)
 
 
 def _gives_whoever_is_chosen(machine: MetaMachine, announcement: Announcement, situation: Situation) -> bool:
@@ -211,7 +211,7 @@ def _does_not_give_up(machine: MetaMachine) -> bool:
     return False
 
 
-def _does_not_stop(machine: MetaMachine, situation: Situation, effects: Effects) -> None:
+def _does_not_stop(machine: MetaMachine, situation: Situation, effects: PublishingEffects) -> None:
     """Leave the old set with the router."""
 
 
@@ -223,7 +223,7 @@ def _checks_nothing(machine: FailoverMachine, announcement: Announcement, situat
     """Let the router have the lease set of a server that may not publish."""
 
 
-def _goes_on_serving(machine: FailoverMachine, situation: Situation, effects: Effects) -> None:
+def _goes_on_serving(machine: FailoverMachine, situation: Situation, effects: PublishingEffects) -> None:
     """Serve on, although the farm has chosen another server."""
 
 

@@ -15,7 +15,7 @@ from gf_i2p.transport.delivery import NotDeliveredError, NotTaken, UnansweredErr
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
@@ -32,7 +32,7 @@ _I2P_PATIENCE_SECONDS: Final = 5.0
 # Least time between two questions to one server for the Configuration: each question is a connection.
 _REFRESH_SECONDS: Final = 2.0
 
-_Way = tuple[ServerEndpoint, Link]
+_Way = tuple[ServerEndpoint, PeerLink]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class FarmClient:
         self._objection = objection
         self._directory = KnownServers(endpoints, prepare)
         self._credentials = {endpoint: Credentials(user, password) for endpoint in endpoints.values()}
-        self._links: dict[Endpoint, Link] = {}
+        self._links: dict[Endpoint, PeerLink] = {}
         self._leader: int | None = None
         self._refusal: str | None = None  # the latest refusal; None after a final answer
         self._preferred = self._directory.given_places[0]
@@ -334,9 +334,9 @@ class FarmClient:
         position = places.index(place) if place in places else -1
         self._preferred = places[(position + 1) % len(places)]
 
-    def _dial(self, place: ServerEndpoint) -> Link:
+    def _dial(self, place: ServerEndpoint) -> PeerLink:
         is_i2p = place.endpoint.is_i2p
-        link = Link(
+        link = PeerLink(
             self._transport,
             place.endpoint,
             self._cluster,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 
 DIGEST = bytes(range(32))
 
@@ -11,24 +11,24 @@ DIGEST = bytes(range(32))
     "url", ["https://127.0.0.1:7650/", "https://router.example:7650/jsonrpc", "https://[::1]:7650", "https://10.0.0.1/"]
 )
 def test_https_anywhere_is_pinned(url: str) -> None:
-    assert Access(url, "secret", fingerprint=DIGEST.hex()).pin() == DIGEST
+    assert I2pControlAccess(url, "secret", fingerprint=DIGEST.hex()).pin() == DIGEST
 
 
 @pytest.mark.parametrize(
     "text", [DIGEST.hex(), DIGEST.hex(":").upper(), f"sha256:{DIGEST.hex()}", f" {DIGEST.hex()}\n"]
 )
 def test_forms_of_a_fingerprint(text: str) -> None:
-    assert Access("https://127.0.0.1:7650/", "secret", fingerprint=text).pin() == DIGEST
+    assert I2pControlAccess("https://127.0.0.1:7650/", "secret", fingerprint=text).pin() == DIGEST
 
 
 def test_nothing_said_is_not_everything_allowed() -> None:
-    assert Access("https://127.0.0.1:7650/", "secret").pin() == bytes(32)
-    assert Access("https://127.0.0.1:7650/", "secret", any_certificate=True).pin() is None
+    assert I2pControlAccess("https://127.0.0.1:7650/", "secret").pin() == bytes(32)
+    assert I2pControlAccess("https://127.0.0.1:7650/", "secret", any_certificate=True).pin() is None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "[::1]", "localhost"])
 def test_plain_http_on_loopback(host: str) -> None:
-    assert Access(f"http://{host}:7657/jsonrpc/", "secret").pin() is None
+    assert I2pControlAccess(f"http://{host}:7657/jsonrpc/", "secret").pin() is None
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_plain_http_on_loopback(host: str) -> None:
 )
 def test_plain_http_nowhere_else(host: str) -> None:
     with pytest.raises(ValueError, match="in the clear"):
-        Access(f"http://{host}:7657/jsonrpc/", "secret")
+        I2pControlAccess(f"http://{host}:7657/jsonrpc/", "secret")
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_plain_http_nowhere_else(host: str) -> None:
 )
 def test_refused(url: str, settings: dict[str, str], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        Access(url, **{"password": "secret", **settings})  # type: ignore[arg-type]
+        I2pControlAccess(url, **{"password": "secret", **settings})  # type: ignore[arg-type]
 
 
 def test_secrets_are_not_shown() -> None:
-    assert "secret" not in repr(Access("https://127.0.0.1/", "secret"))
+    assert "secret" not in repr(I2pControlAccess("https://127.0.0.1/", "secret"))
     with pytest.raises(ValueError, match="user name") as caught:
-        Access("https://me:secret@127.0.0.1:99999/", "x")
+        I2pControlAccess("https://me:secret@127.0.0.1:99999/", "x")
     assert "secret" not in str(caught.value)

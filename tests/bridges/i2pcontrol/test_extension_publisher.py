@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol import extension_publisher
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.extension import Method, PublicationPhase, decode_publication_state
 from bridges.i2pcontrol.extension_publisher import ExtensionPublisher
 from bridges.i2pcontrol.router_status import I2pControl
@@ -26,7 +26,7 @@ from tests.transport.harness import PATIENCE, Identity, soon, until
 
 @asynccontextmanager
 async def asking(url: str, identity: Identity, password: str = PASSWORD) -> AsyncIterator[I2pControl]:
-    control = I2pControl(Access(url, password, fingerprint=identity.fingerprint))
+    control = I2pControl(I2pControlAccess(url, password, fingerprint=identity.fingerprint))
     yield control
     await control.close()
 

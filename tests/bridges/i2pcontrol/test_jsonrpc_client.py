@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.jsonrpc_client import (
     CALL_SECONDS,
     MAX_REPLY_BYTES,
@@ -40,7 +40,7 @@ SHORT = 0.2
 
 
 @asynccontextmanager
-async def reaching(access: Access) -> AsyncIterator[JsonRpc]:
+async def reaching(access: I2pControlAccess) -> AsyncIterator[JsonRpc]:
     rpc = JsonRpc(access)
     try:
         yield rpc
@@ -51,7 +51,7 @@ async def reaching(access: Access) -> AsyncIterator[JsonRpc]:
 def client(
     router: SimulatedRouter, identity: Identity, password: str = PASSWORD
 ) -> AbstractAsyncContextManager[JsonRpc]:
-    return reaching(Access(router.url, password, fingerprint=identity.fingerprint))
+    return reaching(I2pControlAccess(router.url, password, fingerprint=identity.fingerprint))
 
 
 # Calls and tokens -----------------------------------------------------------------------------------------------------
@@ -125,7 +125,10 @@ async def test_an_odd_token_is_not_used(i2pd: SimulatedRouter, identity: Identit
 
 
 async def test_plain_http_on_loopback() -> None:
-    async with SimulatedRouter(Recording.load(JAVA), None) as router, reaching(Access(router.url, PASSWORD)) as rpc:
+    async with (
+        SimulatedRouter(Recording.load(JAVA), None) as router,
+        reaching(I2pControlAccess(router.url, PASSWORD)) as rpc,
+    ):
         assert await rpc.call("GetRate", {"Stat": "jobQueue.jobLag", "Period": 60_000}) == {"Result": 0.469}
     assert router.complaints == []
 
@@ -135,19 +138,19 @@ async def test_plain_http_on_loopback() -> None:
 
 @pytest.mark.parametrize("configured", [None, "00" * 31 + "01"])
 async def test_a_stranger_is_told_nothing(i2pd: SimulatedRouter, identity: Identity, configured: str | None) -> None:
-    async with reaching(Access(i2pd.url, PASSWORD, fingerprint=configured)) as rpc:
+    async with reaching(I2pControlAccess(i2pd.url, PASSWORD, fingerprint=configured)) as rpc:
         with pytest.raises(CertificateError, match=r"i2pcontrol\.crt\.pem.*i2pcontrol\.ks.*Nothing was sent") as caught:
             await rpc.call("Echo", ECHO)
         await until(lambda: i2pd.strays)  # the router saw the connection come and go
     assert i2pd.requests == []
     assert f"sha256:{caught.value.fingerprint.replace(':', '').lower()}" == identity.fingerprint
     assert caught.value.fingerprint in str(caught.value)
-    async with reaching(Access(i2pd.url, PASSWORD, fingerprint=caught.value.fingerprint)) as rpc:
+    async with reaching(I2pControlAccess(i2pd.url, PASSWORD, fingerprint=caught.value.fingerprint)) as rpc:
         assert await rpc.call("Echo", ECHO) == {"Result": "gf"}
 
 
 async def test_any_certificate_when_the_operator_says_so(i2pd: SimulatedRouter) -> None:
-    async with reaching(Access(i2pd.url, PASSWORD, any_certificate=True)) as rpc:
+    async with reaching(I2pControlAccess(i2pd.url, PASSWORD, any_certificate=True)) as rpc:
         assert await rpc.call("Echo", ECHO) == {"Result": "gf"}
 
 
@@ -199,7 +202,7 @@ async def test_a_port_that_takes_connections_and_no_more(identity: Identity) -> 
     """The deadline counts from the start, so the deadline includes the TLS handshake."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
-        async with reaching(Access(url, PASSWORD, fingerprint=identity.fingerprint)) as rpc:
+        async with reaching(I2pControlAccess(url, PASSWORD, fingerprint=identity.fingerprint)) as rpc:
             with pytest.raises(RouterUnreachableError, match="within"):
                 await rpc.call("Echo", ECHO, seconds=SHORT)
 
@@ -280,7 +283,9 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with reaching(Access(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)) as rpc:
+    async with reaching(
+        I2pControlAccess(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)
+    ) as rpc:
         with pytest.raises(RouterError, match="does not speak TLS as we do"):
             await rpc.call("Echo", ECHO)
     server.close()
@@ -304,13 +309,13 @@ async def test_the_longest_request_arrives_at_once(tls: ssl.SSLContext, identity
         thread.start()
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
         longest = "x" * (MAX_REQUEST_BYTES - len(url) - 160 - 81)
-        async with reaching(Access(url, longest, fingerprint=identity.fingerprint)) as rpc:
+        async with reaching(I2pControlAccess(url, longest, fingerprint=identity.fingerprint)) as rpc:
             with pytest.raises(RouterUnreachableError):  # there was a token, and nobody for the call
                 await rpc.call("Echo", ECHO)
         await asyncio.to_thread(thread.join, 5)
         assert body(received[0])["params"]["Password"] == longest
         assert MAX_REQUEST_BYTES - 100 < len(received[0]) <= MAX_REQUEST_BYTES
-        async with reaching(Access(url, longest + "x", fingerprint=identity.fingerprint)) as rpc:
+        async with reaching(I2pControlAccess(url, longest + "x", fingerprint=identity.fingerprint)) as rpc:
             with pytest.raises(RouterError, match="more than the 1024 that the router reads"):
                 await rpc.call("Echo", ECHO)
 

@@ -9,7 +9,7 @@ import pytest_asyncio
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol import router_info as names
 from bridges.i2pcontrol import router_status
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.jsonrpc_client import UnknownMethodError
 from bridges.i2pcontrol.router_info import RouterProgram
 from bridges.i2pcontrol.router_status import MAX_NOTES, SAFE_TUNNELS, SAFE_TUNNELS_BYTES, I2pControl
@@ -28,14 +28,14 @@ WEB_TEST = from_b32_address(SERVERS["web"]["test"]["address"])
 @pytest_asyncio.fixture
 async def control(i2pd: SimulatedRouter, identity: Identity) -> AsyncIterator[I2pControl]:
     """A client of the simulated i2pd."""
-    found = I2pControl(Access(i2pd.url, PASSWORD, fingerprint=identity.fingerprint), ask_for_tunnels=True)
+    found = I2pControl(I2pControlAccess(i2pd.url, PASSWORD, fingerprint=identity.fingerprint), ask_for_tunnels=True)
     yield found
     await found.close()
 
 
 @pytest_asyncio.fixture
 async def control_java(java: SimulatedRouter, identity: Identity) -> AsyncIterator[I2pControl]:
-    found = I2pControl(Access(java.url, PASSWORD, fingerprint=identity.fingerprint), ask_for_tunnels=True)
+    found = I2pControl(I2pControlAccess(java.url, PASSWORD, fingerprint=identity.fingerprint), ask_for_tunnels=True)
     yield found
     await found.close()
 
@@ -222,7 +222,7 @@ async def test_an_address_that_is_a_name(control: I2pControl, i2pd: SimulatedRou
 
 
 async def test_i2pd_is_not_asked_for_tunnels_unless_allowed(i2pd: SimulatedRouter, identity: Identity) -> None:
-    control = I2pControl(Access(i2pd.url, PASSWORD, fingerprint=identity.fingerprint))
+    control = I2pControl(I2pControlAccess(i2pd.url, PASSWORD, fingerprint=identity.fingerprint))
     with pytest.raises(RouterRefusedError, match="Configure the leaf's destination itself, or"):
         await control.local_leaf_hash("check")
     with pytest.raises(RouterRefusedError, match=f"at most {SAFE_TUNNELS} tunnels"):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from bridges.i2pcontrol.access import Access
+from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
 from bridges.serving.bridge_server import BridgeServer
 from bridges.serving.http_server import HttpLimits
@@ -114,7 +114,7 @@ async def serving(
     control = None
     if router is not None:
         assert identity is not None
-        control = I2pControl(Access(router.url, ROUTER_PASSWORD, fingerprint=identity.fingerprint))
+        control = I2pControl(I2pControlAccess(router.url, ROUTER_PASSWORD, fingerprint=identity.fingerprint))
     bridge = FakeBridge()
     server = BridgeServer(bridge, control, PASSWORD, tls, limits=limits, **options)
     port = await server.start("127.0.0.1", 0)

@@ -1,7 +1,7 @@
 """Findings of doctor as text for people and as JSON for programs."""
 
 from gf_i2p.cli.doctor.checks import CheckResult, Finding, Remedy, fail, ok, skip, warn
-from gf_i2p.cli.doctor.findings_text import Page, as_json
+from gf_i2p.cli.doctor.findings_text import FindingsPage, as_json
 
 NAMES = ["SAM", "own address"]
 ADDRESS = "abcdefgh" + "i" * 44 + ".b32.i2p"
@@ -9,7 +9,7 @@ FINGERPRINT = "sha256:" + "0123456789abcdef" * 4
 
 
 def shown(name: str, result: CheckResult, *, columns: int = 80, colour: bool = False) -> list[str]:
-    return Page(NAMES, columns=columns, colour=colour).finding(Finding(name, result))
+    return FindingsPage(NAMES, columns=columns, colour=colour).finding(Finding(name, result))
 
 
 def test_what_is_well_is_one_line() -> None:
@@ -53,7 +53,7 @@ def test_colours() -> None:
 
 
 def test_the_last_line() -> None:
-    page = Page(NAMES, columns=80, colour=False)
+    page = FindingsPage(NAMES, columns=80, colour=False)
     well = [Finding("SAM", ok("x")), Finding("own address", skip("x"))]
     assert page.summary(well) == "Nothing is wrong (1 ok, 1 not looked at)."
     ill = [Finding("SAM", fail("x", Remedy.either("y"))), Finding("own address", warn("x"))]
@@ -61,7 +61,7 @@ def test_the_last_line() -> None:
 
 
 def test_what_is_waited_for_is_one_line() -> None:
-    page = Page(NAMES, columns=40, colour=False)
+    page = FindingsPage(NAMES, columns=40, colour=False)
     assert page.waiting(["SAM", "leaf"], 3.4) == "  …     3 s, waiting for SAM, leaf"
     assert len(page.waiting([f"server {n}" for n in range(20)], 100.0)) < 40
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gf_i2p.farm.choice.publisher import Choice
-from gf_i2p.farm.publishing.effects import Close, Drain, Effects, Open
+from gf_i2p.farm.publishing.effects import Close, Drain, Open, PublishingEffects
 from gf_i2p.farm.publishing.failover import MAX_RETRY_SECONDS, FailoverMachine, FailoverState, NotDueError
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, PublisherLease
 from gf_i2p.farm.publishing.progress import PublishProgress
@@ -41,7 +41,7 @@ class Server:
     def chosen(self, server: int | None) -> None:
         self.situation = replace(self.situation, choice=Choice(server, {}, mode="failover"))
 
-    def step(self, seconds: float = 0.0, **changes: Any) -> Effects:
+    def step(self, seconds: float = 0.0, **changes: Any) -> PublishingEffects:
         """Step after so many seconds, with the driver's steps in between."""
         end = self.situation.now + seconds
         while self.situation.now < end:

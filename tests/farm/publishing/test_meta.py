@@ -8,7 +8,7 @@ import pytest
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.announcement import Announcement
-from gf_i2p.farm.publishing.effects import Announce, Effects, Give, Rehearse, Stop
+from gf_i2p.farm.publishing.effects import Announce, Give, PublishingEffects, Rehearse, Stop
 from gf_i2p.farm.publishing.lease import (
     LEASE_SECONDS,
     LOOK_SECONDS,
@@ -56,10 +56,10 @@ class Server:
         self.now += seconds
         self.wall_ms += int(seconds * 1000)
 
-    def step(self) -> Effects:
+    def step(self) -> PublishingEffects:
         return self.machine.step(self.situation)
 
-    def waits(self, seconds: float) -> Effects:
+    def waits(self, seconds: float) -> PublishingEffects:
         """Let time pass with the driver's steps and the server's records; return the last step's effects."""
         end = self.now + seconds
         while True:

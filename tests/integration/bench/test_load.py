@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from integration.bench import etcd_messages, h2load, load
-from integration.bench.system import BenchError, Client, Node
+from integration.bench.system import BenchError, ClusterProcess, SystemClient
 from integration.harness.processes import ProcessEndedError, Processes, cpu_seconds
 
 
@@ -34,7 +34,7 @@ class Fake:
 
     def __init__(self, answer: Callable[[int], int] = lambda position: position) -> None:
         self.clock = Clock()
-        self.nodes: Sequence[Node] = [Node("one", os.getpid()), Node("two", os.getpid())]
+        self.nodes: Sequence[ClusterProcess] = [ClusterProcess("one", os.getpid()), ClusterProcess("two", os.getpid())]
         self.answer = answer
         self.position = 0
         self.batches: set[int] = set()
@@ -43,10 +43,10 @@ class Fake:
         self.open = 0
         self.opened = 0
 
-    async def leader(self) -> Node:
+    async def leader(self) -> ClusterProcess:
         return self.nodes[0]
 
-    async def connect(self, leader: Node) -> Client:
+    async def connect(self, leader: ClusterProcess) -> SystemClient:
         assert leader is self.nodes[0]
         self.open += 1
         self.opened += 1

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from integration.bench.load import BULK, CONCURRENT, SEQUENTIAL, Sample, Workload
-from integration.bench.profile import Row, fold
+from integration.bench.profile import FunctionShare, fold
 from integration.bench.report import (
-    Figures,
+    BenchFigures,
     Result,
     add_profile,
     align,
@@ -27,11 +27,11 @@ SETTINGS = {"seconds": 5.0, "warmup": 1.0, "repeats": 3, "value_bytes": 1024}
 CPU = {"client": 0.5, "leader": 1.0, "followers": 0.5, "others": 0.1}
 
 
-def run(rate: float, p50: float = 1.0, *, moved: bool = False) -> Figures:
-    return Figures(rate, p50, 3 * p50, 100, CPU, moved)
+def run(rate: float, p50: float = 1.0, *, moved: bool = False) -> BenchFigures:
+    return BenchFigures(rate, p50, 3 * p50, 100, CPU, moved)
 
 
-def result(workload: Workload, system: str, *repeats: Figures, writers: int = 1) -> Result:
+def result(workload: Workload, system: str, *repeats: BenchFigures, writers: int = 1) -> Result:
     return Result(workload, system, writers, list(repeats))
 
 
@@ -76,7 +76,7 @@ def test_each_figure_has_its_own_median() -> None:
     ],
 )
 def test_goals_compare_the_farm_with_etcd_through_its_python_client(
-    workload: Workload, farm: Figures, etcd: Figures, met: bool
+    workload: Workload, farm: BenchFigures, etcd: BenchFigures, met: bool
 ) -> None:
     rows = [result(workload, "farm", farm), result(workload, "etcd", etcd)]
     rows.append(result(workload, "etcd (C client)", run(1e9, p50=1e-3)))  # never compared with a goal
@@ -158,16 +158,16 @@ def test_folded_stacks_become_own_and_total_shares() -> None:
     )
     assert threads == {"MainThread": 0.8, "writer": 0.2}
     assert rows == [
-        Row("parse (b.py:9)", 0.6, 0.8),
-        Row("run (a.py:1)", 0.2, 0.8),
-        Row("loop (c.py:3)", 0.2, 0.2),  # recursion counts once
+        FunctionShare("parse (b.py:9)", 0.6, 0.8),
+        FunctionShare("run (a.py:1)", 0.2, 0.8),
+        FunctionShare("loop (c.py:3)", 0.2, 0.2),  # recursion counts once
     ]
     assert fold([]) == ([], {})
 
 
 def test_a_profile_shows_its_top_fifteen_and_survives_json() -> None:
     report = full_report()
-    rows = [Row(f"function_{rank} (module.py:{rank})", 0.05, 0.5) for rank in range(20)]
+    rows = [FunctionShare(f"function_{rank} (module.py:{rank})", 0.05, 0.5) for rank in range(20)]
     add_profile(report, "py-spy", "build/bench-profile.txt", (rows, {"MainThread": 1.0}), rate=4000)
     assert json.loads(json.dumps(report)) == report
     text = table(report)

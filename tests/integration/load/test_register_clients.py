@@ -7,12 +7,12 @@ import pytest
 
 from gf_i2p.simulator.cluster.linearizability import OperationKind
 from integration.load.log_comparison import Export, compare_exports, compare_logs, judge_posts
-from integration.load.register_clients import Access, History, judge
+from integration.load.register_clients import AccessHistory, RegisterAccess, judge
 
 Log = dict[int, tuple[int, dict[str, int]]]
 
 
-def write(history: History, index: int | None, log: Log | None = None) -> Access:
+def write(history: AccessHistory, index: int | None, log: Log | None = None) -> RegisterAccess:
     """Write at an index, and put the value into the log there; without an index the outcome is unknown."""
     access = history.begin(random.Random(0), OperationKind.WRITE)
     if log is not None and index is not None:
@@ -22,14 +22,14 @@ def write(history: History, index: int | None, log: Log | None = None) -> Access
     return access
 
 
-def read(history: History, index: int) -> Access:
+def read(history: AccessHistory, index: int) -> RegisterAccess:
     access = history.begin(random.Random(0), OperationKind.READ)
     history.done(access, index)
     return access
 
 
-def good() -> tuple[History, Log]:
-    history, log = History(), Log()
+def good() -> tuple[AccessHistory, Log]:
+    history, log = AccessHistory(), Log()
     write(history, 2, log)
     read(history, 2)
     write(history, 3, log)
@@ -43,37 +43,37 @@ def test_a_good_history_is_good() -> None:
     assert judge(history, log, 3) == ([], 0)
 
 
-def stale_read(history: History, log: Log) -> None:
+def stale_read(history: AccessHistory, log: Log) -> None:
     read(history, 2)
 
 
-def lost_write(history: History, log: Log) -> None:
+def lost_write(history: AccessHistory, log: Log) -> None:
     del log[3]
 
 
-def write_that_went_back(history: History, log: Log) -> None:
+def write_that_went_back(history: AccessHistory, log: Log) -> None:
     write(history, 1, log)
 
 
-def refused_and_done(history: History, log: Log) -> None:
+def refused_and_done(history: AccessHistory, log: Log) -> None:
     access = write(history, None)
     history.refused(access)
     log[4] = (1, {"key": access.key, "value": access.value})
 
 
-def done_twice(history: History, log: Log) -> None:
+def done_twice(history: AccessHistory, log: Log) -> None:
     log[4] = log[3]
 
 
-def nobodys(history: History, log: Log) -> None:
+def nobodys(history: AccessHistory, log: Log) -> None:
     log[4] = (1, {"key": 0, "value": 77})
 
 
-def another_key(history: History, log: Log) -> None:
+def another_key(history: AccessHistory, log: Log) -> None:
     log[3] = (1, {"key": 9, "value": log[3][1]["value"]})
 
 
-def page_that_was_never_committed(history: History, log: Log) -> None:
+def page_that_was_never_committed(history: AccessHistory, log: Log) -> None:
     history.seen[3] = (1, '{"key":0,"value":99}')
 
 
@@ -90,7 +90,7 @@ def page_that_was_never_committed(history: History, log: Log) -> None:
         page_that_was_never_committed,
     ],
 )
-def test_a_bad_history_is_noticed(spoil: Callable[[History, Log], None]) -> None:
+def test_a_bad_history_is_noticed(spoil: Callable[[AccessHistory, Log], None]) -> None:
     history, log = good()
     spoil(history, log)
     wrong, _ = judge(history, log, max(log))
@@ -105,7 +105,7 @@ def test_a_stale_read_is_noticed_for_its_register_alone() -> None:
 
 
 def test_a_register_gives_way_to_another_one_in_time() -> None:
-    history, rng = History(), random.Random(1)
+    history, rng = AccessHistory(), random.Random(1)
     for number in range(2_000):
         history.done(history.begin(rng, OperationKind.WRITE), number + 1)
     keys = [access.key for access in history.accesses]

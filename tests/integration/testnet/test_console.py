@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from integration.testnet.console import StoredLeaseSet, Summary, parse_lease_sets, parse_summary
+from integration.testnet.console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 FIRST_PAGE = """
 <b>Uptime:</b> 41 seconds<br>
@@ -39,7 +39,7 @@ LEASE_SETS = """
 
 
 def test_the_numbers_of_the_first_page() -> None:
-    assert parse_summary(FIRST_PAGE) == Summary(
+    assert parse_summary(FIRST_PAGE) == ConsoleSummary(
         routers=8, floodfills=4, lease_sets=1, client_tunnels=25, transit_tunnels=43
     )
 

@@ -17,7 +17,7 @@ from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.wire.endpoint import Endpoint
 from integration.testnet import containers
 from integration.testnet.containers import PASSWORD_FILE, Pair, make
-from integration.testnet.router import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, TEMPLATE, TUNNELS_FILE, Router
+from integration.testnet.router import CERTIFICATE_FILE, CERTIFICATE_KEY_FILE, TEMPLATE, TUNNELS_FILE, RouterProcess
 
 DOCKER = Path(__file__).parents[3] / "docker"
 PAIRS = [Pair.parse(f"{n}=198.19.0.{8 * n + 3},198.19.0.{8 * n + 2}") for n in (1, 2, 3)]
@@ -153,7 +153,7 @@ def test_the_routers_program_knows_all_of_the_template() -> None:
 def test_the_routers_program_names_a_routerinfo_as_i2pd_does(tmp_path: Path) -> None:
     info = tmp_path / "router.info"
     info.write_bytes(random.Random(7).randbytes(385) + bytes([0, 4]) + bytes(range(256)))
-    router = Router(0, tmp_path / "router", floodfill=False, password="")
+    router = RouterProcess(0, tmp_path / "router", floodfill=False, password="")
     router.learn(info.read_bytes())
     (learnt,) = (tmp_path / "router").rglob("*.dat")
     said = subprocess.run([DOCKER / "router.sh", "name", info], capture_output=True, text=True, check=True, timeout=30)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from gf_i2p.transport.tls.certificates import make_certificate
-from integration.testnet.router import CERTIFICATE_FILE, Router
+from integration.testnet.router import CERTIFICATE_FILE, RouterProcess
 
 
 def test_a_certificate_is_there_when_it_is_whole(tmp_path: Path) -> None:
-    router = Router(0, tmp_path, floodfill=True, password="it")
+    router = RouterProcess(0, tmp_path, floodfill=True, password="it")
     file = tmp_path / CERTIFICATE_FILE
     whole, _ = make_certificate("localhost")
     assert not router.has_certificate

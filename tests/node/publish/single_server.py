@@ -11,7 +11,7 @@ import pytest
 
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import meta
-from gf_i2p.farm.publishing.effects import Effects
+from gf_i2p.farm.publishing.effects import PublishingEffects
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS, STALL_SECONDS
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.consensus.driver import Driver
@@ -156,7 +156,7 @@ async def publishing_server(
 
         reports_to.on_committed.insert(0, committed)
 
-        def counted() -> Effects:
+        def counted() -> PublishingEffects:
             effects = step()
             made.polled += 1
             return effects

@@ -12,7 +12,7 @@ import pytest
 from bridges.hosting_protocol import ServiceState
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.parameters import Parameters
-from gf_i2p.farm.publishing.effects import Effects
+from gf_i2p.farm.publishing.effects import PublishingEffects
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.netdb.encoding import to_base64
@@ -224,7 +224,7 @@ async def test_a_farm_in_another_mode_is_not_served(tmp_path: Path, monkeypatch:
         looked = 0
         step = made.publisher._loop._step
 
-        def counted() -> Effects:
+        def counted() -> PublishingEffects:
             nonlocal looked
             looked += 1
             return step()

@@ -17,7 +17,7 @@ from tests.node.farm import NodeFarm
 from tests.node.routers import FakeBridge
 
 
-class Ear:
+class Observer:
     """A leader of servers 2 to 5; the test decides which servers the leader hears."""
 
     def __init__(self, timing: Timing = LAN, servers: int = 5) -> None:
@@ -30,7 +30,7 @@ class Ear:
         self.told: list[tuple[RemoteRouter, ...]] = []
         view: Any = SimpleNamespace(state=SimpleNamespace(records=self.records))
         driver: Any = SimpleNamespace(core=self.core)
-        self.hearing = FailureDetector(driver, view, reporter, clock=lambda: self.now)
+        self.detector = FailureDetector(driver, view, reporter, clock=lambda: self.now)
 
     def changed(self) -> None:
         self.told.append(self.reporter.remote_routers)
@@ -40,7 +40,7 @@ class Ear:
         for _ in range(round(seconds / CHECK_SECONDS)):
             self.now += CHECK_SECONDS
             self.heard.update({server: self.now for server in self.heard if server not in silent})
-            self.hearing.check()
+            self.detector.check()
 
     def posts(self, server: int) -> None:
         self.records[server] = SimpleNamespace(date_ms=int(self.now * 1000))
@@ -57,77 +57,77 @@ def test_patience_follows_the_time_outs_and_is_two_seconds_at_least() -> None:
 
 
 def test_who_is_silent_is_told_of_once_and_taken_back_when_heard() -> None:
-    ear = Ear()
-    ear.passes(30)
-    assert ear.told == []
-    ear.passes(patience(LAN), 3)
-    assert ear.told == []
-    ear.passes(10, 3)
-    assert ear.told == [(RemoteRouter(3, reachable=False),)]
-    ear.passes(10)
-    assert ear.said == {3: True}
-    assert len(ear.told) == 2
-    ear.passes(10, 3, 5)
-    assert ear.said == {3: False, 5: False}
+    observer = Observer()
+    observer.passes(30)
+    assert observer.told == []
+    observer.passes(patience(LAN), 3)
+    assert observer.told == []
+    observer.passes(10, 3)
+    assert observer.told == [(RemoteRouter(3, reachable=False),)]
+    observer.passes(10)
+    assert observer.said == {3: True}
+    assert len(observer.told) == 2
+    observer.passes(10, 3, 5)
+    assert observer.said == {3: False, 5: False}
 
 
 def test_a_leader_that_hears_no_majority_accuses_nobody() -> None:
-    ear = Ear()
-    ear.passes(5)
-    ear.passes(30, 2, 3, 4)
-    assert ear.told == []
-    ear.passes(5, 2, 3)
-    assert ear.said == {2: False, 3: False}
+    observer = Observer()
+    observer.passes(5)
+    observer.passes(30, 2, 3, 4)
+    assert observer.told == []
+    observer.passes(5, 2, 3)
+    assert observer.said == {2: False, 3: False}
 
 
 def test_a_leader_that_stood_still_hears_first() -> None:
-    ear = Ear()
-    ear.passes(5)
-    ear.now += 60
-    ear.heard.update({2: ear.now, 3: ear.now})  # their answers were the first to be read
-    ear.hearing.check()
-    assert ear.told == []
-    ear.passes(1)
-    assert ear.told == []
-    ear.now += 60
-    ear.passes(patience(LAN) + 2 * CHECK_SECONDS, 4)
-    assert ear.said == {4: False}, "but not for ever"
+    observer = Observer()
+    observer.passes(5)
+    observer.now += 60
+    observer.heard.update({2: observer.now, 3: observer.now})  # their answers were the first to be read
+    observer.detector.check()
+    assert observer.told == []
+    observer.passes(1)
+    assert observer.told == []
+    observer.now += 60
+    observer.passes(patience(LAN) + 2 * CHECK_SECONDS, 4)
+    assert observer.said == {4: False}, "but not for ever"
 
 
 def test_who_posts_is_heard_whatever_keeps_its_answers_back() -> None:
-    ear = Ear()
-    ear.posts(4)
+    observer = Observer()
+    observer.posts(4)
     for _ in range(20):
-        ear.passes(1.5, 4)
-        ear.posts(4)
-    assert ear.told == []
-    ear.passes(5, 4)
-    assert ear.said == {4: False}
+        observer.passes(1.5, 4)
+        observer.posts(4)
+    assert observer.told == []
+    observer.passes(5, 4)
+    assert observer.said == {4: False}
 
 
 def test_a_record_that_we_see_first_may_be_old_and_makes_nobody_heard() -> None:
-    ear = Ear()
-    ear.passes(patience(LAN), 4)
-    ear.posts(4)
-    ear.passes(2 * CHECK_SECONDS, 4)
-    assert ear.said == {4: False}
+    observer = Observer()
+    observer.passes(patience(LAN), 4)
+    observer.posts(4)
+    observer.passes(2 * CHECK_SECONDS, 4)
+    assert observer.said == {4: False}
 
 
 def test_who_leads_no_more_says_nothing_of_others_any_more() -> None:
-    ear = Ear()
-    ear.passes(10, 3)
-    ear.core.is_leader, ear.core.heard = False, {}
-    ear.passes(1)
-    assert ear.said == {}
-    assert len(ear.told) == 1, "the new leader tells what there is to be told"
+    observer = Observer()
+    observer.passes(10, 3)
+    observer.core.is_leader, observer.core.heard = False, {}
+    observer.passes(1)
+    assert observer.said == {}
+    assert len(observer.told) == 1, "the new leader tells what there is to be told"
 
 
 def test_who_is_out_of_the_farm_is_missed_by_nobody() -> None:
-    ear = Ear()
-    ear.passes(10, 3)
-    del ear.heard[3]
-    ear.passes(1)
-    assert ear.said == {}
+    observer = Observer()
+    observer.passes(10, 3)
+    del observer.heard[3]
+    observer.passes(1)
+    assert observer.said == {}
 
 
 @pytest.mark.parametrize("victim", ["a follower", "the leader"])

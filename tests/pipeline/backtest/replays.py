@@ -6,13 +6,13 @@ from typing import Any
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
-from gf_i2p.pipeline.backtest.replay import Decision, Replay, Row
+from gf_i2p.pipeline.backtest.replay import Decision, Replay, ReplayedEntry
 from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
 from gf_i2p.simulator.facts import Members
 from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw
 from gf_i2p.simulator.registers import CLUSTER
-from gf_i2p.storage.history_lines import Record, parse_line, record_line
+from gf_i2p.storage.history_lines import ApplicationLine, parse_line, record_line
 
 Said = tuple[int | None, str, tuple[Any, ...], tuple[Any, ...]]
 """Publisher, mode, entries, branches."""
@@ -30,14 +30,14 @@ def of_decision(decision: Decision) -> Said:
 def as_kept(value: bytes) -> bytes:
     """Give a value as a history holds the value: the same JSON, written anew."""
     line = parse_line(record_line(1, 1, 1, value))
-    assert isinstance(line, Record)
+    assert isinstance(line, ApplicationLine)
     return json.dumps(line.value, ensure_ascii=False).encode() if line.raw is None else line.raw
 
 
-def row(index: int, value: bytes | Members, *, term: int = 1) -> Row:
+def row(index: int, value: bytes | Members, *, term: int = 1) -> ReplayedEntry:
     if isinstance(value, bytes):
-        return Row(index, term, 1_700_000_000_000 + index, "other", as_kept(value))
-    return Row(index, term, 1_700_000_000_000 + index, "servers", servers=tuple(value))
+        return ReplayedEntry(index, term, 1_700_000_000_000 + index, "other", as_kept(value))
+    return ReplayedEntry(index, term, 1_700_000_000_000 + index, "servers", servers=tuple(value))
 
 
 class Life:
@@ -79,7 +79,7 @@ class Life:
             self.different.append(index)
 
 
-def replayed(farm: str, rows: Sequence[Row]) -> dict[int, Said]:
+def replayed(farm: str, rows: Sequence[ReplayedEntry]) -> dict[int, Said]:
     """Give a replay's words at each index that the replay takes in."""
     replay, decision, decisions_by_index = Replay(farm), NOTHING, {}
     for each in rows:
@@ -91,7 +91,7 @@ def replayed(farm: str, rows: Sequence[Row]) -> dict[int, Said]:
     return decisions_by_index
 
 
-def decisions(farm: str, rows: Iterable[Row]) -> Iterator[Decision]:
+def decisions(farm: str, rows: Iterable[ReplayedEntry]) -> Iterator[Decision]:
     """Give the decisions of a farm with its own parameters."""
     replay = Replay(farm)
     for row in rows:
@@ -99,7 +99,7 @@ def decisions(farm: str, rows: Iterable[Row]) -> Iterator[Decision]:
             yield replay.decision(0, row)
 
 
-def measure(farm: str, rows: Iterable[Row], sets: Sequence[Mapping[str, Any]] = ({},)) -> list[Measures]:
+def measure(farm: str, rows: Iterable[ReplayedEntry], sets: Sequence[Mapping[str, Any]] = ({},)) -> list[Measures]:
     """Measure some parameter sets on a log."""
     trial = Trial(farm, sets)
     for row in rows:

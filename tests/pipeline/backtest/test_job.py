@@ -15,7 +15,7 @@ from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.backtest.grid import Set, combined
 from gf_i2p.pipeline.backtest.job import Window, _log, _rows_by_task, backtest, play, results
-from gf_i2p.pipeline.backtest.replay import Row
+from gf_i2p.pipeline.backtest.replay import ReplayedEntry
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.simulator.registers import CLUSTER
@@ -32,7 +32,7 @@ SCHEMA = (
 )
 
 
-def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) -> None:
+def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[ReplayedEntry]]) -> None:
     """Make the table `entries`, with the rows in no order."""
     entries: list[tuple[Any, ...]] = []
     for farm, rows in farms.items():
@@ -53,7 +53,7 @@ def write(spark: "SparkSession", lake: Lake, farms: dict[str, Sequence[Row]]) ->
 
 
 @pytest.fixture(scope="module")
-def log() -> list[Row]:
+def log() -> list[ReplayedEntry]:
     life = Life(5)
     rows = [row(index, value) for index, value in enumerate(life.log, 1)]
     forgotten = [replace(each, index=len(rows) + place, term=0) for place, each in enumerate(rows[5:9])]
@@ -61,12 +61,12 @@ def log() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def in_order(log: list[Row]) -> list[Row]:
+def in_order(log: list[ReplayedEntry]) -> list[ReplayedEntry]:
     return sorted(log, key=lambda each: (each.index, -each.term))
 
 
 @pytest.fixture(scope="module")
-def lake(spark: "SparkSession", log: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Lake:
+def lake(spark: "SparkSession", log: list[ReplayedEntry], tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = Lake(str(tmp_path_factory.mktemp("lake")))
     small = [row(1, (1, 2)), row(2, b"\xff"), *(row(2 + each, record(each, leaf(each)).encode()) for each in (1, 2))]
     write(spark, lake, {CLUSTER: log, "farm": [replace(each, term=1) for each in small]})
@@ -74,7 +74,7 @@ def lake(spark: "SparkSession", log: list[Row], tmp_path_factory: pytest.TempPat
 
 
 def test_the_tables_hold_what_the_rows_give_without_spark(
-    spark: "SparkSession", lake: Lake, in_order: list[Row]
+    spark: "SparkSession", lake: Lake, in_order: list[ReplayedEntry]
 ) -> None:
     steps: list[str] = []
     figures = backtest(spark, lake, SETS, tell=steps.append)
@@ -100,7 +100,7 @@ def test_the_tables_hold_what_the_rows_give_without_spark(
     assert len(farms["farm"]) == len(SETS)
 
 
-def test_one_farm_and_a_time_may_be_chosen(spark: "SparkSession", lake: Lake, in_order: list[Row]) -> None:
+def test_one_farm_and_a_time_may_be_chosen(spark: "SparkSession", lake: Lake, in_order: list[ReplayedEntry]) -> None:
     middle = in_order[len(in_order) // 2].received_ms
     figures = backtest(spark, lake, SETS[:1], Window(CLUSTER, since_ms=middle))
     assert (figures.farms, figures.sets, figures.inexact) == (1, 1, 1)
@@ -167,7 +167,7 @@ def test_a_task_gets_a_farms_rows_in_the_order_of_its_log(spark: "SparkSession",
     ], "tasks 0 and 2 are in the first partition"
 
 
-def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[Row]) -> None:
+def test_a_worker_keeps_farms_and_parts_of_the_grid_apart(in_order: list[ReplayedEntry]) -> None:
     chunks = [SETS[:2], SETS[2:]]
     rows = [each for farm in ("a", CLUSTER) for chunk in (0, 1) for each in play(farm, chunks, chunk, in_order)]
     assert list(play(CLUSTER, chunks, 0, ())) == []

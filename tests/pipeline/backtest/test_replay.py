@@ -16,10 +16,10 @@ from gf_i2p.node.files.layout import HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
 from gf_i2p.node.recovery.restore import restore
 from gf_i2p.node.recovery.snapshot_copy import of_running
-from gf_i2p.pipeline.backtest.replay import Replay, Row, SetState
+from gf_i2p.pipeline.backtest.replay import Replay, ReplayedEntry, SetState
 from gf_i2p.simulator.life.farm import take_in
 from gf_i2p.simulator.registers import CLUSTER
-from gf_i2p.storage.history_lines import Record
+from gf_i2p.storage.history_lines import ApplicationLine
 from gf_i2p.storage.history_reader import read_history
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
@@ -101,17 +101,17 @@ class Live:
 
         monkeypatch.setattr(view, "take_in", heard)
 
-    def rows(self, *histories: Path) -> list[Row]:
+    def rows(self, *histories: Path) -> list[ReplayedEntry]:
         """Give the log as all histories together have exported the log; the highest term of an index first."""
         rows = {
-            (index, term): Row(index, term, 0, "servers", None, servers)
+            (index, term): ReplayedEntry(index, term, 0, "servers", None, servers)
             for index, (term, servers) in self.configurations.items()
         }
         for history in histories:
             for each in read_history(history):
-                if isinstance(each, Record):
+                if isinstance(each, ApplicationLine):
                     value = json.dumps(each.value).encode() if each.raw is None else each.raw
-                    rows[each.index, each.term] = Row(each.index, each.term, each.received_ms, "other", value)
+                    rows[each.index, each.term] = ReplayedEntry(each.index, each.term, each.received_ms, "other", value)
         return [rows[place] for place in sorted(rows, key=lambda place: (place[0], -place[1]))]
 
 
@@ -218,7 +218,7 @@ async def test_a_farm_that_began_anew_from_a_snapshot_goes_on_from_there(
 # Gaps ----------------------------------------------------------------------------------------------------------------
 
 
-def _posts(first: int, *servers: int, up: bool = True) -> list[Row]:
+def _posts(first: int, *servers: int, up: bool = True) -> list[ReplayedEntry]:
     return [row(first + place, record(each, leaf(each), up=up).encode()) for place, each in enumerate(servers)]
 
 
@@ -240,7 +240,7 @@ def test_after_a_gap_nothing_is_exact_until_all_have_posted_and_the_servers_are_
     assert replay.exact
 
 
-def _gap(index: int, *servers: int, term: int = 0) -> Row:
+def _gap(index: int, *servers: int, term: int = 0) -> ReplayedEntry:
     return replace(row(index, servers, term=term), value=b"{}")
 
 

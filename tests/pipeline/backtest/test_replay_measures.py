@@ -7,7 +7,7 @@ import pytest
 
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.pipeline.backtest.replay import Row
+from gf_i2p.pipeline.backtest.replay import ReplayedEntry
 from gf_i2p.pipeline.backtest.replay_measures import LONG_MS, SETTLE_MS, Measures, Weights, imbalance
 from tests.farm.strategies import NOW, leaf, record
 from tests.pipeline.backtest.replays import measure, row
@@ -20,7 +20,7 @@ class Log:
 
     def __init__(self, *servers: int) -> None:
         self.servers = servers
-        self.rows: list[Row] = [row(1, servers)]
+        self.rows: list[ReplayedEntry] = [row(1, servers)]
         self.now = NOW
 
     def add(self, value: bytes | tuple[int, ...]) -> None:

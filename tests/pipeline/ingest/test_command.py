@@ -13,10 +13,10 @@ from gf_i2p.cli.pipeline import spark_job
 from gf_i2p.pipeline import spark_progress
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.ingest import job
-from gf_i2p.pipeline.ingest.job import Figures
+from gf_i2p.pipeline.ingest.job import IngestFigures
 from gf_i2p.pipeline.lake.paths import Lake
 
-FIGURES = Figures(
+FIGURES = IngestFigures(
     files=5, unchanged=1, duplicates=1, damaged=1, lines=1200, entries=1000, new=600, known=400,
     kinds={"status": 598, "admin": 2, "servers": 0, "other": 0}, misfits=3,
     quarantined={"record: id must be of type integer": 3, "file: it is the same as /x\x1b[2J": 1}, quarantined_rows=4,
@@ -33,7 +33,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run(capsys: pytest.CaptureFixture[str], *arguments: str, outcome: Any = FIGURES) -> tuple[int, str]:
     """Run the command with a job that only returns, or raises, something."""
 
-    def stand_in(spark: object, lake: Lake, exports: list[str], *, step: Any) -> Figures:
+    def stand_in(spark: object, lake: Lake, exports: list[str], *, step: Any) -> IngestFigures:
         assert (lake, exports) == (Lake("lake"), ["a", "b"])
         if isinstance(outcome, Exception):
             raise outcome

@@ -12,7 +12,7 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.ingest.entry_writer import KINDS
-from gf_i2p.pipeline.ingest.job import Figures, ingest
+from gf_i2p.pipeline.ingest.job import IngestFigures, ingest
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.storage.history_lines import record_line, servers_line
@@ -34,7 +34,7 @@ class Farm:
         self.exports = root / "exports"
         self.lake = Lake(str(root / "lake"))
 
-    def ingest(self, **options: Any) -> Figures:
+    def ingest(self, **options: Any) -> IngestFigures:
         figures = ingest(self.spark, self.lake, [str(self.exports)], **options)
         assert not [*Path(self.lake.root, "_ingest").iterdir()], "nothing is left of what a run needed"
         return figures

@@ -21,7 +21,7 @@ from gf_i2p.pipeline.synth.export_faults import FAULTY
 from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Shape, SynthLife, _Router, live
 from gf_i2p.pipeline.synth.history_generator import HistoryGenerator, Template
 from gf_i2p.pipeline.synth.job import MANIFEST, SynthFigures, SynthOptions, midnight_ms, synth
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Record, Servers, parse_line
+from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap, Header, LineError, parse_line
 from gf_i2p.storage.history_reader import read_history, read_lines, summarize
 
 HOURS = 0.6
@@ -81,7 +81,7 @@ def test_what_was_written_is_a_history_and_the_manifest_counts_it_right(
                     assert line.servers
                     continue
                 count += 1
-                kinds[line.index] = "servers" if isinstance(line, Servers) else _kind(line, farm)
+                kinds[line.index] = "servers" if isinstance(line, ConfigurationLine) else _kind(line, farm)
             assert count == export["lines"]
             lines += count
         assert Counter(kinds.values()) == Counter(truth["entries"])
@@ -91,7 +91,7 @@ def test_what_was_written_is_a_history_and_the_manifest_counts_it_right(
     assert figures.status == sum(truth["entries"]["status"] for truth in manifest["farms"].values())
 
 
-def _kind(line: Record, farm: str) -> str:
+def _kind(line: ApplicationLine, farm: str) -> str:
     value = json.dumps(line.value).encode()
     if "action" in line.value:
         assert AdminEntry.parse(value).cluster == farm
@@ -108,12 +108,12 @@ def test_days_follow_each_other_with_rising_terms_and_every_new_term_has_its_lea
     for farm in manifest["farms"]:
         term, days = 0, set()
         for line in read_lines(output[0] / farm / "server-1"):
-            if isinstance(line, Record | Servers):
+            if isinstance(line, ApplicationLine | ConfigurationLine):
                 assert line.term >= term
-                assert line.term == term or isinstance(line, Servers)
+                assert line.term == term or isinstance(line, ConfigurationLine)
                 term = line.term
                 days.add((line.received_ms + 3_600_000 - midnight_ms(0)) // DAY_MS)
-            if isinstance(line, Servers):
+            if isinstance(line, ConfigurationLine):
                 assert line.leader in line.servers
         assert days == {0, 1, 2}
         assert term >= 3
@@ -149,7 +149,7 @@ def test_who_was_away_for_long_lacks_entries_or_received_them_late() -> None:
 def _received(life: SynthLife) -> dict[int, int]:
     lines = b"".join(piece.fill((0, 0, 0)) for piece in Template.make(life, 2, "x").pieces).splitlines()
     entries = [parse_line(line) for line in lines]
-    return {line.index: line.received_ms for line in entries if isinstance(line, Record | Servers)}
+    return {line.index: line.received_ms for line in entries if isinstance(line, ApplicationLine | ConfigurationLine)}
 
 
 def test_numbers_of_routers_follow_the_day() -> None:
@@ -186,7 +186,7 @@ def test_faults_are_what_the_manifest_says(output: tuple[Path, SynthFigures], ma
     out, faults = output[0], manifest["faults"]
     files = faults["files"]
     assert (out / files["a duplicate"]["path"]).read_bytes() == (out / files["a duplicate"]["of"]).read_bytes()
-    readable: dict[int, Record | Servers] = {}
+    readable: dict[int, ApplicationLine | ConfigurationLine] = {}
     for path in sorted((out / FAULTY).rglob("entries-*")):
         good, bad, is_complete = _salvage(path)
         name = path.relative_to(out).as_posix()
@@ -199,12 +199,12 @@ def test_faults_are_what_the_manifest_says(output: tuple[Path, SynthFigures], ma
         readable |= good
     assert len(readable) == faults["entries"]
     assert files["a line is cut in the middle"]["index"] not in readable
-    assert {i for i, line in readable.items() if isinstance(line, Record) and not _fits(line)} == {
+    assert {i for i, line in readable.items() if isinstance(line, ApplicationLine) and not _fits(line)} == {
         index for indexes in faults["misfits"].values() for index in indexes
     }
 
 
-def _salvage(path: Path) -> tuple[dict[int, Record | Servers], int, bool]:
+def _salvage(path: Path) -> tuple[dict[int, ApplicationLine | ConfigurationLine], int, bool]:
     """Read all that is readable: entries, the number of bad lines, and whether the file is whole."""
     data, is_complete = path.read_bytes(), True
     if path.suffix == ".gz":
@@ -214,7 +214,7 @@ def _salvage(path: Path) -> tuple[dict[int, Record | Servers], int, bool]:
                 data += unpacker.decompress(packed[at : at + 1])
         except zlib.error:
             is_complete = False
-    good: dict[int, Record | Servers] = {}
+    good: dict[int, ApplicationLine | ConfigurationLine] = {}
     bad = 0
     for line in data.splitlines():
         try:
@@ -223,12 +223,12 @@ def _salvage(path: Path) -> tuple[dict[int, Record | Servers], int, bool]:
             bad += 1
             continue
         assert not isinstance(entry, Header) or entry.cluster == FAULTY
-        if isinstance(entry, Record | Servers):
+        if isinstance(entry, ApplicationLine | ConfigurationLine):
             good[entry.index] = entry
     return good, bad, is_complete
 
 
-def _fits(line: Record) -> bool:
+def _fits(line: ApplicationLine) -> bool:
     if "router" not in line.value:
         return True
     try:

@@ -94,12 +94,12 @@ def made_up(rng: random.Random) -> list[Operation]:
 def test_random_histories_are_judged_as_by_brute_force() -> None:
     seed = random.SystemRandom().randrange(2**32)
     rng = random.Random(seed)
-    verdicts = []
+    answers = []
     for number in range(1_500):
         history = made_up(rng)
-        verdicts.append(linearizable(history))
-        assert verdicts[-1] is brute_force(history), f"seed {seed}, history {number}: {history}"
-    assert 0.1 < sum(verdicts) / len(verdicts) < 0.9, f"seed {seed}: both verdicts come up"
+        answers.append(linearizable(history))
+        assert answers[-1] is brute_force(history), f"seed {seed}, history {number}: {history}"
+    assert 0.1 < sum(answers) / len(answers) < 0.9, f"seed {seed}: both answers come up"
 
 
 def test_it_gives_up_rather_than_search_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import sys
 
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from tests.loops import LOOPS
@@ -16,7 +16,7 @@ from tests.transport.harness import CLUSTER, PASSWORD, PATIENCE, USER
 
 async def main(way: str, proxy_port: str, host: str, port: str) -> None:
     over = asyncio.Event()
-    link = Link(
+    link = PeerLink(
         I2pTransport(ProxySettings("127.0.0.1", int(proxy_port), ProxyMethod(way))),
         Endpoint(host, int(port)),
         CLUSTER,

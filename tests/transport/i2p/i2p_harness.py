@@ -14,7 +14,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.i2p.i2p_listener import I2pListener
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served, Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -305,7 +305,7 @@ def through(port: int, way: ProxyMethod) -> I2pTransport:
 async def attempt(port: int, way: ProxyMethod, endpoint: Endpoint = PLACE, *, deadline: float = PATIENCE) -> str:
     """Have a link try once; return the reason of the failure."""
     down = asyncio.Event()
-    link = Link(
+    link = PeerLink(
         through(port, way),
         endpoint,
         CLUSTER,

@@ -18,7 +18,7 @@ from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.i2p.session_dialler import PATIENCE_SECONDS
 from gf_i2p.transport.interface import Listener
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -501,7 +501,7 @@ async def test_a_link_that_is_stopped_while_it_dials_leaves_no_connection(
         gone.set()
 
     async with listening(slow) as port:
-        link = Link(through(port, way), PLACE, CLUSTER, Credentials(USER, PASSWORD), request_seconds=PATIENCE)
+        link = PeerLink(through(port, way), PLACE, CLUSTER, Credentials(USER, PASSWORD), request_seconds=PATIENCE)
         link.start()
         await soon(asked.wait())
         await soon(link.stop())

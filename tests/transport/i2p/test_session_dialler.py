@@ -13,7 +13,7 @@ from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.errors import DialError, TransportError, UnreachableError
 from gf_i2p.transport.i2p.session_dialler import GREETINGS, TwoWayTransport
 from gf_i2p.transport.interface import Listener
-from gf_i2p.transport.peer_link import Link
+from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from tests.transport.harness import CLUSTER, PASSWORD, PATIENCE, USER, echo, request, response, soon, until
@@ -133,7 +133,7 @@ async def test_a_link_whose_proxy_reaches_nobody_comes_up_by_the_session() -> No
 
 async def test_reasons_that_take_turns_are_told_once_each() -> None:
     proxy, session = Proxy(), Session()
-    link = Link(
+    link = PeerLink(
         TwoWayTransport(proxy, session, CLUSTER),
         INSIDE,
         CLUSTER,
