@@ -10,7 +10,7 @@ from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableErr
 from bridges.i2pcontrol.extension_publisher import ExtensionPublisher
 from bridges.i2pcontrol.jsonrpc_client import UnknownMethodError
 from bridges.i2pcontrol.router_status import I2pControl
-from bridges.protocol import MetaPublishing, Publication
+from bridges.router_protocol import MetaPublishing, Publication
 
 logger = structlog.get_logger()
 

@@ -9,7 +9,7 @@ from bridges.errors import RouterRefusedError
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.router_status import I2pControl
-from bridges.protocol import MetaPublishing, Publication
+from bridges.router_protocol import MetaPublishing, Publication
 from bridges.sam.client import Sam
 from bridges.sam.destination_sensing import measure
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus

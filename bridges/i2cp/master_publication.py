@@ -18,11 +18,11 @@ from bridges.i2cp.messages import (
     Status,
     create_lease_set2,
 )
-from bridges.i2cp.publication_status import PublicationPhase, PublicationStatus
+from bridges.i2cp.publication_status import I2cpPhase, PublicationStatus
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.session_config import SessionConfig
 
@@ -92,7 +92,7 @@ class MasterPublication:
         try:
             async with self._turn:
                 session, self._session, self._set = self._session, None, None
-                self._set_phase(PublicationPhase.IDLE)
+                self._set_phase(I2cpPhase.IDLE)
                 if session is not None:
                     await self._end(session)
                     self._log.info("i2cp_session_ended")
@@ -123,7 +123,7 @@ class MasterPublication:
     # A session ----------------------------------------------------------------------------------------------------
 
     async def _open(self, configs: "_Configs") -> None:
-        self._set_phase(PublicationPhase.OPENING)
+        self._set_phase(I2cpPhase.OPENING)
         reason = "the attempt was given up"
         try:
             async with asyncio.timeout(None) as self._opening:
@@ -136,8 +136,8 @@ class MasterPublication:
             raise
         finally:
             self._opening = None
-            if self.status.phase is not PublicationPhase.SENT:
-                self._set_phase(PublicationPhase.LOST, reason)
+            if self.status.phase is not I2cpPhase.SENT:
+                self._set_phase(I2cpPhase.LOST, reason)
         session.task = asyncio.create_task(self._receive_until_end(session))
         session.task.add_done_callback(partial(self._receiving_ended, session))
         self._session = session
@@ -161,12 +161,12 @@ class MasterPublication:
         seconds = self._settings.deadlines.tunnels
         try:
             async with asyncio.timeout(seconds):
-                while self.status.phase is PublicationPhase.OPENING:
+                while self.status.phase is I2cpPhase.OPENING:
                     await self._handle(session, await session.connection.receive())
         except TimeoutError as error:
             await self._end(session)
             raise no_request(self._settings) from error
-        if self.status.phase is not PublicationPhase.SENT:
+        if self.status.phase is not I2cpPhase.SENT:
             await self._end(session)
             raise RouterRefusedError(self.status.reason)
 
@@ -197,13 +197,13 @@ class MasterPublication:
         assert self._set is not None
         if not self._may_give():
             self._set_phase(
-                PublicationPhase.STALE, "the router asked for the set, and this node was not sure to be the publisher"
+                I2cpPhase.STALE, "the router asked for the set, and this node was not sure to be the publisher"
             )
             return
         try:
             self._check_time(self._set)
         except RouterRefusedError as error:
-            self._set_phase(PublicationPhase.STALE, str(error))
+            self._set_phase(I2cpPhase.STALE, str(error))
             self._log.warning("i2cp_lease_set_stale", reason=str(error))
         else:
             await self._give(session)
@@ -221,7 +221,7 @@ class MasterPublication:
         i2pd = session.kind is RouterKind.I2PD
         await session.connection.send(create_lease_set2(session.number, lease_set.data, key_count=i2pd))
         self.status = replace(self.status, published=lease_set.published, sets_given=self.status.sets_given + 1)
-        self._set_phase(PublicationPhase.SENT)
+        self._set_phase(I2cpPhase.SENT)
 
     async def _end(self, session: _Session) -> None:
         """End the session at the router, and wait for the end: until then the router refuses a new session."""
@@ -237,10 +237,10 @@ class MasterPublication:
         session.connection.close()
         if self._session is session:
             self._session = None
-            self._set_phase(PublicationPhase.LOST, reason)
+            self._set_phase(I2cpPhase.LOST, reason)
             self._log.warning("i2cp_session_lost", reason=reason)
 
-    def _set_phase(self, phase: PublicationPhase, reason: str = "") -> None:
+    def _set_phase(self, phase: I2cpPhase, reason: str = "") -> None:
         if (phase, reason) != (self.status.phase, self.status.reason):
             self.status = replace(self.status, phase=phase, reason=reason, since=self._clock())
         if self.status.is_active:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from bridges.i2cp.settings import RouterKind
 
 
-class PublicationPhase(StrEnum):
+class I2cpPhase(StrEnum):
     """Progress of a publication."""
 
     IDLE = "idle"
@@ -25,7 +25,7 @@ class PublicationPhase(StrEnum):
 class PublicationStatus:
     """One master's publication at one router. Times are seconds since the epoch."""
 
-    phase: PublicationPhase = PublicationPhase.IDLE
+    phase: I2cpPhase = I2cpPhase.IDLE
     reason: str = ""
     """Why the publication is stale or lost, in a sentence."""
     since: float | None = None
@@ -42,4 +42,4 @@ class PublicationStatus:
     @property
     def is_active(self) -> bool:
         """Whether the bridge keeps the publication alive. Otherwise publish again, if anything is to be published."""
-        return self.phase in {PublicationPhase.OPENING, PublicationPhase.SENT}
+        return self.phase in {I2cpPhase.OPENING, I2cpPhase.SENT}

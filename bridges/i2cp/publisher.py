@@ -8,7 +8,7 @@ from bridges.errors import RouterError
 from bridges.i2cp.master_publication import MasterPublication
 from bridges.i2cp.publication_status import PublicationStatus
 from bridges.i2cp.settings import I2cpSettings
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 
 
 class I2cpPublisher:

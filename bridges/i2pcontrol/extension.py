@@ -12,7 +12,7 @@ from typing import Final
 
 from bridges.errors import RouterError
 from bridges.i2pcontrol.strict_json import Json, clip
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.encoding import from_b32_address, from_base64, to_b32_address, to_base64
 from gf_i2p.netdb.errors import NetDbError, StructureError

@@ -16,7 +16,7 @@ from bridges.i2pcontrol.extension import (
 from bridges.i2pcontrol.jsonrpc_client import CALL_SECONDS, RpcError, UnknownMethodError
 from bridges.i2pcontrol.router_status import I2pControl
 from bridges.i2pcontrol.strict_json import Json
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.netdb.encoding import to_base64
 
 ANSWER_SECONDS: Final = 2.0

@@ -1,4 +1,4 @@
-"""The router's status by i2pcontrol: the part of `bridges.protocol` that i2pcontrol can answer.
+"""The router's status by i2pcontrol: the part of `bridges.router_protocol` that i2pcontrol can answer.
 
 Each call adds two lines to i2pd's log, because i2pd reports the token and every unknown name as an error. So we only
 ask for names that this router has answered before, and seldom for settings.
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from bridges.errors import RouterRefusedError, RouterUnreachableError
-from bridges.i2pcontrol import router_info as names
+from bridges.i2pcontrol import router_answers as names
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.jsonrpc_client import CALL_SECONDS, MAX_REQUEST_BYTES, JsonRpc, RpcError, UnknownMethodError
-from bridges.i2pcontrol.router_info import CheckedAnswer, I2pdTunnel, RouterProgram, server_tunnels
+from bridges.i2pcontrol.router_answers import CheckedAnswer, I2pdTunnel, RouterProgram, server_tunnels
 from bridges.i2pcontrol.strict_json import Json, clip
 from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address

@@ -24,7 +24,7 @@ from bridges.i2pcontrol.extension import (
 from bridges.i2pcontrol.jsonrpc_client import RpcError
 from bridges.i2pcontrol.router_status import SAFE_TUNNELS, I2pControl
 from bridges.i2pcontrol.strict_json import Json
-from bridges.protocol import RouterBridge
+from bridges.router_protocol import RouterBridge
 from bridges.serving.caller_access import CallerAccess
 from bridges.serving.http_server import HttpCaller, HttpLimits, HttpServer
 from bridges.serving.jsonrpc_server import Call, CallError, error_reply, read_call, reply

@@ -9,7 +9,7 @@ import structlog
 
 from bridges.errors import RouterError
 from bridges.i2pcontrol.extension import Code, PublicationPhase, PublicationState
-from bridges.protocol import MetaPublishing, Publication
+from bridges.router_protocol import MetaPublishing, Publication
 from bridges.serving.jsonrpc_server import CallError
 from gf_i2p.netdb.encoding import to_b32_address
 

@@ -21,8 +21,8 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
+from gf_i2p.farm.set_versions import MAX_AHEAD_MS, newest_announced
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, integer
-from gf_i2p.farm.versions import MAX_AHEAD_MS, newest_announced
 
 __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
 

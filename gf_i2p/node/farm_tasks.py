@@ -8,7 +8,7 @@ from typing import Final
 import structlog
 
 from bridges.hosting_protocol import ServiceHosting
-from bridges.protocol import RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.files.config import Config

@@ -12,7 +12,7 @@ import structlog
 from structlog.contextvars import get_contextvars
 
 from bridges.hosting_protocol import ServiceHosting
-from bridges.protocol import RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.access.rights import Rights
@@ -22,7 +22,7 @@ from gf_i2p.node.consensus.timing import Timeouts
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.trust import lacking, tls_settings
 from gf_i2p.node.listener import SharedListener
 from gf_i2p.node.membership.joining import Joiner

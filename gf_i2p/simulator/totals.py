@@ -7,7 +7,7 @@ from typing import Any, Final
 from gf_i2p.simulator.cluster.faults import MESSAGE_FAULTS, OTHER_COUNTS
 from gf_i2p.simulator.cluster.plan import FAULTS
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS
-from gf_i2p.simulator.run import SeedResult
+from gf_i2p.simulator.seed_run import SeedResult
 
 COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)
 """All counts that are shown, zeros included: a reader should notice a fault that never happens."""

@@ -11,7 +11,7 @@ with zeros once. A checkpoint moves the WAL's content into the database early an
 the writer has reported the transaction that made the WAL long, preferably while no write waits. The WAL stays below
 `CHECKPOINT_BYTES` plus one group of writes with its snapshot, unless a foreign program reads the file for long.
 
-This module handles the files. `tables` defines the stored data, the loading, and the transactions.
+This module handles the files. `log_tables` defines the stored data, the loading, and the transactions.
 """
 
 import sqlite3
@@ -24,8 +24,8 @@ from typing import Final
 from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held
 from gf_i2p.storage.loading import Loaded, load
+from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
-from gf_i2p.storage.tables import Tables
 from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 

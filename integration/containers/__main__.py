@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from integration.containers import outside
+from integration.containers import engine_run
 from integration.containers.engine import Engine, EngineError, find
 from integration.harness.pytest_outcomes import (
     MAX_AGAIN,
@@ -82,11 +82,14 @@ def _outcome(engine: Engine, cache: Path, group: Sequence[str], *, fresh: bool =
         os.environ[OUTCOMES_VARIABLE] = str(told)
         if engine.private:
             status = run_inside(
-                "integration.containers.inside", ["--cache", str(cache), "--", *tests], interrupt=False, network=False
+                "integration.containers.podman_run",
+                ["--cache", str(cache), "--", *tests],
+                interrupt=False,
+                network=False,
             )
         else:
             try:
-                status = outside.run(engine, cache, tests, fresh=fresh)
+                status = engine_run.run(engine, cache, tests, fresh=fresh)
             except EngineError as error:
                 print(f"containers: {error}", file=sys.stderr)
                 status = _FAILED

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration.containers.container_farm import ContainerFarm
 from integration.containers.engine import ENGINE_VARIABLE, Engine, EngineError, named
-from integration.containers.farm import ContainerFarm
 from integration.containers.images import COMPOSE, NET, NET_VARIABLE
 from integration.harness.local_farm import NotSeenError
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from integration.containers import base
+from integration.containers import base_image
 from integration.containers.engine import Engine
 from integration.containers.project import BUILD_SECONDS, PODMAN_BUILD, Project
 from tests.tier import is_everything
@@ -61,8 +61,8 @@ def alone(cache: Path) -> Iterator[int]:
 
 def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
     """Build the images; `cache` keeps the base images; `fresh`: use nothing of an earlier build."""
-    bases = base.needed(DOCKERFILES)
-    base_seconds = sum(base.ensure(engine, *each, cache) for each in bases.items()) if engine.private else 0.0
+    bases = base_image.needed(DOCKERFILES)
+    base_seconds = sum(base_image.ensure(engine, *each, cache) for each in bases.items()) if engine.private else 0.0
     began = time.monotonic()
     project = Project(engine, "gf-i2p", COMPOSE)
     project.build(fresh=fresh)
@@ -73,7 +73,7 @@ def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
     # Docker's builder keeps a fetched base to itself: that base is no image of the engine.
     names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if is_everything() else [])]
-    return Built(base_seconds, build_seconds, {name: base.size(engine, name) for name in names})
+    return Built(base_seconds, build_seconds, {name: base_image.size(engine, name) for name in names})
 
 
 def _build_spark(engine: Engine) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from integration.containers.base import size
+from integration.containers.base_image import size
+from integration.containers.container_farm import ENOUGH, NODES, ContainerFarm
 from integration.containers.engine import Engine
-from integration.containers.farm import ENOUGH, NODES, ContainerFarm
 
 MAX_IMAGE_BYTES = 250_000_000
 NOBODY_CAPABILITIES = "0000000000000000"

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from integration.containers.farm import BESIDE, NODES, ROUTERS, WEB, ContainerFarm
+from integration.containers.container_farm import BESIDE, NODES, ROUTERS, WEB, ContainerFarm
 
 CUT_SECONDS: Final = 120.0
 

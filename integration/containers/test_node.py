@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from integration.containers.container_farm import DIRECTORY, ContainerFarm
 from integration.containers.engine import Engine, EngineError
-from integration.containers.farm import DIRECTORY, ContainerFarm
 from integration.containers.images import NODE_COMPOSE
 from integration.containers.project import Project, wait_for
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from integration.containers.container_farm import ENOUGH, ROUTERS, ContainerFarm
 from integration.containers.engine import Engine
-from integration.containers.farm import ENOUGH, ROUTERS, ContainerFarm
 from integration.containers.images import COMPOSE, NET_VARIABLE, SECOND_NET
 
 pytestmark = pytest.mark.slow  # a second farm takes minutes

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.processes import free_ports, spawn, tail
 

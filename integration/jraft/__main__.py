@@ -16,10 +16,10 @@ from pathlib import Path
 
 import structlog
 
-from integration.harness.progress import StepProgress
-from integration.jraft.farm import MixedFarm
+from integration.harness.step_progress import StepProgress
+from integration.jraft.jraft_server import Jraft, JraftMissingError
+from integration.jraft.mixed_farm import MixedFarm
 from integration.jraft.scenarios import SCENARIOS
-from integration.jraft.theirs import Jraft, JraftMissingError
 
 
 async def run(names: list[str], directory: Path) -> int:

@@ -8,9 +8,9 @@ from gf_i2p.raft.settings import Flow
 from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import MessageType
 from integration.harness.processes import free_ports
-from integration.jraft.farm import PATIENT, TIMING, MixedFarm
-from integration.jraft.ours import OurServer
-from integration.jraft.theirs import JraftServer, endpoint
+from integration.jraft.jraft_server import JraftServer, endpoint
+from integration.jraft.mixed_farm import PATIENT, TIMING, MixedFarm
+from integration.jraft.plain_server import PlainServer
 
 Scenario = Callable[[MixedFarm], Awaitable[None]]
 
@@ -266,7 +266,7 @@ def _left(jraft: JraftServer) -> bool:
     return jraft.exit_status == 0
 
 
-async def _alone(farm: MixedFarm, flow: Flow | None = None) -> OurServer:
+async def _alone(farm: MixedFarm, flow: Flow | None = None) -> PlainServer:
     (port,) = free_ports(1)
     await farm.our(1, [ClusterServer(1, endpoint(port))], port=port, flow=flow)
     return await farm.our_leader([1])

@@ -26,8 +26,8 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from integration.harness.local_farm import until
 from integration.harness.web_server import web_server
-from integration.testnet.client import RouterNetwork
 from integration.testnet.router import I2CP_PORT, PROXY_PORT
+from integration.testnet.router_network import RouterNetwork
 
 FILE: Final = Path(__file__).parents[2] / "tests" / "bridges" / "streaming" / "recorded_streaming.json"
 SEED: Final = 150

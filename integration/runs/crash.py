@@ -26,7 +26,7 @@ from pathlib import Path
 
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.history_lines import ConfigurationLine, Gap
 from gf_i2p.storage.history_reader import read_history

@@ -21,13 +21,13 @@ from aiohttp import web
 
 from gf_i2p.storage.errors import StorageError
 from integration.harness.local_farm import NotSeenError
-from integration.harness.progress import StepProgress
+from integration.harness.step_progress import StepProgress
 from integration.harness.web_server import web_server
-from integration.testnet.client import RouterPlace
-from integration.testnet.console import StoredLeaseSet
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.namespace import Ending
 from integration.testnet.network import Testnet
+from integration.testnet.router_console import StoredLeaseSet
+from integration.testnet.router_network import RouterPlace
 
 ROUTERS: Final = 8
 SERVERS: Final = 3

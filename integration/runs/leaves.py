@@ -31,7 +31,7 @@ from gf_i2p.netdb.limits import MAX_META_ENTRIES
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.farm_setup import new_password
-from gf_i2p.node.files.layout import SECRETS_FILE
+from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LeafFile
 from gf_i2p.node.membership.leaf_invitation import invite, user_of
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, patient

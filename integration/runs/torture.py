@@ -32,16 +32,16 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from gf_i2p.simulator.cluster.linearizability import OperationKind
 from integration.harness import short_log
 from integration.harness.local_farm import PROGRAM, becomes
 from integration.harness.long_run import Figures, Say, between, conclude, say
 from integration.harness.network_farm import NEEDED, FarmNet, NetFarm
 from integration.harness.processes import Processes
-from integration.load.faults import Tormentor, plan
 from integration.load.log_comparison import compare_exports, compare_logs, read_export, read_log, union
 from integration.load.register_clients import AccessHistory, RegisterClient, judge
+from integration.load.server_faults import Tormentor, plan
 from integration.testnet.namespace import MissingError, check_programs, run_inside
 
 SERVERS: Final = 5

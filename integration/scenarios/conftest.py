@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from integration.testnet.client import RouterNetwork
+from integration.testnet.router_network import RouterNetwork
 
 pytest_plugins = ["tests.conftest"]
 

@@ -18,16 +18,16 @@ from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import I2cpSettings
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
-from bridges.protocol import Publication
 from bridges.publisher_choice import PublisherChoice
+from bridges.router_protocol import Publication
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
-from gf_i2p.node.files.layout import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
+from integration.testnet.router_network import RouterNetwork
 
 pytestmark = pytest.mark.timeout(1800)
 

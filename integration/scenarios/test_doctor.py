@@ -13,11 +13,11 @@ import pytest
 
 from bridges.errors import RouterError
 from bridges.sam.client import Sam, SamSession
-from gf_i2p.node.files.layout import SECRETS_FILE
+from gf_i2p.node.files.file_names import SECRETS_FILE
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import SAM_PORT
+from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 SECONDS: Final = 480.0
 """Time for a restarted router to have tunnels and sessions, and to publish."""

@@ -23,9 +23,9 @@ from aiohttp import web
 from integration.harness.commands import command
 from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.harness.web_server import web_server
-from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT
+from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
 """Number of publishers to kill, one after the other."""

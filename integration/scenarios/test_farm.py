@@ -17,9 +17,9 @@ from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.wire.errors import OutcomeUnknownError
 from integration.harness.local_farm import becomes, until
-from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
+from integration.testnet.router_network import RouterNetwork
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -10,17 +10,17 @@ from typing import Final
 import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2cp.publication_status import PublicationPhase
+from bridges.i2cp.publication_status import I2cpPhase
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import I2CP_PORT, SAM_PORT
+from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -141,7 +141,7 @@ async def test_a_set_reaches_the_floodfills_and_a_newer_one_replaces_it(network:
         figure(f"its replacement on {FLOODFILLS} floodfills, seconds", await service.publish(7200))
         figure("sets that the replacement took", service.tries)
         status = publisher.published(master.destination.hash)
-        assert (status.phase, status.sessions, status.kind) == (PublicationPhase.SENT, 1, RouterKind.I2PD)
+        assert (status.phase, status.sessions, status.kind) == (I2cpPhase.SENT, 1, RouterKind.I2PD)
     await until("floodfills have it even so: stopping unpublishes nothing", 60, lambda: held(network, master), poll=1.0)
 
 
@@ -158,7 +158,7 @@ async def test_a_stopped_destination_can_be_published_again_at_once(network: Rou
         await publisher.publish_meta_lease_set(service.publication(3600))
         await publisher.stop_publishing_meta_lease_set(master.destination.hash)
         await publisher.publish_meta_lease_set(service.publication(3600))
-        assert publisher.published(master.destination.hash).phase is PublicationPhase.SENT
+        assert publisher.published(master.destination.hash).phase is I2cpPhase.SENT
 
 
 @pytest.mark.slow  # restarts a router
@@ -174,7 +174,7 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: RouterN
         async with asyncio.timeout(120):
             status = await lost
         figure("a router that stops is noticed after, seconds", time.monotonic() - began)
-        assert status.phase is PublicationPhase.LOST
+        assert status.phase is I2cpPhase.LOST
         with pytest.raises(RouterUnreachableError, match="check that the router runs"):
             await publisher.publish_meta_lease_set(service.publication(7200))
         await network.start(router)
@@ -184,7 +184,7 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: RouterN
         await service.publish(7200)
         figure(f"from the restart to {FLOODFILLS} floodfills, seconds", time.monotonic() - began)
         status = publisher.published(master.destination.hash)
-        assert (status.phase, status.sessions - service.refused) == (PublicationPhase.SENT, 2)
+        assert (status.phase, status.sessions - service.refused) == (I2cpPhase.SENT, 2)
 
 
 @pytest.mark.slow  # i2pd is patient for up to three minutes
@@ -198,7 +198,7 @@ async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: RouterNetwork, f
     async with asyncio.timeout(480):
         status = await publisher.lost(master.destination.hash)
     figure("i2pd's patience, seconds", time.monotonic() - began)
-    assert status.phase is PublicationPhase.LOST
+    assert status.phase is I2cpPhase.LOST
     assert "hung up" in status.reason
     await publisher.close()
 
@@ -247,7 +247,7 @@ async def test_a_destination_has_one_holder_at_a_router(network: RouterNetwork) 
         await first.publish_meta_lease_set(I2cpMaster(network, first, master).publication(3600))
         with pytest.raises(RouterRefusedError, match="another client of this router holds the destination"):
             await second.publish_meta_lease_set(I2cpMaster(network, second, master).publication(3600))
-        assert first.published(master.destination.hash).phase is PublicationPhase.SENT
+        assert first.published(master.destination.hash).phase is I2cpPhase.SENT
 
 
 async def _listens(router: RouterPlace, port: int) -> bool:

@@ -13,13 +13,13 @@ import pytest
 from bridges.errors import RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.jsonrpc_client import CertificateError, UnknownMethodError
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from bridges.i2pcontrol.router_status import I2pControl
 from gf_i2p.farm.record.router_facts import LeafStatus, Reachability, RouterStatus
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import until
-from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import HTTP_PORT, I2PCONTROL_PORT
+from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 SECONDS: Final = 240.0
 """Time for a router that was just started to answer, and to know all other routers."""

@@ -18,13 +18,13 @@ from gf_i2p.cli.main import main
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.files.layout import MASTER_FILE
+from gf_i2p.node.files.file_names import MASTER_FILE
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from integration.harness.lease_set_check import META, ByHand
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import I2CP_PORT
+from integration.testnet.router_network import RouterNetwork
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 import pytest_asyncio
 
-from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from integration.harness.commands import command
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
+from integration.testnet.router_network import RouterNetwork
 
 pytestmark = pytest.mark.timeout(2400)
 

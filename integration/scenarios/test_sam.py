@@ -23,8 +23,8 @@ from gf_i2p.transport.server import AuthenticatedConnection, Served, Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, becomes, until
-from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import HTTP_PORT, PROXY_PORT, SAM_PORT
+from integration.testnet.router_network import RouterNetwork, RouterPlace
 from tests.transport.harness import CLUSTER, PASSWORD, USER, ask, authenticator, request, response
 
 pytestmark = pytest.mark.timeout(3000)

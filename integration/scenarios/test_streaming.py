@@ -25,8 +25,8 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
 from integration.harness.local_farm import becomes, until
 from integration.harness.web_server import web_server
-from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.router import I2CP_PORT, PROXY_PORT
+from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 pytestmark = pytest.mark.timeout(3000)
 

@@ -23,17 +23,17 @@ from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.files.layout import DESTINATION_FILE
+from gf_i2p.node.files.file_names import DESTINATION_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, REPORT_FILE
 from gf_i2p.node.publish.branch_keys import derive
 from integration.harness.commands import command
 from integration.harness.lease_set_check import META, ByHand
 from integration.harness.local_farm import PROGRAM, becomes, until
 from integration.harness.processes import Processes, tail
-from integration.testnet.client import RouterNetwork, RouterPlace
 from integration.testnet.i2cp_tap import I2cpTap
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT, SAM_PORT
+from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 pytestmark = pytest.mark.timeout(2400)
 

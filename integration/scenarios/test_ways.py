@@ -11,15 +11,15 @@ import pytest_asyncio
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
-from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DESTINATION_FILE
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.client import RouterNetwork
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
+from integration.testnet.router_network import RouterNetwork
 
 pytestmark = pytest.mark.timeout(1800)
 

@@ -23,7 +23,6 @@ from typing import Any, Final
 import aiohttp
 
 from gf_i2p.admin.local_socket import socket_address
-from integration.testnet.inside import CONTROL_SOCKET, READY
 from integration.testnet.namespace import (
     KEEP,
     MissingError,
@@ -34,8 +33,9 @@ from integration.testnet.namespace import (
     run_inside,
 )
 from integration.testnet.network import MAX_ROUTERS, MIN_ROUTERS
+from integration.testnet.network_keeper import CONTROL_SOCKET, READY
 
-_MODULE: Final = "integration.testnet.inside"
+_MODULE: Final = "integration.testnet.network_keeper"
 _STOP_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.farm_setup import make_farm, new_password
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.wire.endpoint import Endpoint

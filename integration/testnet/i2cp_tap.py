@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from integration.harness.lease_set_check import META, ByHand
-from integration.testnet.client import RouterPlace
 from integration.testnet.router import I2CP_PORT
+from integration.testnet.router_network import RouterPlace
 
 _CREATE_LEASE_SET2: Final = 41
 _READ_BYTES: Final = 65_536

@@ -6,11 +6,11 @@ from typing import Final
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import DESTINATION_FILE
+from gf_i2p.node.files.file_names import DESTINATION_FILE
 from integration.harness.local_farm import LocalFarm
 from integration.harness.processes import tail
-from integration.testnet.client import RouterPlace
 from integration.testnet.router_files import LEAF_LINE, LISTEN_PORT, Beside, place, replace
+from integration.testnet.router_network import RouterPlace
 
 _BESIDE_PORTS: Final = 100
 _SERVICE: Final = """\

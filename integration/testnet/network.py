@@ -16,7 +16,6 @@ import aiohttp
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import NotSeenError, until
-from integration.testnet.console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 from integration.testnet.router import (
     HTTP_PORT,
     PROXY_PORT,
@@ -26,6 +25,7 @@ from integration.testnet.router import (
     RouterProcess,
     server_tunnel,
 )
+from integration.testnet.router_console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 MIN_ROUTERS: Final = 4
 MAX_ROUTERS: Final = 32

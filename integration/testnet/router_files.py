@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, MASTER_FILE, SECRETS_FILE
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, PROXY_PORT, SAM_PORT
 
 LISTEN_PORT: Final = 4150

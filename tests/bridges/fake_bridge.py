@@ -3,7 +3,7 @@
 import asyncio
 
 from bridges.errors import RouterError
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, Reachability, RouterStatus
 
 LEAF = bytes(range(32))

@@ -12,8 +12,8 @@ from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import RouterKind
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
-from bridges.protocol import Publication, RouterBridge, SetFinding
 from bridges.router import LocalRouter
+from bridges.router_protocol import Publication, RouterBridge, SetFinding
 from bridges.sam import destination_sensing
 from bridges.sam.client import Sam
 from bridges.sam.inbound_session import SamInbound

@@ -20,7 +20,7 @@ from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import (
+from gf_i2p.node.files.file_names import (
     CONFIG_FILE,
     DATABASE_FILE,
     HISTORY_DIRECTORY,

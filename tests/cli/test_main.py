@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.main import main
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.storage.database import Storage
 from integration.harness.processes import free_ports
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.containers import __main__, base, engine, podman
+from integration.containers import __main__, base_image, engine, podman
 from integration.containers.__main__ import FOLDER, MUST_VARIABLE, main
+from integration.containers.container_farm import published
 from integration.containers.engine import Engine, EngineError
-from integration.containers.farm import published
 from integration.containers.images import COMPOSE, DOCKERFILES, alone, build
 from integration.containers.project import Project, wait_for
 from integration.harness.local_farm import NotSeenError
@@ -205,13 +205,13 @@ def test_of_two_runs_one_waits_for_the_other(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_bases_are_read_from_the_dockerfiles(tmp_path: Path) -> None:
-    assert set(base.needed(DOCKERFILES).values()) <= set(base.SUITES.values())
+    assert set(base_image.needed(DOCKERFILES).values()) <= set(base_image.SUITES.values())
     file = tmp_path / "Dockerfile"
     file.write_text("ARG BASE=debian:12.11-slim\nFROM $BASE\n")
-    assert base.needed([file]) == {"debian:12.11-slim": "bookworm"}
+    assert base_image.needed([file]) == {"debian:12.11-slim": "bookworm"}
     file.write_text("FROM debian:latest\n")
     with pytest.raises(EngineError, match="ARG BASE"):
-        base.needed([file])
+        base_image.needed([file])
 
 
 def test_podman_is_set_up_in_namespaces_of_its_own_only() -> None:
@@ -223,7 +223,7 @@ def test_with_podman_the_tests_end_at_ctrl_c() -> None:
     """The tests would not end if the first process ignored the signal, since children inherit ignored signals."""
     program = (
         "import os, sys\n"
-        "from integration.containers.inside import Child\n"
+        "from integration.containers.podman_run import Child\n"
         "sys.exit(Child(os.pipe()[0]).run(['grep', '^SigIgn', '/proc/self/status']))"
     )
     done = subprocess.run(

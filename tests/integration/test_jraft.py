@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from integration.harness.progress import StepProgress
-from integration.jraft.farm import MixedFarm
+from integration.harness.step_progress import StepProgress
+from integration.jraft.jraft_server import CLASSES_VARIABLE, Jraft, JraftMissingError, find
+from integration.jraft.mixed_farm import MixedFarm
 from integration.jraft.scenarios import SCENARIOS
-from integration.jraft.theirs import CLASSES_VARIABLE, Jraft, JraftMissingError, find
 
 
 @pytest.fixture(scope="module")

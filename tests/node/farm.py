@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Self
 
 from bridges.hosting_protocol import ServiceHosting
-from bridges.protocol import RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.raft.settings import Timing

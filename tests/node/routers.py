@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bridges.errors import RouterUnreachableError
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.session_config import SessionConfig

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.farm.record.status_record import StatusRecord
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.meta import MetaPublisher

@@ -11,7 +11,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE, DESTINATION_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DESTINATION_FILE
 from gf_i2p.node.listener import MAX_FARMS, SharedListener, Tenant, tenants_by_listener
 from gf_i2p.transport.server import Served
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport

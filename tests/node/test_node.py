@@ -9,7 +9,7 @@ import pytest
 
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.settings import I2P
 from gf_i2p.storage.writer import LogWriter

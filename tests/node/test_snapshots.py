@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.node import view
-from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
 from gf_i2p.raft.log import size_of
 from gf_i2p.storage.history_lines import Gap

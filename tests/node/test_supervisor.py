@@ -18,7 +18,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.node.listener import SharedListener, Tenant, tenants_by_listener
 from gf_i2p.node.node import Node

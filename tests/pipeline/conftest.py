@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from gf_i2p.pipeline.session import SessionOptions, session
+from gf_i2p.pipeline.spark_session import SessionOptions, session
 from tests.tier import is_everything
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pytest
 from gf_i2p.raft.core import Core
 from gf_i2p.simulator.canaries import CANARIES, by_name
 from gf_i2p.simulator.canary import Canary
-from gf_i2p.simulator.run import simulate
+from gf_i2p.simulator.seed_run import simulate
 
 
 @pytest.mark.parametrize("name", ["votes-twice", "applies-early", "no-fsync", "lone-reads", "no-back-off"])

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gf_i2p.simulator.run import simulate
+from gf_i2p.simulator.seed_run import simulate
 
 SEEDS = (2, 3, 11)
 """Connections and single messages, with crashes and pauses among their faults."""
@@ -14,7 +14,7 @@ SEEDS = (2, 3, 11)
 
 def digest_elsewhere(seed: int, hash_seed: str) -> str:
     """Run a seed in another process."""
-    code = f"from gf_i2p.simulator.run import simulate; print(simulate({seed}, trace=True).digest)"
+    code = f"from gf_i2p.simulator.seed_run import simulate; print(simulate({seed}, trace=True).digest)"
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     return subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.commands.simulate import read_seeds
-from gf_i2p.simulator.run import SeedResult, simulate
+from gf_i2p.simulator.seed_run import SeedResult, simulate
 from gf_i2p.simulator.totals import COUNTED
 
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")

@@ -11,7 +11,7 @@ from typing import Final
 from gf_i2p.raft.effects import HardState, Snapshot, Write
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.storage.database import Storage
-from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.log_tables import Tables
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from gf_i2p.wire.messages import NOBODY

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
-from gf_i2p.storage import database, entry_chunks, loading, private_files, tables
+from gf_i2p.storage import database, entry_chunks, loading, log_tables, private_files
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES
@@ -143,7 +143,7 @@ def test_who_reads_a_log_in_pieces_has_each_row_unpacked_once(tmp_path: Path, mo
         unpacked.append(row[0])
         return loading.unpacked(path, row)
 
-    monkeypatch.setattr(tables, "unpacked", counting)
+    monkeypatch.setattr(log_tables, "unpacked", counting)
     entries = [app(b"%d" % number) for number in range(12)]
     writes = [Write(HardState(1, 1), first + 1, tuple(entries[first : first + 6])) for first in (0, 6)]
     with closing(open_log(filled(tmp_path, writes))) as storage:

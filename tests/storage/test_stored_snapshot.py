@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.raft.effects import HardState, Snapshot, Write
-from gf_i2p.storage import schema, stored_snapshot, tables
+from gf_i2p.storage import log_tables, schema, stored_snapshot
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import DamagedError, StorageError
 from gf_i2p.wire.errors import LocalProtocolError
@@ -158,7 +158,7 @@ def rows(path: Path) -> list[int]:
 
 
 def test_dropped_rows_go_a_few_with_each_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SWEEP_ROWS", 4)
+    monkeypatch.setattr(log_tables, "SWEEP_ROWS", 4)
     path = create(tmp_path)
     with closing(open_log(path)) as storage:
         for index in range(1, 21):
@@ -180,7 +180,7 @@ def test_dropped_rows_go_a_few_with_each_transaction(tmp_path: Path, monkeypatch
 
 
 def test_dropped_rows_go_by_their_bytes_and_one_at_least(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "SWEEP_BYTES", 1000)
+    monkeypatch.setattr(log_tables, "SWEEP_BYTES", 1000)
     path = create(tmp_path)
     with closing(open_log(path)) as storage:
         for index in range(1, 6):

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from gf_i2p.raft.effects import Write
-from gf_i2p.storage import database, stored_snapshot, tables
+from gf_i2p.storage import database, log_tables, stored_snapshot
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.writer import LogWriter
 from tests.storage.random_writes import create, open_log, writes
@@ -25,8 +25,8 @@ database.IDLE_CHECKPOINT_BYTES = 128 << 10  # type: ignore[misc]
 database.CHECKPOINT_BYTES = 256 << 10  # type: ignore[misc]
 # Small blocks give a snapshot several rows, and let dropped rows outlast the transaction that drops them.
 stored_snapshot.BLOCK_BYTES = 4 << 10  # type: ignore[misc]
-tables.SWEEP_BYTES = 2 << 10  # type: ignore[misc]
-tables.SWEEP_ROWS = 1  # type: ignore[misc]
+log_tables.SWEEP_BYTES = 2 << 10  # type: ignore[misc]
+log_tables.SWEEP_ROWS = 1  # type: ignore[misc]
 
 
 def say(line: str) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.terminal import ProgressLine
-from gf_i2p.node.files.layout import CONFIG_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import CONFIG_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import HistorySummary, summarize
 
 _SHOWN_GAPS: Final = 20

@@ -9,7 +9,7 @@ from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.terminal import ask_farm_name, check_farm_name, printable
-from gf_i2p.node.files.layout import DATABASE_FILE
+from gf_i2p.node.files.file_names import DATABASE_FILE
 from gf_i2p.node.files.stopped_log import StoppedLog, read_stopped_log
 from gf_i2p.node.recovery.farm_of_one import recover
 from gf_i2p.node.recovery.survivors import ask_others

@@ -21,7 +21,7 @@ from gf_i2p.cli.shared.long_running import loop_factory, raise_limit, stop_signa
 from gf_i2p.cli.shared.router_setup import i2p_transport, master_keys, router_bridge, service_hosting
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import SOCKET_FILE
+from gf_i2p.node.files.file_names import SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.node.listener import SharedListener, Tenant, tenants_by_listener
 from gf_i2p.node.node import Node, Reload

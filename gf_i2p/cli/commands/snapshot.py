@@ -12,7 +12,7 @@ from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.recovery.restore import RestorePlan, plan, restore
 from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
 from gf_i2p.storage.private_files import holder, write_durably

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gf_i2p.cli.doctor.checks import CheckResult, Remedy, fail, ok, warn
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import HistoryError, history_files
 from gf_i2p.storage.history_writer import check_owner
 

@@ -14,7 +14,7 @@ from gf_i2p.cli.shared.local_client import request
 from gf_i2p.cli.shared.router_setup import own_keys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.storage import private_files
 from gf_i2p.storage.database import Storage

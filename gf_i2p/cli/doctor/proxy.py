@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from gf_i2p.transport.errors import error_text
 
 HOST: Final = "gf--doctor.i2p"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from bridges.errors import RouterError
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn

@@ -12,7 +12,7 @@ from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import Deadlines, RouterKind
 from bridges.i2pcontrol.jsonrpc_client import CertificateError, PasswordError
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
 
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, RouterChecks

@@ -17,7 +17,7 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask, reload_node
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import members_of_stopped
 from gf_i2p.node.membership import invitation, leaf_invitation
 from gf_i2p.storage.private_files import holder

@@ -6,7 +6,7 @@ from typing import Final
 
 from gf_i2p.cli.shared.argument_types import whole_number
 from gf_i2p.cli.shared.errors import CommandError
-from gf_i2p.pipeline.session import DEFAULT_MEMORY_MB, SessionOptions
+from gf_i2p.pipeline.spark_session import DEFAULT_MEMORY_MB, SessionOptions
 
 MAX_MEMORY_MB: Final = 1 << 20
 

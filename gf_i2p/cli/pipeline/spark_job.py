@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gf_i2p.cli.pipeline.arguments import session_options
 from gf_i2p.cli.shared.terminal import ProgressLine
-from gf_i2p.pipeline.session import session
+from gf_i2p.pipeline.spark_session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

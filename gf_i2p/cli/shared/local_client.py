@@ -10,7 +10,7 @@ import aiohttp
 
 from gf_i2p.admin.local_socket import socket_address
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
 from gf_i2p.storage.private_files import holder
 
 

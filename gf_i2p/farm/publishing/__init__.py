@@ -9,7 +9,7 @@ simulator drives the same machine with its own.
 `lease`             whether this server may publish now
 `announcement`      a set on its way through the log, and whether the router may still get it
 `cadence`           when the next set is due
-`progress`          how far a set has come: announced, attempted, sent, confirmed
+`set_progress`      how far a set has come: announced, attempted, sent, confirmed
 `confirmation`      whether other servers have found a set in the netDb
 `meta`              the machine for modes `meta` and `dry-run`: sets of leaves
 `failover`          the machine for mode `failover`: the master destination itself

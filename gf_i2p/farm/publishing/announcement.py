@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from gf_i2p.farm.choice.publisher import Branch, Choice, SetEntry
 from gf_i2p.farm.publishing.lease import PublisherLease, lease_seconds
 from gf_i2p.farm.publishing.situation import Situation
-from gf_i2p.farm.versions import MAX_TAKEN_AHEAD_MS, next_version
+from gf_i2p.farm.set_versions import MAX_TAKEN_AHEAD_MS, next_version
 
 
 @dataclass(frozen=True, slots=True)

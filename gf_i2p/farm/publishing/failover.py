@@ -18,7 +18,7 @@ from typing import Final
 from gf_i2p.farm.publishing.announcement import Announcement, covers, objection, version_for
 from gf_i2p.farm.publishing.effects import Close, Drain, Open, PublishingEffects
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease, Right
-from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.set_progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
 DRAIN_SECONDS: Final = 120.0

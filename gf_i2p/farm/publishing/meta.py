@@ -17,7 +17,7 @@ from gf_i2p.farm.publishing.cadence import HURRIED_SETS, Cadence, Due, LastSet, 
 from gf_i2p.farm.publishing.confirmation import look_for_confirmation
 from gf_i2p.farm.publishing.effects import Announce, Give, PublishingEffects, Rehearse, Stop
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS, JudgedRight, PublisherLease, Right
-from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.set_progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 
 RETRY_SECONDS: Final = 5.0

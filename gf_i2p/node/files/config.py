@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
-from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_leaf
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation

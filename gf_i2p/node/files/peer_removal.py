@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 
 _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 

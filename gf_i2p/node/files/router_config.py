@@ -11,7 +11,7 @@ from bridges.i2pcontrol.access import check_url
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import Table
-from gf_i2p.node.files.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINATION_FILE, MASTER_FILE
+from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINATION_FILE, MASTER_FILE
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
 from gf_i2p.transport.tls.certificates import parse_fingerprint

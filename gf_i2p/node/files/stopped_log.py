@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Header

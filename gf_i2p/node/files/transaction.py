@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.layout import FILES_LOCK
+from gf_i2p.node.files.file_names import FILES_LOCK
 from gf_i2p.storage.private_files import sync_directory, sync_file, write_private
 
 PATIENCE_SECONDS: Final = 10.0

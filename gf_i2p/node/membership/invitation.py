@@ -13,7 +13,7 @@ from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, check_private
 from gf_i2p.node.files.farm_setup import new_server, write_server
-from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.peer_removal import forget_servers, forget_users
 from gf_i2p.node.files.stopped_log import members_of_stopped
 from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_files

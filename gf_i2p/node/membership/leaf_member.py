@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from bridges.protocol import RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address

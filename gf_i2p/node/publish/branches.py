@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from bridges.errors import RouterError
-from bridges.protocol import MetaPublishing, Publication
+from bridges.router_protocol import MetaPublishing, Publication
 from gf_i2p.farm.choice.publisher import Branch, SetEntry
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet

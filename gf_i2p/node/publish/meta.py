@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from bridges.errors import RouterError
-from bridges.protocol import Publication, RouterBridge
+from bridges.router_protocol import Publication, RouterBridge
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Effect, Give, PublishingEffects, Rehearse, Stop
 from gf_i2p.farm.publishing.meta import MetaMachine

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.layout import DATABASE_FILE
+from gf_i2p.node.files.file_names import DATABASE_FILE
 from gf_i2p.node.files.peer_removal import without_others
 from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.files.transaction import changing, free_path, replace_files

@@ -20,7 +20,7 @@ from typing import Final
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.peer_removal import without_others
 from gf_i2p.node.files.transaction import changing, free_path, replace_files
 from gf_i2p.node.recovery.new_term import term_beyond

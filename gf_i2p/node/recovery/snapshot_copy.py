@@ -8,7 +8,7 @@ from gf_i2p.farm.state import FarmState, SnapshotError
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.stopped_log import exported_up_to
 from gf_i2p.node.node import Node
 from gf_i2p.node.view import take_in

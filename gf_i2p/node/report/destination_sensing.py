@@ -12,7 +12,7 @@ from typing import Any, Final
 import structlog
 
 from bridges.errors import RouterError
-from bridges.protocol import RouterBridge, SetFinding
+from bridges.router_protocol import RouterBridge, SetFinding
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination
 from gf_i2p.farm.record.status_record import MAX_REMOTE_DESTINATIONS
 from gf_i2p.netdb.encoding import to_b32_address

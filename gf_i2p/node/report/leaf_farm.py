@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from bridges.protocol import RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p.farm.choice.nested_farms import MAX_DEPTH, as_leaf, depth, find_loop, find_masters_below
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.destinations import META_TYPE, Leaf

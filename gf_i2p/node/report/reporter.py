@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import structlog
 
-from bridges.protocol import RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.lease import PublisherLease, record_seconds
-from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.set_progress import PublishProgress
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.destination import Destination

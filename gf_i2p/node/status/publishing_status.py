@@ -11,7 +11,7 @@ def farm_status(tasks: FarmTasks) -> dict[str, Any]:
     """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
-    chosen publisher. For the words in "publishing", see `farm/publishing/progress.py`.
+    chosen publisher. For the words in "publishing", see `farm/publishing/set_progress.py`.
     """
     state, choice, reporter = tasks.view.state, tasks.view.choice, tasks.reporter
     publisher = tasks.publisher

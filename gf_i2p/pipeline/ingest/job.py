@@ -28,7 +28,7 @@ from gf_i2p.pipeline.read.history_files import LISTED, listed
 from gf_i2p.pipeline.read.record_schema import columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES
 from gf_i2p.pipeline.read.survey import SURVEYED, surveyed
-from gf_i2p.pipeline.session import failed
+from gf_i2p.pipeline.spark_session import failed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row, SparkSession

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import (
+from gf_i2p.pipeline.report import formats
+from gf_i2p.pipeline.report.chart_data import (
     MAX_SERVERS,
     MAX_TURNS,
     Anomalies,
@@ -76,38 +76,40 @@ def timeline(turns: Timeline, period: Period) -> Markup:
     shown = sorted(servers[:MAX_SERVERS])
     lanes = []
     for server in shown:
-        name = words.server(server)
+        name = formats.server(server)
         shapes = [
             *(_span(each, period, 3, 7, "led", f"{name} led") for each in led if each[2] == server),
             *(_span(each, period, 12, 11, "published", f"{name} published") for each in published if each[2] == server),
         ]
-        share = words.percent(None if turns.published is None else durations[server][1] / period.length_ms)
-        about = f"{name}: led {words.lasting(durations[server][0])}, published {words.lasting(durations[server][1])}"
+        share = formats.percent(None if turns.published is None else durations[server][1] / period.length_ms)
+        about = (
+            f"{name}: led {formats.lasting(durations[server][0])}, published {formats.lasting(durations[server][1])}"
+        )
         lanes.append(row(name, plot(_LANE, about, grid(period, _LANE), *shapes), share))
     without = [each for each in published if each[2] is None]
     nobody = sum(end - start for start, end, _ in without)
     if turns.published is not None:
         shapes = [_span(each, period, 3, _LANE - 6, "nobody", "nobody published") for each in without]
-        about = f"nobody published for {words.lasting(nobody)} in all"
-        share = words.percent(nobody / period.length_ms)
+        about = f"nobody published for {formats.lasting(nobody)} in all"
+        share = formats.percent(nobody / period.length_ms)
         lanes.append(row("nobody", plot(_LANE, about, grid(period, _LANE), *shapes), share))
     rows = (
         (
-            words.server(server),
-            words.lasting(durations[server][0]),
-            words.lasting(durations[server][1]),
-            words.percent(durations[server][1] / period.length_ms),
+            formats.server(server),
+            formats.lasting(durations[server][0]),
+            formats.lasting(durations[server][1]),
+            formats.percent(durations[server][1] / period.length_ms),
         )
         for server in shown
     )
-    changes = [f"{words.plural(turns.led_changes, 'change')} of leader"]
+    changes = [f"{formats.plural(turns.led_changes, 'change')} of leader"]
     if turns.published is not None:
-        changes.append(f"{words.plural(turns.published_changes, 'change')} of publisher")
+        changes.append(f"{formats.plural(turns.published_changes, 'change')} of publisher")
     notes = [", ".join(changes) + "; the figure is the share of the time in which a server published."]
     if max(turns.led_changes, turns.published_changes) > MAX_TURNS:
-        notes.append(f" The newest {words.count(MAX_TURNS)} of each are drawn.")
+        notes.append(f" The newest {formats.count(MAX_TURNS)} of each are drawn.")
     if len(servers) > len(shown):
-        notes.append(f" {words.plural(len(servers) - len(shown), 'more server')} led or published for shorter.")
+        notes.append(f" {formats.plural(len(servers) - len(shown), 'more server')} led or published for shorter.")
     if turns.published is None:
         notes.append(
             " The publishers are not known: the last gf-i2p pipeline backtest was of other farms, or there was none."
@@ -122,7 +124,7 @@ def timeline(turns: Timeline, period: Period) -> Markup:
 
 def _span(span: Span, period: Period, y: float, height: float, class_: str, what: str) -> Markup:
     start, end, _ = span
-    about = f"{what} from {words.moment(start)} to {words.moment(end)} UTC ({words.lasting(end - start)})"
+    about = f"{what} from {formats.moment(start)} to {formats.moment(end)} UTC ({formats.lasting(end - start)})"
     return block(across(period, start), across(period, end), y, height, class_, about)
 
 
@@ -134,18 +136,18 @@ def level(availability: float) -> int:
 def heat(heat_map: Heat, period: Period) -> Markup:
     """Draw the availability of servers by hours or days."""
     rows = [_heat_row(each, heat_map, period) for each in heat_map.rows]
-    remark = f"Each field is {words.lasting(heat_map.stretch_ms)}; the figure is the mean of all hours."
+    remark = f"Each field is {formats.lasting(heat_map.stretch_ms)}; the figure is the mean of all hours."
     if heat_map.others:
-        remark += f" {words.plural(heat_map.others, 'more server')} are not drawn; their mean is "
-        remark += f"{words.percent(heat_map.others_availability)}."
+        remark += f" {formats.plural(heat_map.others, 'more server')} are not drawn; their mean is "
+        remark += f"{formats.percent(heat_map.others_availability)}."
     cells = (
         (
-            words.server(each.server),
-            words.percent(each.availability),
-            words.percent(min((cell.availability for cell in each.cells.values()), default=None)),
-            words.count(each.records),
-            words.count(each.flaps),
-            words.lasting(each.longest_gap_ms),
+            formats.server(each.server),
+            formats.percent(each.availability),
+            formats.percent(min((cell.availability for cell in each.cells.values()), default=None)),
+            formats.count(each.records),
+            formats.count(each.flaps),
+            formats.lasting(each.longest_gap_ms),
         )
         for each in heat_map.rows
     )
@@ -159,35 +161,33 @@ def heat(heat_map: Heat, period: Period) -> Markup:
 
 
 def _heat_row(server_row: HeatRow, heat_map: Heat, period: Period) -> Markup:
-    name, shapes = words.server(server_row.server), []
+    name, shapes = formats.server(server_row.server), []
     for at, cell in sorted(server_row.cells.items()):
         start = period.hour_ms + at * heat_map.stretch_ms
         x1, x2 = across(period, start), across(period, start + heat_map.stretch_ms)
-        flaps = f", {words.plural(cell.flaps, 'change')} up or down" if cell.flaps else ""
+        flaps = f", {formats.plural(cell.flaps, 'change')} up or down" if cell.flaps else ""
         about = (
-            f"{name}, {words.moment(start)} UTC: {words.percent(cell.availability)}, "
-            f"{words.plural(cell.records, 'record')}{flaps}"
+            f"{name}, {formats.moment(start)} UTC: {formats.percent(cell.availability)}, "
+            f"{formats.plural(cell.records, 'record')}{flaps}"
         )
         shapes.append(block(x1, x2, 0, _HEAT, f"cell a{level(cell.availability)}", about))
-    about = f"{name}: available {words.percent(server_row.availability)} of its hours"
-    return row(name, plot(_HEAT, about, *shapes), words.percent(server_row.availability))
+    about = f"{name}: available {formats.percent(server_row.availability)} of its hours"
+    return row(name, plot(_HEAT, about, *shapes), formats.percent(server_row.availability))
 
 
 def weights(chart: SmallLines, period: Period) -> Markup:
     """Draw the cost of leaves, 0 at the bottom and 255 at the top. A line has a gap where the leaf is not listed."""
-    remark = (
-        f"Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), every {words.lasting(chart.stretch_ms)}."
-    )
-    remark += " A gap: not listed. The figure is the last cost."
-    return _lines(chart, period, period.since_ms, 255.0, "cost", words.figure, remark)
+    remark = "Clients prefer a leaf that costs less. From 0 (bottom) to 255 (top), "
+    remark += f"every {formats.lasting(chart.stretch_ms)}. A gap: not listed. The figure is the last cost."
+    return _lines(chart, period, period.since_ms, 255.0, "cost", formats.figure, remark)
 
 
 def loads(chart: SmallLines, period: Period) -> Markup:
     """Draw the used share of each leaf's connections."""
     highest = max((value for line in chart.lines for value in line.values if value is not None), default=1.0)
-    remark = f"Connections in use, of those that are allowed; every {words.lasting(chart.stretch_ms)}"
-    figure = f", from 0 to {words.percent(max(highest, 1.0))}. The figure is the mean."
-    return _lines(chart, period, period.hour_ms, max(highest, 1.0), "load", words.percent, remark + figure)
+    remark = f"Connections in use, of those that are allowed; every {formats.lasting(chart.stretch_ms)}"
+    figure = f", from 0 to {formats.percent(max(highest, 1.0))}. The figure is the mean."
+    return _lines(chart, period, period.hour_ms, max(highest, 1.0), "load", formats.percent, remark + figure)
 
 
 def _lines(
@@ -211,13 +211,13 @@ def _lines(
             f"{what} of leaf {line.name}: from {show(min(values, default=None))} to {show(max(values, default=None))}"
         )
         drawn = plot(_LINE, about, grid(period, _LINE), steps(line.values, _LINE, highest, wide, early))
-        rows.append(row(words.short(line.name), drawn, show(shown), full_name=line.name))
+        rows.append(row(formats.short(line.name), drawn, show(shown), full_name=line.name))
         share = len(values) / max(len(line.values), 1)
         low, high = min(values, default=None), max(values, default=None)
-        cells.append((line.name, show(low), show(mean), show(high), words.percent(share)))
+        cells.append((line.name, show(low), show(mean), show(high), formats.percent(share)))
     if not rows:
         return note("No leaf is known in this time.")
-    omitted = f" {words.plural(chart.others, 'more leaf', 'more leaves')} are not drawn." if chart.others else ""
+    omitted = f" {formats.plural(chart.others, 'more leaf', 'more leaves')} are not drawn." if chart.others else ""
     head = ["leaf", "least", "mean", "most", "of the time"]
     return joined(
         _rows(*rows, axis(period)),
@@ -239,20 +239,26 @@ def anomalies(hours: Anomalies, period: Period) -> Markup:
                 across(period, each.hour_ms),
                 _STRIP / 2,
                 "strong" if each.score >= 10 else "weak",
-                f"{words.moment(each.hour_ms)} UTC, {each.measure}: {each.text} (score {words.figure(each.score)})",
+                f"{formats.moment(each.hour_ms)} UTC, {each.measure}: {each.text} (score {formats.figure(each.score)})",
             )
             for each in of_server
         ]
-        name = words.server(server)
-        about = f"{name}: {words.plural(len(of_server), 'unusual hour')}"
-        rows.append(row(name, plot(_STRIP, about, grid(period, _STRIP), *dots), words.count(len(of_server))))
+        name = formats.server(server)
+        about = f"{name}: {formats.plural(len(of_server), 'unusual hour')}"
+        rows.append(row(name, plot(_STRIP, about, grid(period, _STRIP), *dots), formats.count(len(of_server))))
     cells = (
-        (words.moment(each.hour_ms), words.server(each.server), each.measure, each.text, words.figure(each.score))
+        (
+            formats.moment(each.hour_ms),
+            formats.server(each.server),
+            each.measure,
+            each.text,
+            formats.figure(each.score),
+        )
         for each in sorted(hours.strongest, key=lambda each: -each.score)
     )
     hidden = hours.total - len(hours.strongest)
     text = (
-        f"The strongest {len(hours.strongest)} of {words.count(hours.total)}."
+        f"The strongest {len(hours.strongest)} of {formats.count(hours.total)}."
         if hidden
         else f"All {len(hours.strongest)}."
     )

@@ -12,8 +12,8 @@ from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 from gf_i2p.pipeline.lake.tables import read, read_entries
-from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import (
+from gf_i2p.pipeline.report import formats
+from gf_i2p.pipeline.report.chart_data import (
     MAX_FARMS,
     MAX_HASHES,
     MAX_REASONS,
@@ -59,7 +59,7 @@ def gather(spark: SparkSession, lake: Lake, scope: Scope, say: Callable[[str], N
     now = now_ms()
     tables = {name: read_entries(spark, lake) if name == "entries" else read(spark, lake, name) for name in TABLES}
     since = max(scope.since_ms or FIRST_MS, FIRST_MS)
-    until = min(scope.until_ms or now + words.DAY_MS, now + words.DAY_MS)
+    until = min(scope.until_ms or now + formats.DAY_MS, now + formats.DAY_MS)
     if since >= until:
         raise PipelineError("The period is empty: give a --since that is before --until, and not in the future.")
     say("farms and their sizes")
@@ -96,7 +96,7 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
         if frame is None:
             return None
         if "day" in frame.columns:  # by the day, Spark leaves whole files out
-            frame = frame.where(sf.col("day").between(words.day(period.since_ms), words.day(period.until_ms)))
+            frame = frame.where(sf.col("day").between(formats.day(period.since_ms), formats.day(period.until_ms)))
         return make(frame, period)
 
     def replayed(table: str) -> DataFrame | None:
@@ -131,7 +131,7 @@ def _farms(
         if frame is None:
             continue
         # A row of an hour does not tell when in the hour the last record came, so the whole hour counts.
-        last = sf.col(at) + (words.HOUR_MS if at == "hour_ms" else 0)
+        last = sf.col(at) + (formats.HOUR_MS if at == "hour_ms" else 0)
         by_farm = (
             frame.where((sf.col(at) >= since) & (sf.col(at) < until))
             .groupBy("farm")
@@ -158,7 +158,7 @@ def _farms(
 def _count_strange_clocks(entries: DataFrame | None, now: int) -> int:
     if entries is None:
         return 0
-    return int(entries.where(~sf.col("received_ms").between(FIRST_MS, now + words.DAY_MS)).count())
+    return int(entries.where(~sf.col("received_ms").between(FIRST_MS, now + formats.DAY_MS)).count())
 
 
 def _floodfills(closest: DataFrame) -> Floodfills:
@@ -192,7 +192,7 @@ def _profile(figures: dict[str, Any]) -> dict[str, str]:
 
 
 def _shown(value: object) -> str:
-    return words.figure(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
+    return formats.figure(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
 def _quarantine(quarantine: DataFrame) -> Quarantine:

@@ -5,7 +5,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
-from gf_i2p.pipeline.report.data import (
+from gf_i2p.pipeline.report.chart_data import (
     MAX_ANOMALIES,
     MAX_CELLS,
     MAX_LEAVES,

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import Period
+from gf_i2p.pipeline.report import formats
+from gf_i2p.pipeline.report.chart_data import Period
+from gf_i2p.pipeline.report.formats import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.report.markup import Markup, clean, element, joined, path
-from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
 
 WIDTH: Final = 1000.0
 """Width of a plot, in its own units."""
@@ -46,9 +46,9 @@ def axis(period: Period) -> Markup:
     for number, at_ms in enumerate(marks):
         place = 100 * (at_ms - period.since_ms) / period.length_ms
         anchor = "start" if place < 6 else "end" if place > 94 else "middle"
-        text = words.day(at_ms)[5:] if days else words.moment(at_ms)[11:]
+        text = formats.day(at_ms)[5:] if days else formats.moment(at_ms)[11:]
         if not days and at_ms % DAY_MS == 0:
-            text = words.day(at_ms)[5:]
+            text = formats.day(at_ms)[5:]
         shown.append(
             element(
                 "text", text, x=f"{place:.2f}%", y=12, text_anchor=anchor, class_="tick odd" if number % 2 else "tick"

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
-from gf_i2p.pipeline.report import farm_charts, other_charts, words
-from gf_i2p.pipeline.report.data import MADE_BY, FarmReport, Report
+from gf_i2p.pipeline.report import farm_charts, formats, timeless_charts
+from gf_i2p.pipeline.report.chart_data import MADE_BY, FarmReport, Report
 from gf_i2p.pipeline.report.layout import note
 from gf_i2p.pipeline.report.markup import Markup, element
 from gf_i2p.pipeline.report.style import STYLE
@@ -20,7 +20,7 @@ def page(report: Report) -> str:
         *(_farm(at, farm) for at, farm in enumerate(report.farms)),
         _section("floodfills", "Floodfills", "The floodfills that answer for the farms' hashes", _floodfills(report)),
         _section("quarantine", "Quarantine", "Files, lines and records that did not fit", _quarantine(report)),
-        _section("sizes", "Sizes", "The lake's tables", other_charts.sizes(list(report.sizes))),
+        _section("sizes", "Sizes", "The lake's tables", timeless_charts.sizes(list(report.sizes))),
     ]
     policy = _POLICY.format(b64encode(sha256(STYLE.encode()).digest()).decode())
     head = element(
@@ -30,7 +30,7 @@ def page(report: Report) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="generator", content="gf-i2p"),
-        element("title", f"Garlic farms, {words.day(report.made_ms)}"),
+        element("title", f"Garlic farms, {formats.day(report.made_ms)}"),
         Markup(f"<style>{STYLE}</style>"),
     )
     body = element("body", _header(report), element("main", *sections))
@@ -45,17 +45,17 @@ def _header(report: Report) -> Markup:
         ("sizes", "Sizes"),
     ]
     shown = sum(farm.entries for farm in report.farms)
-    total = f"{words.plural(report.farms_total, 'farm')}, {words.count(report.entries_total)} entries."
-    remarks = [f"{total} Made {words.moment(report.made_ms)} UTC. All times are UTC."]
+    total = f"{formats.plural(report.farms_total, 'farm')}, {formats.count(report.entries_total)} entries."
+    remarks = [f"{total} Made {formats.moment(report.made_ms)} UTC. All times are UTC."]
     if report.farms_total > len(report.farms):
-        hidden = words.count(report.entries_total - shown)
+        hidden = formats.count(report.entries_total - shown)
         remarks.append(
-            f" {words.plural(report.farms_total - len(report.farms), 'more farm')} with {hidden} entries: see --farm."
+            f" {formats.plural(report.farms_total - len(report.farms), 'more farm')} with {hidden} entries: see --farm."
         )
     if report.strange_clocks:
         remarks.append(
-            f" Not drawn: {words.plural(report.strange_clocks, 'entry', 'entries')} with a time of before 2020, or of "
-            "the future."
+            f" Not drawn: {formats.plural(report.strange_clocks, 'entry', 'entries')} with a time of before 2020, or "
+            "of the future."
         )
     return element(
         "header",
@@ -71,7 +71,9 @@ def _header(report: Report) -> Markup:
 
 def _farm(at: int, farm: FarmReport) -> Markup:
     period = farm.period
-    about = f"{words.moment(period.since_ms)} to {words.moment(period.until_ms)}, {words.lasting(period.length_ms)}"
+    about = (
+        f"{formats.moment(period.since_ms)} to {formats.moment(period.until_ms)}, {formats.lasting(period.length_ms)}"
+    )
     parts = [element("p", about, class_="soft"), _tiles(farm)]
     for title, table, drawn in _charts(farm):
         parts += [element("h3", title), drawn if drawn is not None else missing(table)]
@@ -91,36 +93,36 @@ def _charts(farm: FarmReport) -> Iterable[tuple[str, str, Markup | None]]:
     yield "Weights", "decisions", None if farm.weights is None else farm_charts.weights(farm.weights, period)
     yield "Load", "destination_hours", None if farm.loads is None else farm_charts.loads(farm.loads, period)
     yield "Anomalies", "anomalies", None if farm.anomalies is None else farm_charts.anomalies(farm.anomalies, period)
-    yield "Parameters", "backtest", None if farm.backtest is None else other_charts.backtest(farm.backtest)
+    yield "Parameters", "backtest", None if farm.backtest is None else timeless_charts.backtest(farm.backtest)
 
 
 def _tiles(farm: FarmReport) -> Markup:
     """Give the figures that readers look for first."""
-    figures = [("entries", words.count(farm.entries))]
+    figures = [("entries", formats.count(farm.entries))]
     if farm.heat is not None and farm.heat.rows:
-        figures.append(("servers", words.count(farm.heat.servers)))
+        figures.append(("servers", formats.count(farm.heat.servers)))
         if farm.heat.servers_availability is not None:
-            figures.append(("availability", words.percent(farm.heat.servers_availability)))
+            figures.append(("availability", formats.percent(farm.heat.servers_availability)))
     if farm.timeline is not None:
-        figures.append(("changes of leader", words.count(farm.timeline.led_changes)))
+        figures.append(("changes of leader", formats.count(farm.timeline.led_changes)))
     if farm.timeline is not None and farm.timeline.published is not None:
-        figures.append(("changes of publisher", words.count(farm.timeline.published_changes)))
+        figures.append(("changes of publisher", formats.count(farm.timeline.published_changes)))
         spans = farm_charts.spans(farm.timeline.published, farm.period)
         without = sum(end - start for start, end, who in spans if who is None)
-        figures.append(("nobody published", words.percent(without / farm.period.length_ms)))
+        figures.append(("nobody published", formats.percent(without / farm.period.length_ms)))
     if farm.anomalies is not None:
-        figures.append(("unusual hours", words.count(farm.anomalies.total)))
+        figures.append(("unusual hours", formats.count(farm.anomalies.total)))
     return element(
         "dl", *(element("div", element("dt", name), element("dd", value)) for name, value in figures), class_="tiles"
     )
 
 
 def _floodfills(report: Report) -> Markup:
-    return missing("closest") if report.floodfills is None else other_charts.floodfills(report.floodfills)
+    return missing("closest") if report.floodfills is None else timeless_charts.floodfills(report.floodfills)
 
 
 def _quarantine(report: Report) -> Markup:
-    return missing("quarantine") if report.quarantine is None else other_charts.quarantine(report.quarantine)
+    return missing("quarantine") if report.quarantine is None else timeless_charts.quarantine(report.quarantine)
 
 
 def _section(id_: str, title: str, about: str, *parts: Markup) -> Markup:

@@ -22,7 +22,7 @@ from gf_i2p.raft.membership_change import MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary, method
 from gf_i2p.storage.entry_chunks import Packed
-from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest

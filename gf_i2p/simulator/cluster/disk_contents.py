@@ -6,7 +6,7 @@ from typing import Final
 
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.loading import Loaded
-from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 

@@ -451,7 +451,7 @@ class Liveness(Invariant):
 
 
 class Bounded(Invariant):
-    """A run of limited time takes a limited number of events (gf_i2p/simulator/run.py)."""
+    """A run of limited time takes a limited number of events (gf_i2p/simulator/seed_run.py)."""
 
 
 ALL: Final[tuple[type[Invariant], ...]] = (

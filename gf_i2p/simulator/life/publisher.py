@@ -15,7 +15,7 @@ from gf_i2p.farm.publishing.effects import Announce, Close, Drain, Effect, Give,
 from gf_i2p.farm.publishing.failover import FailoverMachine, FailoverState, NotDueError
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease
 from gf_i2p.farm.publishing.meta import MetaMachine
-from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.set_progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.state import FarmState
 

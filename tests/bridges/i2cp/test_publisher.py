@@ -9,10 +9,10 @@ import pytest
 import pytest_asyncio
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2cp.publication_status import PublicationPhase, PublicationStatus
+from bridges.i2cp.publication_status import I2cpPhase, PublicationStatus
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
@@ -59,7 +59,7 @@ def status(publisher: I2cpPublisher) -> PublicationStatus:
     return publisher.published(MASTER)
 
 
-def phase(publisher: I2cpPublisher) -> PublicationPhase:
+def phase(publisher: I2cpPublisher) -> I2cpPhase:
     return status(publisher).phase
 
 
@@ -77,7 +77,7 @@ async def test_the_first_call_opens_a_session_and_answers_its_first_request(
     assert status(publisher) == PublicationStatus()
     await soon(publisher.publish_meta_lease_set(publication()))
     assert status(publisher) == PublicationStatus(
-        PublicationPhase.SENT, since=NOW, published=NOW, sets_given=1, sessions=1, kind=router.kind
+        I2cpPhase.SENT, since=NOW, published=NOW, sets_given=1, sessions=1, kind=router.kind
     )
     await until(lambda: router.stored)
     assert router.stored == [publication().lease_set]
@@ -89,12 +89,12 @@ async def test_it_waits_until_tunnels_are_built(router: FakeRouter, publisher: I
     router.ready.clear()
     call = asyncio.create_task(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.sessions)
-    assert phase(publisher) is PublicationPhase.OPENING
+    assert phase(publisher) is I2cpPhase.OPENING
     assert not call.done()
     assert router.stored == []
     router.ready.set()
     await soon(call)
-    assert phase(publisher) is PublicationPhase.SENT
+    assert phase(publisher) is I2cpPhase.SENT
 
 
 @BOTH
@@ -122,7 +122,7 @@ async def test_the_router_gets_the_last_set_whenever_it_asks(
         router.ask()
         await until(lambda: status(publisher).sets_given > given)  # noqa: B023 - it is called in this turn only
     await until(lambda: published(router) == [NOW] + [NOW + 1] * 4)
-    assert (status(publisher).sets_given, phase(publisher)) == (5, PublicationPhase.SENT)
+    assert (status(publisher).sets_given, phase(publisher)) == (5, I2cpPhase.SENT)
 
 
 @BOTH
@@ -133,7 +133,7 @@ async def test_a_set_that_routers_would_not_keep_is_not_sent(
     await soon(publisher.publish_meta_lease_set(publication()))
     with pytest.raises(RouterRefusedError, match=f"published at {NOW + step}, and the last set at {NOW}"):
         await soon(publisher.publish_meta_lease_set(publication(NOW + step)))
-    assert phase(publisher) is PublicationPhase.SENT
+    assert phase(publisher) is I2cpPhase.SENT
     router.ask()
     await until(lambda: len(router.stored) == 2)
     assert published(router) == [NOW, NOW]
@@ -147,9 +147,9 @@ async def test_masters_do_not_disturb_each_other(router: FakeRouter, publisher: 
     await soon(publisher.stop_publishing_meta_lease_set(masters[1].destination.hash))
     await until(lambda: len(router.sessions) == 2)
     assert [publisher.published(keys.destination.hash).phase for keys in masters] == [
-        PublicationPhase.SENT,
-        PublicationPhase.IDLE,
-        PublicationPhase.SENT,
+        I2cpPhase.SENT,
+        I2cpPhase.IDLE,
+        I2cpPhase.SENT,
     ]
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1, masters[2])))
     await until(lambda: len(router.stored) == 4)
@@ -167,7 +167,7 @@ async def test_what_is_not_for_us_is_passed_over(router: FakeRouter, publisher: 
     router.say(200, bytes(60_000))
     router.ask()
     await until(lambda: len(router.stored) == 2)
-    assert phase(publisher) is PublicationPhase.SENT
+    assert phase(publisher) is I2cpPhase.SENT
 
 
 @BOTH
@@ -188,7 +188,7 @@ async def test_an_old_set_is_not_even_begun_with(router: FakeRouter, publisher: 
     with pytest.raises(RouterRefusedError, match=r"not sent: the set.*600 s old.*Sign a fresh lease set"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log == []
-    assert phase(publisher) is PublicationPhase.IDLE
+    assert phase(publisher) is I2cpPhase.IDLE
 
 
 @BOTH
@@ -211,13 +211,13 @@ async def test_an_old_set_is_not_given_when_the_router_asks(
     clock.now += 600
     router.ask()
     told = await soon(unkept)
-    assert (told.phase, told.since) == (PublicationPhase.STALE, NOW + 600)
+    assert (told.phase, told.since) == (I2cpPhase.STALE, NOW + 600)
     assert "600 s old" in told.reason
     assert told == status(publisher)
     await soon(publisher.publish_meta_lease_set(publication(NOW + 600)))
     await until(lambda: len(router.stored) == 2)
     assert published(router) == [NOW, NOW + 600]
-    assert (phase(publisher), status(publisher).reason) == (PublicationPhase.SENT, "")
+    assert (phase(publisher), status(publisher).reason) == (I2cpPhase.SENT, "")
     assert router.log.count("create") == 1
 
 
@@ -231,7 +231,7 @@ async def test_who_is_not_sure_to_be_the_publisher_gives_nothing_when_the_router
     sure = False
     router.ask()
     told = await soon(unkept)
-    assert told.phase is PublicationPhase.STALE
+    assert told.phase is I2cpPhase.STALE
     assert "not sure to be the publisher" in told.reason
     await until(lambda: router.stored)
     assert published(router) == [NOW]
@@ -244,7 +244,7 @@ async def test_i2pd_hangs_up_when_it_gets_nothing(router: FakeRouter, publisher:
     clock.now += 600
     router.patience = 0.1
     router.ask()
-    await until(lambda: phase(publisher) is PublicationPhase.LOST)
+    await until(lambda: phase(publisher) is I2cpPhase.LOST)
     assert "hung up: the router stops, or refuses a message" in status(publisher).reason
 
 
@@ -260,7 +260,7 @@ async def test_a_lost_session_is_noticed_and_the_next_call_opens_another(
     unkept = asyncio.create_task(publisher.lost(MASTER))
     clock.now += 300
     await router.stop()
-    assert (await soon(unkept)).phase is PublicationPhase.LOST
+    assert (await soon(unkept)).phase is I2cpPhase.LOST
     with pytest.raises(RouterUnreachableError, match="does not answer"):
         await soon(publisher.publish_meta_lease_set(publication(NOW + 300)))
     assert "does not answer" in status(publisher).reason
@@ -297,9 +297,9 @@ async def test_a_connection_that_breaks_under_a_call_loses_the_session(
     session.connection.close()  # and nobody has noticed yet
     with pytest.raises(RouterUnreachableError, match="hung up: the router stops"):
         await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
-    assert (phase(publisher), status(publisher).published) == (PublicationPhase.LOST, NOW)
+    assert (phase(publisher), status(publisher).published) == (I2cpPhase.LOST, NOW)
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
-    assert phase(publisher) is PublicationPhase.SENT
+    assert phase(publisher) is I2cpPhase.SENT
 
 
 @JAVA
@@ -308,7 +308,7 @@ async def test_a_reason_is_passed_on(router: FakeRouter, publisher: I2cpPublishe
     reason = b"Invalid leaseset: Signature verification failed"
     router.say(30, bytes([len(reason)]) + reason)
     told = await soon(publisher.lost(MASTER))
-    assert told.phase is PublicationPhase.LOST
+    assert told.phase is I2cpPhase.LOST
     assert reason.decode() in told.reason
     assert "check the clocks" in told.reason
 
@@ -335,7 +335,7 @@ async def test_i2pd_taken_for_java_drops_the_set_and_hangs_up(router: FakeRouter
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.log[-1] == "swallow")
     router.lose_patience()
-    assert (await soon(publisher.lost(MASTER))).phase is PublicationPhase.LOST
+    assert (await soon(publisher.lost(MASTER))).phase is I2cpPhase.LOST
     assert router.log == ["hello", "create", "swallow"]
     await soon(publisher.close())
 
@@ -346,7 +346,7 @@ async def test_java_taken_for_i2pd_reads_garbage_at_the_next_set(router: FakeRou
     await soon(publisher.publish_meta_lease_set(publication()))
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
     told = await soon(publisher.lost(MASTER))
-    assert (told.phase, router.log[-1]) == (PublicationPhase.LOST, "garbage")
+    assert (told.phase, router.log[-1]) == (I2cpPhase.LOST, "garbage")
     assert published(router) == [NOW]
     await soon(publisher.close())
 
@@ -359,7 +359,7 @@ async def test_a_defect_of_ours_is_no_secret(
     monkeypatch.setattr(MetaLeaseSet, "objection", lambda *_: 1 / 0)
     router.ask()
     told = await soon(publisher.lost(MASTER))
-    assert told.phase is PublicationPhase.LOST
+    assert told.phase is I2cpPhase.LOST
     assert "ZeroDivisionError" in told.reason
 
 
@@ -372,8 +372,8 @@ async def test_stopping_ends_the_session_at_the_router(router: FakeRouter, publi
     await soon(publisher.stop_publishing_meta_lease_set(MASTER))
     assert router.log[-1] == "destroy"
     assert router.sessions == {}
-    assert phase(publisher) is PublicationPhase.IDLE
-    assert (await soon(publisher.lost(MASTER))).phase is PublicationPhase.IDLE
+    assert phase(publisher) is I2cpPhase.IDLE
+    assert (await soon(publisher.lost(MASTER))).phase is I2cpPhase.IDLE
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
     await until(lambda: published(router) == [NOW, NOW + 1])
 
@@ -397,7 +397,7 @@ async def test_stopping_does_not_wait_for_tunnels(router: FakeRouter, publisher:
     for call in (first, second):
         with pytest.raises(RouterError, match="stopped"):
             await soon(call)
-    assert phase(publisher) is PublicationPhase.IDLE
+    assert phase(publisher) is I2cpPhase.IDLE
     await until(lambda: not router.sessions)
     assert router.log.count("create") == 1
 
@@ -422,7 +422,7 @@ async def test_a_call_that_is_given_up_leaves_no_session(router: FakeRouter, pub
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await soon(call)
-    assert (phase(publisher), status(publisher).reason) == (PublicationPhase.LOST, "the attempt was given up")
+    assert (phase(publisher), status(publisher).reason) == (I2cpPhase.LOST, "the attempt was given up")
     await until(lambda: not router.sessions)
 
 
@@ -446,7 +446,7 @@ async def test_tunnels_that_are_never_built_end_the_call_and_the_session(router:
     with pytest.raises(RouterUnreachableError, match=r"within 0\.1 s: the tunnels are not built"):
         await soon(publisher.publish_meta_lease_set(publication()))
     assert router.log[-1] == "destroy"
-    assert phase(publisher) is PublicationPhase.LOST
+    assert phase(publisher) is I2cpPhase.LOST
 
 
 @BOTH
@@ -473,7 +473,7 @@ async def test_a_set_that_expires_while_tunnels_are_built_is_not_sent(
     router.ready.set()
     with pytest.raises(RouterRefusedError, match="the set has expired"):
         await soon(call)
-    assert phase(publisher) is PublicationPhase.LOST
+    assert phase(publisher) is I2cpPhase.LOST
     assert router.stored == []
     assert router.log[-1] == "destroy"
 

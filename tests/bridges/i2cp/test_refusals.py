@@ -6,11 +6,11 @@ from typing import Final
 import pytest
 
 from bridges.errors import RouterError, RouterRefusedError
-from bridges.i2cp.publication_status import PublicationPhase
+from bridges.i2cp.publication_status import I2cpPhase
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.refusals import session_refused
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.protocol import Publication
+from bridges.router_protocol import Publication
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SessionConfig, session_config
@@ -30,7 +30,7 @@ async def refusal(router: FakeRouter, session: bytes, keys: DestinationKeys = KE
     with pytest.raises(RouterRefusedError) as caught:
         await soon(publisher.publish_meta_lease_set(Publication(lease_set(int(router.clock.now), keys), session)))
     assert publisher.published(KEYS.destination.hash).reason in {"", str(caught.value)}
-    assert publisher.published(KEYS.destination.hash).phase is not PublicationPhase.SENT
+    assert publisher.published(KEYS.destination.hash).phase is not I2cpPhase.SENT
     await soon(publisher.close())
     return str(caught.value)
 
@@ -101,7 +101,7 @@ async def test_a_destination_that_another_client_holds(kind: RouterKind, where: 
         said = await refusal(router, BY_MASTER)
         assert "another client of this router holds the destination" in said
         assert where in said
-        assert other.published(KEYS.destination.hash).phase is PublicationPhase.SENT
+        assert other.published(KEYS.destination.hash).phase is I2cpPhase.SENT
         await soon(other.close())
 
 

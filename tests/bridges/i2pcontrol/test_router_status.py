@@ -7,11 +7,11 @@ import pytest
 import pytest_asyncio
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2pcontrol import router_info as names
+from bridges.i2pcontrol import router_answers as names
 from bridges.i2pcontrol import router_status
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.jsonrpc_client import UnknownMethodError
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from bridges.i2pcontrol.router_status import MAX_NOTES, SAFE_TUNNELS, SAFE_TUNNELS_BYTES, I2pControl
 from gf_i2p.farm.record.router_facts import LeafStatus, Reachability, RouterStatus
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address

@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from gf_i2p.cli.main import main
-from gf_i2p.node.files.layout import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, CONFIG_FILE, SECRETS_FILE
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.harness.processes import free_ports
 

@@ -16,7 +16,7 @@ from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.publish.branch_keys import branch_keys
 from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Purpose
 from tests.cli.shared.test_router_setup import edit, write

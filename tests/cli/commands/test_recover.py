@@ -12,7 +12,7 @@ import structlog
 from gf_i2p.cli.main import main
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.recovery import survivors
 from gf_i2p.node.recovery.survivors import ask_others

@@ -12,7 +12,7 @@ from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, MASTER_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, MASTER_FILE, SECRETS_FILE
 from gf_i2p.node.listener import tenants_by_listener
 from gf_i2p.storage.private_files import write_private
 from integration.harness.local_farm import LocalFarm, until

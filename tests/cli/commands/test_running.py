@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from integration.harness.local_farm import LocalFarm, until
 from tests.cli.program import PATIENCE, gf, gf_json, logged
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gf_i2p.cli.main import main
 from gf_i2p.farm.state import FarmState
-from gf_i2p.node.files.layout import DATABASE_FILE
+from gf_i2p.node.files.file_names import DATABASE_FILE
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.storage.private_files import write_durably
 from gf_i2p.storage.snapshot_file import SavedSnapshot

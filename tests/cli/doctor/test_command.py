@@ -14,7 +14,7 @@ from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.cli.main import main
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.wire.endpoint import Endpoint
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
 from tests.transport.harness import Identity

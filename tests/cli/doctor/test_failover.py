@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.cli.doctor.checks import CheckState
-from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, MASTER_FILE
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from integration.harness.processes import free_ports
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy

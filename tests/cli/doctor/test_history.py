@@ -10,7 +10,7 @@ from gf_i2p.cli.doctor.checks import CheckResult, CheckState
 from gf_i2p.cli.doctor.history import MOST_BEHIND, look_at_history
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from gf_i2p.storage.history_writer import History, Rotation
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType

@@ -8,7 +8,7 @@ from gf_i2p.cli.doctor.checks import CheckResult, CheckState, examine
 from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.private_files import holder
 from gf_i2p.wire.endpoint import Endpoint

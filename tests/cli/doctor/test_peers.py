@@ -10,7 +10,7 @@ from gf_i2p.cli.doctor import peers
 from gf_i2p.cli.doctor.checks import CheckState
 from gf_i2p.cli.doctor.peers import timing_result, visit
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import SECRETS_FILE
+from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import I2P, LAN
 from gf_i2p.transport import peer_link, server

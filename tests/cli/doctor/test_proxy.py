@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks, read_answer
 from tests.cli.routers import I2PD_DOWN, I2PD_UNKNOWN, JAVA_UNKNOWN
 from tests.transport.harness import soon

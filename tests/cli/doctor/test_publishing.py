@@ -10,7 +10,7 @@ from gf_i2p.cli.doctor.publishing import keys_result
 from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE, DATABASE_FILE, MASTER_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, MASTER_FILE
 from gf_i2p.node.publish.branch_keys import branch_file, derive
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.storage.private_files import Lock, write_private

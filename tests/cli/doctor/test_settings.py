@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bridges.i2pcontrol.router_info import RouterProgram
+from bridges.i2pcontrol.router_answers import RouterProgram
 from gf_i2p.cli.doctor.checks import CheckState
 from gf_i2p.cli.doctor.settings import listening_anywhere, session_result
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from tests.cli.routers import Place, RunningNode, ScriptedRouter, having
 from tests.transport.harness import Identity
 

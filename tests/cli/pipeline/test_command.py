@@ -10,7 +10,7 @@ from gf_i2p.cli.main import main
 from gf_i2p.cli.pipeline.jobs import COMMANDS
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.session import SessionOptions, session
+from gf_i2p.pipeline.spark_session import SessionOptions, session
 
 
 class FakeSpark:
@@ -54,7 +54,7 @@ def test_an_argument_of_the_wrong_kind_is_a_mistake_of_usage(
 def test_a_place_where_nothing_can_be_written_is_told_before_the_work(
     job: str, out: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gf_i2p.pipeline.session.start", lambda options: pytest.fail("the work has begun"))
+    monkeypatch.setattr("gf_i2p.pipeline.spark_session.start", lambda options: pytest.fail("the work has begun"))
     assert main(["pipeline", job, "lake", "--out", out or str(tmp_path)]) == Exit.FAILED
     told = capsys.readouterr().err
     assert why in told
@@ -100,7 +100,7 @@ def test_what_spark_fails_with_is_one_sentence_and_what_to_do(
     from pyspark.errors import PySparkException
 
     spark = FakeSpark()
-    monkeypatch.setattr("gf_i2p.pipeline.session.start", lambda options: spark)
+    monkeypatch.setattr("gf_i2p.pipeline.spark_session.start", lambda options: spark)
     told = rf"^Spark failed: {why}\. .*--memory.*--scratch"
     with pytest.raises(PipelineError, match=told) as error, session(SessionOptions()):
         raise PySparkException(said)
@@ -112,7 +112,7 @@ def test_what_spark_does_not_translate_is_told_as_well(monkeypatch: pytest.Monke
     from py4j.protocol import Py4JError
 
     spark = FakeSpark()
-    monkeypatch.setattr("gf_i2p.pipeline.session.start", lambda options: spark)
+    monkeypatch.setattr("gf_i2p.pipeline.spark_session.start", lambda options: spark)
     told = r"^Spark failed: java\.io\.IOException: No space left on device"
     with pytest.raises(PipelineError, match=told), session(SessionOptions()):
         raise Py4JError(SPARK_SAID)
@@ -145,7 +145,7 @@ def test_who_waits_for_spark_to_start_is_told(
         raise PipelineError("there is no Java")
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.setattr("gf_i2p.pipeline.session.start", starts)
+    monkeypatch.setattr("gf_i2p.pipeline.spark_session.start", starts)
     assert main(["pipeline", *words]) == Exit.FAILED
     assert capsys.readouterr().err == "\r\x1b[Kgf-i2p: there is no Java\n"
 

@@ -15,7 +15,7 @@ from gf_i2p.cli.shared.router_setup import i2p_transport, master_keys, router_br
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.transport.i2p.session_dialler import TwoWayTransport
 from integration.harness.local_farm import until
 from integration.harness.processes import free_ports, spawn

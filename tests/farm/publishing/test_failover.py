@@ -9,7 +9,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.publishing.effects import Close, Drain, Open, PublishingEffects
 from gf_i2p.farm.publishing.failover import MAX_RETRY_SECONDS, FailoverMachine, FailoverState, NotDueError
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS, LOOK_SECONDS, STALL_SECONDS, PublisherLease
-from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.set_progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.state import FarmState
 from tests.farm.strategies import NOW, leaf, record

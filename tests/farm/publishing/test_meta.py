@@ -18,7 +18,7 @@ from gf_i2p.farm.publishing.lease import (
     record_seconds,
 )
 from gf_i2p.farm.publishing.meta import NO_LEAF, MetaMachine
-from gf_i2p.farm.publishing.progress import PublishProgress
+from gf_i2p.farm.publishing.set_progress import PublishProgress
 from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.state import FarmState
 from tests.farm.strategies import NOW, leaf, record

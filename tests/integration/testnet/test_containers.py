@@ -12,7 +12,7 @@ import pytest
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import CONFIG_FILE, MASTER_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE, MASTER_FILE
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.wire.endpoint import Endpoint
 from integration.testnet import containers

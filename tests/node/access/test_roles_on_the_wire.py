@@ -7,7 +7,7 @@ import pytest
 
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Secrets
-from gf_i2p.node.files.layout import SECRETS_FILE
+from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError
 from gf_i2p.wire.log_values import (

@@ -10,7 +10,7 @@ from gf_i2p.cli.shared.answer_text import show_status
 from gf_i2p.node import node as node_module
 from gf_i2p.node.consensus.timing import ENOUGH_SILENCES, RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import MAX_REDIAL_SECONDS, Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.settings import I2P, LAN

@@ -9,7 +9,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint

@@ -13,7 +13,7 @@ from gf_i2p.node.files import transaction as module
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import FILES_LOCK, SECRETS_FILE
+from gf_i2p.node.files.file_names import FILES_LOCK, SECRETS_FILE
 from gf_i2p.node.files.transaction import all_or_nothing, changing
 from gf_i2p.node.membership import leaf_invitation
 from gf_i2p.node.membership.invitation import accept, invite

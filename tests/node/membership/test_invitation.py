@@ -8,7 +8,7 @@ import pytest
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from gf_i2p.node.files.stopped_log import members_of_stopped
 from gf_i2p.node.membership.invitation import accept, invite
 from gf_i2p.node.node import Node

@@ -11,7 +11,7 @@ import pytest
 import structlog.testing
 
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.files.layout import MASTER_FILE
+from gf_i2p.node.files.file_names import MASTER_FILE
 from gf_i2p.node.publish import keys_watch
 from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Stage

@@ -9,7 +9,7 @@ import pytest
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import DATABASE_FILE
+from gf_i2p.node.files.file_names import DATABASE_FILE
 from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.recovery import farm_of_one
 from gf_i2p.node.recovery.farm_of_one import recover

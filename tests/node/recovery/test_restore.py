@@ -11,7 +11,7 @@ import pytest
 from gf_i2p.node import view
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.layout import DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.membership import joining
 from gf_i2p.node.node import Node
 from gf_i2p.node.recovery import restore as restoring

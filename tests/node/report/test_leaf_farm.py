@@ -16,7 +16,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.layout import CONFIG_FILE
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.listener import Tenant
 from gf_i2p.node.report.leaf_farm import LISTED_MS, ElsewhereFarm, HostedFarm, check_nesting, target_of
 from gf_i2p.wire.endpoint import Endpoint

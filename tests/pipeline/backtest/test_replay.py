@@ -12,7 +12,7 @@ from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node import view
-from gf_i2p.node.files.layout import HISTORY_DIRECTORY
+from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from gf_i2p.node.node import Node
 from gf_i2p.node.recovery.restore import restore
 from gf_i2p.node.recovery.snapshot_copy import of_running

@@ -5,7 +5,7 @@ import random
 from base64 import b64encode
 from typing import Final
 
-from gf_i2p.pipeline.report.data import (
+from gf_i2p.pipeline.report.chart_data import (
     Anomalies,
     AnomalyRow,
     Backtest,
@@ -27,7 +27,7 @@ from gf_i2p.pipeline.report.data import (
     TrialRow,
     Turn,
 )
-from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
+from gf_i2p.pipeline.report.formats import DAY_MS, HOUR_MS
 
 BEGAN_MS: Final = 1_782_864_000_000
 """2026-07-01."""

@@ -9,11 +9,11 @@ import pytest
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import PARTITIONS, Lake
 from gf_i2p.pipeline.report import gather_farm
-from gf_i2p.pipeline.report.data import Period, Report, Turn
+from gf_i2p.pipeline.report.chart_data import Period, Report, Turn
+from gf_i2p.pipeline.report.formats import HOUR_MS, day
 from gf_i2p.pipeline.report.gather import Scope, gather
 from gf_i2p.pipeline.report.job import ReportOptions, make_report
 from gf_i2p.pipeline.report.page import page
-from gf_i2p.pipeline.report.words import HOUR_MS, day
 from tests.pipeline.entry_rows import Row, entries
 from tests.pipeline.report.report_data import BEGAN_MS, HOSTILE
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.pipeline.lake.paths import TABLES
-from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import (
+from gf_i2p.pipeline.report import formats
+from gf_i2p.pipeline.report.chart_data import (
     MADE_BY,
     Anomalies,
     AnomalyRow,
@@ -33,12 +33,12 @@ from gf_i2p.pipeline.report.data import (
     Turn,
 )
 from gf_i2p.pipeline.report.farm_charts import heat, level, spans, timeline
+from gf_i2p.pipeline.report.formats import DAY_MS, HOUR_MS
 from gf_i2p.pipeline.report.layout import WIDTH, across, steps, ticks
 from gf_i2p.pipeline.report.markup import MAX_TEXT, clean, element, joined
-from gf_i2p.pipeline.report.other_charts import differences, recommended
 from gf_i2p.pipeline.report.page import page
 from gf_i2p.pipeline.report.style import STYLE
-from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
+from gf_i2p.pipeline.report.timeless_charts import differences, recommended
 from tests.pipeline.report.report_data import HOSTILE, PERIOD, report
 
 HOLLOW = {"meta", "br"}
@@ -281,7 +281,9 @@ def test_what_is_known_by_hours_stands_where_its_hour_is() -> None:
     period = Period(PERIOD.since_ms + 60_000, PERIOD.since_ms + 3 * HOUR_MS)
     heat_map = Heat(HOUR_MS, [HeatRow(1, 0.5, 9, 0, 0, {at: Cell(at / 2, 3, 0) for at in range(3)})])
     text = heat(heat_map, period)
-    assert [f"{words.moment(PERIOD.since_ms + at * HOUR_MS)} UTC: {50 * at} %" in text for at in range(3)] == [True] * 3
+    assert [f"{formats.moment(PERIOD.since_ms + at * HOUR_MS)} UTC: {50 * at} %" in text for at in range(3)] == [
+        True
+    ] * 3
     assert re.findall(r"H([\d.]+)", steps([1.0, 1.0], 12, 1.0, 500.0, 100.0)) == ["400.0", "900.0"] * 2
 
 
@@ -348,20 +350,20 @@ def test_only_what_differs_is_shown() -> None:
 @pytest.mark.parametrize(
     ("shown", "expected"),
     [
-        (words.percent(0.99999), ">99.9 %"),
-        (words.percent(1.0), "100 %"),
-        (words.percent(0.5), "50 %"),
-        (words.percent(None), "–"),
-        (words.lasting(90_000), "1 min 30 s"),
-        (words.lasting(3 * HOUR_MS), "3 h"),
-        (words.lasting(1001 * DAY_MS), "1,001 d"),
-        (words.lasting(5), "5 ms"),
-        (words.lasting(-90_000), "-1 min 30 s"),
-        (words.size(1536), "1.5 KiB"),
-        (words.size(5 << 40), "5.0 TiB"),
-        (words.moment(10**18), f"{10**18} ms"),
-        (words.server(2**31 + 7), "leaf 7"),
-        (words.figure(0.12345), "0.123"),
+        (formats.percent(0.99999), ">99.9 %"),
+        (formats.percent(1.0), "100 %"),
+        (formats.percent(0.5), "50 %"),
+        (formats.percent(None), "–"),
+        (formats.lasting(90_000), "1 min 30 s"),
+        (formats.lasting(3 * HOUR_MS), "3 h"),
+        (formats.lasting(1001 * DAY_MS), "1,001 d"),
+        (formats.lasting(5), "5 ms"),
+        (formats.lasting(-90_000), "-1 min 30 s"),
+        (formats.size(1536), "1.5 KiB"),
+        (formats.size(5 << 40), "5.0 TiB"),
+        (formats.moment(10**18), f"{10**18} ms"),
+        (formats.server(2**31 + 7), "leaf 7"),
+        (formats.figure(0.12345), "0.123"),
     ],
 )
 def test_figures(shown: str, expected: str) -> None:

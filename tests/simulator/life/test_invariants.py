@@ -16,7 +16,7 @@ from gf_i2p.simulator.life.ledger import Ledger
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS, draw
 from gf_i2p.simulator.life.reporters import LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
-from gf_i2p.simulator.run import live
+from gf_i2p.simulator.seed_run import live
 from tests.tier import examples
 
 CLEAN = examples(24)

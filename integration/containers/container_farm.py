@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from integration.containers.engine import Engine, EngineError
 from integration.containers.project import Project, wait_for
-from integration.testnet.console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
+from integration.testnet.router_console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 NODES: Final = ("node-1", "node-2", "node-3")
 BESIDE: Final = {"node-1": "router-4", "node-2": "router-5", "node-3": "router-6"}

@@ -11,9 +11,9 @@ import aiohttp
 
 from gf_i2p.admin.local_socket import socket_address
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
-from integration.testnet.console import StoredLeaseSet, parse_lease_sets
-from integration.testnet.inside import CONTROL_SOCKET, DIRECTORY_VARIABLE
+from integration.testnet.network_keeper import CONTROL_SOCKET, DIRECTORY_VARIABLE
 from integration.testnet.router import CERTIFICATE_FILE, HTTP_PORT
+from integration.testnet.router_console import StoredLeaseSet, parse_lease_sets
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
+from gf_i2p.pipeline.report.formats import DAY_MS, HOUR_MS
 
 MAX_FARMS: Final = 8
 MAX_SERVERS: Final = 32

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.session import SessionOptions, failed, not_started, own_settings, start
+from gf_i2p.pipeline.spark_session import SessionOptions, failed, not_started, own_settings, start
 
 
 @pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]"])
@@ -73,7 +73,7 @@ def test_an_address_that_is_none_is_said(remote: str, tmp_path: Path) -> None:
 STARTS = """
 import sys
 from pathlib import Path
-from gf_i2p.pipeline.session import SessionOptions, session
+from gf_i2p.pipeline.spark_session import SessionOptions, session
 with session(SessionOptions(master="local[1]", memory_mb=512, scratch=Path(sys.argv[1]))) as spark:
     print(spark.range(3).count())
     print("ours", file=sys.stderr)

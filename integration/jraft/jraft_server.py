@@ -15,7 +15,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer, encode_server_id
 from gf_i2p.wire.messages import NOBODY, MessageType
 from integration.harness.processes import Processes, tail
-from integration.jraft.plain import HOST, ask
+from integration.jraft.plain_tcp import HOST, ask
 
 CLASSES_VARIABLE: Final = "JRAFT_CLASSPATH"
 """Names a Java class path with JRaft (core and extensions) and JRaft's libraries."""

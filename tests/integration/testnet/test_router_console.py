@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from integration.testnet.console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
+from integration.testnet.router_console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 FIRST_PAGE = """
 <b>Uptime:</b> 41 seconds<br>

@@ -1,6 +1,6 @@
 """The run with this machine's Docker engine: builds the images, and runs the tests, which remove all containers.
 
-For podman `inside.py` does this. Docker's containers do not end with this process, so the tests are told to finish.
+For podman `podman_run.py` does this. Docker's containers do not end with this process, so the tests are told to finish.
 """
 
 import contextlib

@@ -2,8 +2,8 @@
 
 import pytest
 
-from bridges.i2pcontrol import router_info as names
-from bridges.i2pcontrol.router_info import CheckedAnswer, RouterProgram, kind, reachability
+from bridges.i2pcontrol import router_answers as names
+from bridges.i2pcontrol.router_answers import CheckedAnswer, RouterProgram, kind, reachability
 from bridges.i2pcontrol.strict_json import Json
 from gf_i2p.farm.record.router_facts import Reachability
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
-from gf_i2p.storage import entry_chunks, stored_snapshot, tables
+from gf_i2p.storage import entry_chunks, log_tables, stored_snapshot
 from gf_i2p.storage.errors import StorageError
-from gf_i2p.storage.tables import Tables
+from gf_i2p.storage.log_tables import Tables
 from tests.storage.random_writes import CLUSTER, SERVER, SMALL, State, app, snapshot, state_of, store, writes
 from tests.tier import examples
 
@@ -59,8 +59,8 @@ def test_random_writes_and_crashes_leave_what_they_should(
     with pytest.MonkeyPatch.context() as patch, closing(new()) as connection:
         patch.setattr(entry_chunks, "MAX_CHUNK_BYTES", 4 << 10)
         patch.setattr(stored_snapshot, "BLOCK_BYTES", 1000)
-        patch.setattr(tables, "SWEEP_ROWS", sweep_rows)
-        patch.setattr(tables, "SWEEP_BYTES", sweep_bytes)
+        patch.setattr(log_tables, "SWEEP_ROWS", sweep_rows)
+        patch.setattr(log_tables, "SWEEP_BYTES", sweep_bytes)
         log = on(connection)
         for size in groups:
             batch = list(islice(history, size))

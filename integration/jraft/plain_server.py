@@ -13,14 +13,14 @@ from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
-from integration.jraft.plain import HOST, PlainListener, PlainPeer
+from integration.jraft.plain_tcp import HOST, PlainListener, PlainPeer
 
 CLUSTER = "jraft"
 HEAD = b"values\n"
 """Beginning of a snapshot, which must not be empty; a line "INDEX HEX" for each value follows."""
 
 
-class OurServer:
+class PlainServer:
     """One server. `founders` is empty for a server that waits for an invitation."""
 
     def __init__(

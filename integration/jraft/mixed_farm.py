@@ -11,10 +11,10 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_i
 from gf_i2p.wire.messages import MessageType
 from integration.harness.local_farm import POLL_SECONDS, becomes, until
 from integration.harness.processes import Processes, free_ports
-from integration.harness.progress import StepProgress
-from integration.jraft.ours import OurServer
-from integration.jraft.plain import ask
-from integration.jraft.theirs import Jraft, JraftServer, endpoint
+from integration.harness.step_progress import StepProgress
+from integration.jraft.jraft_server import Jraft, JraftServer, endpoint
+from integration.jraft.plain_server import PlainServer
+from integration.jraft.plain_tcp import ask
 
 TIMING: Final = Timing(heartbeat=0.1, election_min=0.6, election_max=1.2)
 PATIENT: Final = Timing(heartbeat=0.1, election_min=3.0, election_max=5.0)
@@ -30,7 +30,7 @@ class MixedFarm:
     """Servers by id; use the farm as an asynchronous context manager: all servers end with the block."""
 
     def __init__(self, jraft: Jraft, directory: Path, progress: StepProgress) -> None:
-        self.ours: dict[int, OurServer] = {}
+        self.ours: dict[int, PlainServer] = {}
         self.theirs: dict[int, JraftServer] = {}
         self.posted: list[bytes] = []
         """Every value that a leader has accepted, in order."""
@@ -61,12 +61,12 @@ class MixedFarm:
         timing: Timing = TIMING,
         port: int | None = None,
         flow: Flow | None = None,
-    ) -> OurServer:
+    ) -> PlainServer:
         """Start a server of ours, also a second time; without founders the server waits for an invitation."""
         if port is None:
             (port,) = free_ports(1)
         configuration = Configuration(0, 0, tuple(founders))
-        server = OurServer(self._directory, server_id, port, configuration, timing, flow)
+        server = PlainServer(self._directory, server_id, port, configuration, timing, flow)
         await server.start()
         self.ours[server_id] = server
         return server
@@ -98,11 +98,11 @@ class MixedFarm:
 
     # Actions ---------------------------------------------------------------------------------------------------------
 
-    async def post(self, leader: OurServer | JraftServer, count: int, *, size: int = 20, batch: int = 1) -> None:
+    async def post(self, leader: PlainServer | JraftServer, count: int, *, size: int = 20, batch: int = 1) -> None:
         """Have a leader append so many values, `batch` with each request."""
         for _ in range(0, count, batch):
             values = [f"value {len(self.posted) + n}".encode().ljust(size, b".") for n in range(batch)]
-            if isinstance(leader, OurServer):
+            if isinstance(leader, PlainServer):
                 await leader.driver.post(values, seconds=_SECONDS)
             else:
                 entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
@@ -110,16 +110,16 @@ class MixedFarm:
                 assert response.accepted, f"JRaft server {leader.id} does not lead: {response}"
             self.posted += values
 
-    async def add(self, leader: OurServer | JraftServer, server: OurServer | JraftServer) -> None:
+    async def add(self, leader: PlainServer | JraftServer, server: PlainServer | JraftServer) -> None:
         """Have a leader invite a server."""
         value = ClusterServer(server.id, server.endpoint).encode()
         await self._change(leader, MessageType.ADD_SERVER_REQUEST, value)
 
-    async def remove(self, leader: OurServer | JraftServer, server_id: int) -> None:
+    async def remove(self, leader: PlainServer | JraftServer, server_id: int) -> None:
         """Have a leader remove a server."""
         await self._change(leader, MessageType.REMOVE_SERVER_REQUEST, encode_server_id(server_id))
 
-    async def _change(self, leader: OurServer | JraftServer, kind: MessageType, value: bytes) -> None:
+    async def _change(self, leader: PlainServer | JraftServer, kind: MessageType, value: bytes) -> None:
         response = await ask(leader.port, kind, (Entry(0, ValueType.CLUSTER_SERVER, value),))
         assert response.accepted, f"server {leader.id} refuses {kind.name}: {response}"
 
@@ -140,9 +140,9 @@ class MixedFarm:
         self.progress.done(f"JRaft server {leader} leads")
         return self.theirs[leader]
 
-    async def our_leader(self, among: Sequence[int]) -> OurServer:
+    async def our_leader(self, among: Sequence[int]) -> PlainServer:
         """Wait until one of these servers of ours leads and may change the servers."""
-        found: list[OurServer] = []
+        found: list[PlainServer] = []
 
         def led() -> bool:
             found[:] = [self.ours[i] for i in among if i in self.ours and self.ours[i].driver.core.is_leader]
@@ -179,7 +179,7 @@ class MixedFarm:
         names = ", ".join([f"ours {i}" for i in self.ours] + [f"JRaft {i}" for i in self.theirs])
         await self.see(f"{len(self.posted)} values in order on {names}", equal)
 
-    def compare_logs(self, server: OurServer, *stopped: JraftServer) -> None:
+    def compare_logs(self, server: PlainServer, *stopped: JraftServer) -> None:
         """Compare the committed entries in logs of stopped JRaft servers with ours, entry by entry."""
         ours = dict(server.log())
         commit = server.driver.core.commit

@@ -6,8 +6,17 @@ from typing import Any, Final
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.pipeline.backtest.recommendation import LEAST_GAIN
-from gf_i2p.pipeline.report import words
-from gf_i2p.pipeline.report.data import MADE_BY, Backtest, Closest, Floodfills, Near, Quarantine, TableSize, TrialRow
+from gf_i2p.pipeline.report import formats
+from gf_i2p.pipeline.report.chart_data import (
+    MADE_BY,
+    Backtest,
+    Closest,
+    Floodfills,
+    Near,
+    Quarantine,
+    TableSize,
+    TrialRow,
+)
 from gf_i2p.pipeline.report.layout import WIDTH, block, dot, folded, note, plot, row, table
 from gf_i2p.pipeline.report.markup import Markup, element, joined
 
@@ -36,13 +45,13 @@ def backtest(results: Backtest) -> Markup:
             *(
                 element("td", text, class_="n")
                 for text in (
-                    words.figure(each.cost),
-                    words.count(each.changes),
-                    words.count(each.unneeded),
-                    words.lasting(each.without_publisher_ms),
-                    words.lasting(each.stale_ms),
-                    words.count(each.set_changes),
-                    words.percent(each.balance),
+                    formats.figure(each.cost),
+                    formats.count(each.changes),
+                    formats.count(each.unneeded),
+                    formats.lasting(each.without_publisher_ms),
+                    formats.lasting(each.stale_ms),
+                    formats.count(each.set_changes),
+                    formats.percent(each.balance),
                 )
             ),
         ]
@@ -63,7 +72,7 @@ def backtest(results: Backtest) -> Markup:
             "the best set by now, or the log has less than a day of farm time."
         )
     if hidden > 0:
-        remark += f" {words.plural(hidden, 'more set')} cost more and are not shown."
+        remark += f" {formats.plural(hidden, 'more set')} cost more and are not shown."
     return joined(
         element("div", tables, class_="wide", role="region", aria_label="Backtest", tabindex="0"), note(remark)
     )
@@ -75,7 +84,7 @@ def recommended(results: Backtest) -> TrialRow | None:
     The rules are the rules of `backtest.recommendation`: at least a day of farm time, and a saving of `LEAST_GAIN`.
     """
     live = next((each for each in results.trials if each.live), None)
-    if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < words.DAY_MS):
+    if live is None or live.cost is None or (live.farm_ms is not None and live.farm_ms < formats.DAY_MS):
         return None
     candidates = [each for each in results.trials if each.cost is not None and not each.live and _fits_farm(each, live)]
     best = min(candidates, key=lambda each: each.cost or 0.0, default=None)
@@ -121,7 +130,7 @@ def floodfills(closest: Floodfills) -> Markup:
     equal_bits = [near.equal_bits for each in closest.hashes for day in each.days.values() for near in day]
     highest = max([_LEAST_BITS, *(bits + 1 for bits in equal_bits)])
     shown = [_closest(each, highest) for each in closest.hashes]
-    omitted = f" {words.count(closest.others)} more hashes are not drawn." if closest.others else ""
+    omitted = f" {formats.count(closest.others)} more hashes are not drawn." if closest.others else ""
     return joined(
         element("div", *shown, class_="hashes"),
         note(
@@ -151,7 +160,7 @@ def _closest(each: Closest, highest: int) -> Markup:
             for at, (place, one) in enumerate(zip(places, near, strict=True))
         ]
         closest = max((one.equal_bits for one in near), default=0)
-        about = f"{day}: {words.plural(len(near), 'floodfill')}, the closest shares {words.plural(closest, 'bit')}"
+        about = f"{day}: {formats.plural(len(near), 'floodfill')}, the closest shares {formats.plural(closest, 'bit')}"
         rows.append(row(day[5:], plot(_DAY, about, *lines, *reversed(dots)), f"{closest} bits", full_name=day))
         cells += [
             (day, str(one.rank), one.floodfill, str(one.equal_bits), one.distance[:16] + "…", _profile_text(one))
@@ -171,7 +180,7 @@ def _closest(each: Closest, highest: int) -> Markup:
 
 def _floodfill_text(near: Near) -> str:
     profile = _profile_text(near)
-    return f"rank {near.rank}: {near.floodfill}, {words.plural(near.equal_bits, 'equal bit')}" + (
+    return f"rank {near.rank}: {near.floodfill}, {formats.plural(near.equal_bits, 'equal bit')}" + (
         f", {profile}" if profile else ""
     )
 
@@ -187,19 +196,24 @@ def quarantine(summary: Quarantine) -> Markup:
     most = max(each.count for each in summary.reasons)
     rows = []
     for each in summary.reasons:
-        about = f"{each.what}: {each.reason}: {words.count(each.count)}, {words.size(each.length)}"
+        about = f"{each.what}: {each.reason}: {formats.count(each.count)}, {formats.size(each.length)}"
         bar = plot(_BAR, about, block(0, WIDTH * each.count / most, 2, _BAR - 4, "bar", about))
         rows.append(
-            row(f"{each.what}: {each.reason}", bar, words.count(each.count), full_name=f"{each.what}: {each.reason}")
+            row(
+                f"{each.what}: {each.reason}",
+                bar,
+                formats.count(each.count),
+                full_name=f"{each.what}: {each.reason}",
+            )
         )
     hidden = summary.total - sum(each.count for each in summary.reasons)
-    others = words.count(summary.kinds - len(summary.reasons))
-    more = f" {words.count(hidden)} more for {others} other reasons." if hidden else ""
-    cells = ((each.what, each.reason, words.count(each.count), words.size(each.length)) for each in summary.reasons)
+    others = formats.count(summary.kinds - len(summary.reasons))
+    more = f" {formats.count(hidden)} more for {others} other reasons." if hidden else ""
+    cells = ((each.what, each.reason, formats.count(each.count), formats.size(each.length)) for each in summary.reasons)
     return joined(
         element("div", *rows, class_="rows reasons"),
         note(
-            f"{words.plural(summary.total, 'piece')} in all; each is kept with its reason, and none is dropped.{more}"
+            f"{formats.plural(summary.total, 'piece')} in all; each is kept with its reason, and none is dropped.{more}"
         ),
         folded("As a table", table(["what", "reason", "count", "size"], cells, "Quarantine by reason", text_columns=2)),
     )
@@ -210,14 +224,14 @@ def sizes(tables: list[TableSize]) -> Markup:
     cells = [
         (
             each.name,
-            _absent(each.name) if each.rows is None else words.count(each.rows),
-            "–" if each.files is None else words.count(each.files),
-            "–" if each.bytes is None else words.size(each.bytes),
+            _absent(each.name) if each.rows is None else formats.count(each.rows),
+            "–" if each.files is None else formats.count(each.files),
+            "–" if each.bytes is None else formats.size(each.bytes),
         )
         for each in tables
     ]
     known_bytes = [each.bytes for each in tables if each.bytes is not None]
-    total = note(f"{words.size(sum(known_bytes))} in all.") if known_bytes else ""
+    total = note(f"{formats.size(sum(known_bytes))} in all.") if known_bytes else ""
     return joined(
         table(["table", "rows", "files", "on disk"], cells, "Tables of the lake"), *([total] if total else [])
     )

@@ -1,6 +1,6 @@
 """The words for the progress of a set: each word only when true."""
 
-from gf_i2p.farm.publishing.progress import PublishProgress, SetProgress
+from gf_i2p.farm.publishing.set_progress import PublishProgress, SetProgress
 
 PUBLISHED = 1_790_000_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gf_i2p.farm.versions import MAX_AHEAD_MS, next_version
+from gf_i2p.farm.set_versions import MAX_AHEAD_MS, next_version
 from tests.farm.fed_farm import Farm
 from tests.farm.strategies import NOW, record
 
