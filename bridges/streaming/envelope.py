@@ -33,7 +33,7 @@ class Envelope:
     protocol: int
 
 
-def pack(payload: bytes, source_port: int, destination_port: int) -> bytes:
+def pack_packet(payload: bytes, source_port: int, destination_port: int) -> bytes:
     """Pack a streaming packet without compression: most packets are encrypted or compressed already."""
     assert len(payload) < 2**16
     head = _HEAD.pack(_MAGIC, 0, source_port, destination_port, _BEST, STREAMING)

@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from bridges.streaming.acceptor import Acceptor
-from bridges.streaming.envelope import pack
+from bridges.streaming.envelope import pack_packet
 from bridges.streaming.errors import StreamingError
 from bridges.streaming.http_headers import BAD_REQUEST, HttpRequest, RequestError
 from bridges.streaming.limits import IDLE, LONG_IDLE, MAX_PAYLOAD
@@ -132,7 +132,7 @@ class Forwarder:
     def _flush(self, stream: Stream) -> None:
         """Send the stream's packets, and set its timer."""
         for data in stream.take():
-            self._send(stream.peer, pack(data, stream.peer.local_port, stream.peer.port))
+            self._send(stream.peer, pack_packet(data, stream.peer.local_port, stream.peer.port))
         carrier = self._carriers.get(stream)
         if carrier is None:
             return

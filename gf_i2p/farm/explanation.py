@@ -46,7 +46,7 @@ def explain(state: FarmState) -> dict[str, Any]:
         "off": state.common_setting.mode == OFF,
         "publisher": choice.publisher,
         "in_office": None if choice.publisher is None else state.clock.passed_ms - state.election.since_ms,
-        "why": why(state),
+        "why": why_publisher(state),
         "servers": [_server(state, choice, server) for server in sorted(state.servers)],
         "members": len(state.leaf_members),
         "leaves": [*_listed(state, choice, inputs), *_left_out(choice)],
@@ -71,7 +71,7 @@ def lines(state: FarmState) -> list[str]:
     return list(_text_lines(explanation))
 
 
-def why(state: FarmState) -> str:
+def why_publisher(state: FarmState) -> str:
     """Say why the publisher was chosen, or why no server was chosen."""
     publisher, standings = state.publisher, state.standings()
     if publisher is None:

@@ -23,8 +23,8 @@ class Candidate:
     @property
     def won(self) -> bool:
         """Whether a majority of the Configuration has voted for this server."""
-        members = self._state.configurations.voters
-        return len(self._granted.intersection(members)) >= majority(len(members))
+        voters = self._state.configurations.voters
+        return len(self._granted.intersection(voters)) >= majority(len(voters))
 
     def voted(self) -> None:
         """Count this server's vote for itself, once the vote is durable.

@@ -1,4 +1,4 @@
-"""The members of the farm: the Configurations in the log, the one before them, and the meaning of a majority.
+"""The voters of the farm: the Configurations in the log, the one before them, and the meaning of a majority.
 
 A Configuration is in force from the moment it is in the log, committed or not (Raft thesis, 4.1). So when a cut of
 the log removes a Configuration, the previous Configuration is in force again.
@@ -38,7 +38,7 @@ class Configurations:
         before, after = [item for item in stored if item[0] < at], [item for item in stored if item[0] > at]
         self._history = [*before, (at, first), *after]
         self.changes = 0
-        """How often the members may have changed; a reader compares two values to notice a change."""
+        """How often the voters may have changed; a reader compares two values to notice a change."""
         self._members_changed()
 
     @property

@@ -94,7 +94,7 @@ class Core:
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._election_at = 0.0
         self._refusals = 0  # elections in a row that a refusal has ended
-        self._older_log_asked = False  # whether, since a leader was heard, a member with an older log wanted a vote
+        self._older_log_asked = False  # whether, since a leader was heard, a voter with an older log wanted a vote
         self._follower = Follower(self._state)
         self._await_election()
 
@@ -173,7 +173,7 @@ class Core:
     def contacts(self) -> dict[int, str]:
         """Endpoints, by server id, of the servers that this server must be connected to.
 
-        These are the other members and, on the leader, the servers that are joining or leaving.
+        These are the other voters and, on the leader, the servers that are joining or leaving.
         """
         servers = {server.id: server.endpoint for server in self._state.configurations.current.servers}
         if isinstance(self._role, Leader):
@@ -205,9 +205,9 @@ class Core:
 
     @property
     def heard(self) -> dict[int, float]:
-        """On the leader: by other member, the time of the last answer in this term. On other servers: empty.
+        """On the leader: by other voter, the time of the last answer in this term. On other servers: empty.
 
-        A member that has not answered yet has the time when the leader began to send to it.
+        A voter that has not answered yet has the time when the leader began to send to it.
         """
         role = self._role
         if not isinstance(role, Leader):
@@ -295,7 +295,7 @@ class Core:
                 self._role.tell_commit(self._now)
                 self._follow(NOBODY)
             elif self._follower.needs_snapshot and (self._role.is_established or self._role.is_equalled):
-                # A member with this server's whole log can win, and has the state that this server lacks.
+                # A voter with this server's whole log can win, and has the state that this server lacks.
                 self._step_down()
         return self._state.take_effects()
 
@@ -314,14 +314,14 @@ class Core:
     def _may_campaign(self) -> bool:
         """Return whether this server should become a candidate now.
 
-        A member should. A removed server should, too, while the Configuration without this server may be uncommitted:
+        A voter should. A removed server should, too, while the Configuration without this server may be uncommitted:
         this server may be the only one that has that Configuration, and then no other can win (thesis 4.2.2). But the
-        removed server waits until a member with an older log has asked for its vote. The reason is JRaft: a JRaft
+        removed server waits until a voter with an older log has asked for its vote. The reason is JRaft: a JRaft
         leader sends nothing to a removed server, which then never learns of the commit. Each of its elections would
         depose the JRaft leader.
 
         A server whose snapshot is damaged waits in the same way, because such a server can lead only until another
-        member has the same log. If its Configuration is lost, too (`current_index` is 0), the server does not know the
+        voter has the same log. If its Configuration is lost, too (`current_index` is 0), the server does not know the
         voters, and never becomes a candidate.
         """
         state = self._state
@@ -413,7 +413,7 @@ class Core:
         self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._patience_factor
 
     def _reset_patience(self) -> None:
-        """Return to the normal election time-out: this server should win against the member that asked."""
+        """Return to the normal election time-out: this server should win against the voter that asked."""
         timing = self._state.timing
         if self._refusals:
             self._refusals = 0

@@ -17,7 +17,7 @@ from gf_i2p.wire.messages import Request
 class JoiningServer:
     """A server that a leader has invited (JoinCluster).
 
-    The invitation ends when this server is a member, or when another server leads.
+    The invitation ends when this server is a voter, or when another server leads.
     """
 
     def __init__(self, state: State, leader: int, term: int) -> None:
@@ -194,7 +194,7 @@ class Follower:
         self._state.promise(token, request, accepted=True, next_index=self._state.log.last_index + 1)
 
     def sync_log(self, token: Token, request: Request) -> None:
-        """Append the committed entries of a LogPack. A member that the sender has not invited refuses."""
+        """Append the committed entries of a LogPack. A voter that the sender has not invited refuses."""
         state, newcomer = self._state, self._newcomer
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
             if state.id in state.configurations.voters:

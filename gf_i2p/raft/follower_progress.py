@@ -58,11 +58,11 @@ class FollowerProgress:
     refused: int = 0
     """Index of the last snapshot that the follower refused; 0 for none."""
     removed_at: int = 0
-    """Index of the Configuration that removed the follower; 0 for a member."""
+    """Index of the Configuration that removed the follower; 0 for a voter."""
     removed_since: float = 0.0
     """Time when that Configuration was appended, in seconds."""
     endpoint: str = ""
-    """Endpoint of a follower that is no longer a member."""
+    """Endpoint of a follower that is no longer a voter."""
     flights: dict[int, Flight] = field(default_factory=dict)
     """Requests on the way, by tag, in the order of sending."""
 

@@ -252,13 +252,13 @@ class Leader:
 
     @property
     def is_equalled(self) -> bool:
-        """Whether another member has the whole log of this leader.
+        """Whether another voter has the whole log of this leader.
 
-        One such member is enough. A majority may never come: this leader has lost the state, so members that need a
+        One such voter is enough. A majority may never come: this leader has lost the state, so voters that need a
         snapshot must get one from another leader.
         """
-        members, last = self._state.configurations.voters, self._state.log.last_index
-        return any(peer in members and progress.match >= last for peer, progress in self.progress.items())
+        voters, last = self._state.configurations.voters, self._state.log.last_index
+        return any(peer in voters and progress.match >= last for peer, progress in self.progress.items())
 
     @property
     def _is_removed(self) -> bool:
@@ -305,11 +305,11 @@ class Leader:
         self._advance_reads(now)
 
     def _agreed(self, own_value: float, peer_values: dict[int, float]) -> float:
-        """Return the highest value that a majority has reached. `peer_values`: by the id of the other member."""
+        """Return the highest value that a majority has reached. `peer_values`: by the id of the other voter."""
         return agreed(
             [
-                own_value if member == self._state.id else peer_values[member]
-                for member in self._state.configurations.voters
+                own_value if voter == self._state.id else peer_values[voter]
+                for voter in self._state.configurations.voters
             ]
         )
 

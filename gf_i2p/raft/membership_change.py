@@ -37,7 +37,7 @@ MAX_ROUNDS: Final = 10
 """The leader gives a joining server up after this many rounds without progress (thesis 4.2.1): the server took nothing,
 or took longer than `Timing.election_max` for a round."""
 _ALMOST: Final = 5
-"""A server that lacks fewer entries becomes a member at once. JRaft uses the same number."""
+"""A server that lacks fewer entries becomes a voter at once. JRaft uses the same number."""
 
 SetServers = Callable[[tuple[ClusterServer, ...], int, float], None]
 """Appends a Configuration. Arguments: the servers, the first index that a new server lacks, and the time."""
@@ -106,21 +106,21 @@ class MembershipChange:
     # Beginning -------------------------------------------------------------------------------------------------------
 
     def add(self, token: Token, request: Request, now: float) -> None:
-        """Answer an AddServerRequest, and begin to add the server unless it is a member with this endpoint."""
+        """Answer an AddServerRequest, and begin to add the server unless it is a voter with this endpoint."""
         state = self._state
         try:
             server = ClusterServer.decode(request.entries[0].value)
         except RemoteProtocolError as error:
             state.violated(token, f"an AddServerRequest that cannot be read: {error}")
             return
-        members = {each.id: each for each in state.configurations.current.servers}
-        accepted = members.get(server.id) == server or (
-            server.id not in members
+        voters = {each.id: each for each in state.configurations.current.servers}
+        accepted = voters.get(server.id) == server or (
+            server.id not in voters
             and self.obstacle is None
-            and server.endpoint not in {each.endpoint for each in members.values()}
+            and server.endpoint not in {each.endpoint for each in voters.values()}
         )
         self._answer(token, MessageType.ADD_SERVER_RESPONSE, accepted=accepted)
-        if accepted and server.id not in members:
+        if accepted and server.id not in voters:
             self.joining = Joining(server, now)
             self._send_next(now)
 
@@ -135,8 +135,8 @@ class MembershipChange:
         except RemoteProtocolError as error:
             state.violated(token, f"a RemoveServerRequest that cannot be read: {error}")
             return
-        members = state.configurations.voters
-        accepted = server_id in members and len(members) > 1 and self.obstacle is None
+        voters = state.configurations.voters
+        accepted = server_id in voters and len(voters) > 1 and self.obstacle is None
         self._answer(token, MessageType.REMOVE_SERVER_RESPONSE, accepted=accepted)
         if not accepted:
             return
@@ -318,7 +318,7 @@ class MembershipChange:
         """Handle a joining server that took nothing of a pack. To send the pack again at once could loop for ever."""
         if self._state.configurations.ever_has(joining.server.id):
             # A JRaft server takes packs only until it has read a Configuration, even an old one, with itself as a
-            # member. From then on it takes AppendEntries.
+            # voter. From then on it takes AppendEntries.
             self._append_configuration(joining, now)
             return
         joining.rounds += 1

@@ -44,8 +44,8 @@ class State:
 
     @property
     def peers(self) -> list[int]:
-        """Ids of the other members."""
-        return [member for member in self.configurations.voters if member != self.id]
+        """Ids of the other voters."""
+        return [voter for voter in self.configurations.voters if voter != self.id]
 
     @property
     def vote_is_durable(self) -> bool:

@@ -9,7 +9,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY
 
-Members = tuple[int, ...]
+Voters = tuple[int, ...]
 
 
 class Violation(Exception):  # noqa: N818 -- a violation is a run's result, and no error of this code
@@ -87,7 +87,7 @@ class ServerFacts:
     """The facts of one server."""
 
     id: int
-    bootstrap: Members
+    bootstrap: Voters
     """The server's first Configuration: empty if the server was added later."""
     memory: ShadowLog = field(default_factory=ShadowLog)
     """The log as the core has it, with entries that are not durable yet."""
@@ -99,12 +99,12 @@ class ServerFacts:
     term: int = 0
     leads: bool = False
     commit: int = 0
-    configurations: list[tuple[int, Members]] = field(default_factory=list)
+    configurations: list[tuple[int, Voters]] = field(default_factory=list)
     """Index and servers of each Configuration in the log in memory."""
 
     @property
-    def members(self) -> Members:
-        """The members by the server's newest Configuration."""
+    def voters(self) -> Voters:
+        """The voters by the server's newest Configuration."""
         return self.configurations[-1][1] if self.configurations else self.bootstrap
 
     def take(self, write: Write, committed: Sequence[Entry]) -> None:
@@ -135,9 +135,9 @@ class ServerFacts:
         self.configurations = _configurations(self.memory.slice(1, self.memory.last_index), 1)
 
 
-def _configurations(entries: Sequence[Entry], first: int) -> list[tuple[int, Members]]:
+def _configurations(entries: Sequence[Entry], first: int) -> list[tuple[int, Voters]]:
     return [
-        (index, members_of(entry))
+        (index, voters_of(entry))
         for index, entry in enumerate(entries, first)
         if entry.value_type is ValueType.CONFIGURATION
     ]
@@ -154,11 +154,11 @@ class Facts:
     """Pairs (index, term): a server in this term was the first to commit up to this index."""
 
 
-def members_of(entry: Entry) -> Members:
+def voters_of(entry: Entry) -> Voters:
     """Return the servers that a Configuration names."""
-    return _members(entry.value)
+    return _voters(entry.value)
 
 
 @lru_cache(maxsize=256)
-def _members(value: bytes) -> Members:
+def _voters(value: bytes) -> Voters:
     return tuple(server.id for server in Configuration.decode(value).servers)

@@ -73,19 +73,19 @@ def simulate(
     result.undecided = farm.history.undecided
     result.digest = farm.trace.digest if farm.trace else None
     if result.violation is None and Random(f"life {seed}").random() < LIVES:  # noqa: S311 -- as the plan's
-        _live(result, write)
+        _run_life(result, write)
     return result
 
 
-def live(seed: int, *, write: Callable[[str], None] | None = None) -> SeedResult:
+def run_life(seed: int, *, write: Callable[[str], None] | None = None) -> SeedResult:
     """Run hours of a farm's life only. `write` takes the lines of a trace."""
     plan = draw_life(seed)
     result = SeedResult(seed, plan.servers, "given log")
-    _live(result, write)
+    _run_life(result, write)
     return result
 
 
-def _live(result: SeedResult, write: Callable[[str], None] | None) -> None:
+def _run_life(result: SeedResult, write: Callable[[str], None] | None) -> None:
     life = FarmLife(draw_life(result.seed), write=write)
     try:
         life.run()

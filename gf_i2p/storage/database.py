@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.storage import private_files, wal
-from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held
-from gf_i2p.storage.loading import Loaded, load
+from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held_elsewhere
+from gf_i2p.storage.loading import Loaded, load_stored_log
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.write_group import WriteGroup
@@ -97,7 +97,7 @@ class Storage:
         path = path.absolute()
         with explaining(path), ExitStack() as stack:
             stack.callback(private_files.Lock(path).close)
-            for file in (path, wal.path_of(path)):
+            for file in (path, wal.wal_path(path)):
                 if file.exists() or file.is_symlink():
                     raise StorageError(
                         f"{file} exists already and is left as it is: a server must not lose its log. Choose another "
@@ -142,7 +142,7 @@ class Storage:
             check_header(path)
             usable = wal.usable_bytes(path)
             connection = stack.enter_context(closing(connect(path, _read_only(usable))))
-            loaded = load(path, connection, cluster, server_id, usable)
+            loaded = load_stored_log(path, connection, cluster, server_id, usable)
             yield Tables(path, connection, connection, (cluster, server_id), loaded)
 
     @classmethod
@@ -162,7 +162,7 @@ class Storage:
                 if not locked:
                     stack.callback(private_files.Lock(path).close)
                 loaded = _check_and_load(path, cluster, server_id)
-                least = private_files.lengthen(wal.path_of(path), WAL_BYTES)
+                least = private_files.lengthen(wal.wal_path(path), WAL_BYTES)
                 private_files.sync_directory(path.parent)
                 reading = stack.enter_context(
                     closing(connect(path, "mode=ro"))
@@ -184,7 +184,7 @@ class Storage:
                 weakref.finalize(storage, storage._resources.close)
             if not complete:
                 storage.close()  # otherwise the foreign reader, when it ends, would store `least` and delete the WAL
-                raise held(path, "the log is being read")
+                raise held_elsewhere(path, "the log is being read")
             return storage
 
     def close(self) -> None:
@@ -254,7 +254,7 @@ def _check_and_load(path: Path, cluster: str, server_id: int) -> Loaded:
     check_header(path)
     usable = wal.usable_bytes(path)
     with closing(connect(path, _read_only(usable))) as connection:
-        return load(path, connection, cluster, server_id, usable)
+        return load_stored_log(path, connection, cluster, server_id, usable)
 
 
 def _read_only(wal_bytes: int) -> str:

@@ -84,7 +84,7 @@ class Packed:
     """(index, value) of each Configuration."""
 
 
-def pack(first: int, entries: Sequence[Entry], term_before: int) -> Packed:
+def pack_entries(first: int, entries: Sequence[Entry], term_before: int) -> Packed:
     """Cut the entries from index `first` on into rows. `term_before`: term of the entry before, or 0.
 
     Raises `StorageError` when a term falls (terms only rise along a log), `LocalProtocolError` when an entry cannot be

@@ -58,7 +58,7 @@ def defect(fault: str) -> StorageError:
     )
 
 
-def held(path: Path, reason: str) -> StorageError:
+def held_elsewhere(path: Path, reason: str) -> StorageError:
     """Return the error for a file that another program holds."""
     return StorageError(
         f"{path} is held by another program ({reason}): end that program (a sqlite3 shell, a backup), then start this "
@@ -89,7 +89,7 @@ def explained(path: Path, error: sqlite3.Error) -> StorageError:
             "-lock) and the directory must belong to the user that runs this node"
         )
     if code in _BUSY:
-        return held(path, str(error))
+        return held_elsewhere(path, str(error))
     return StorageError(f"{path} cannot be used: SQLite says: {error}")
 
 

@@ -229,7 +229,7 @@ def _normal(value: bytes) -> bytes | None:
         content, end = _DECODE(text)
         if end < len(text):
             return None
-        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and depth(content) > MAX_DEPTH:
+        if value.count(b"[") + value.count(b"{") > MAX_DEPTH and json_depth(content) > MAX_DEPTH:
             return None
         text = _ENCODE(content)
         if not text.isascii():
@@ -240,7 +240,7 @@ def _normal(value: bytes) -> bytes | None:
         return None
 
 
-def depth(value: Any) -> int:
+def json_depth(value: Any) -> int:
     """Return the number of levels of nested lists and objects in a JSON value."""
     levels, values = 0, [value]
     while values := [each for each in values if isinstance(each, list | dict)]:

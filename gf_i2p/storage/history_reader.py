@@ -46,7 +46,7 @@ class HistoryError(StorageError):
     """The history cannot be used; `str()` says why and how to go on."""
 
 
-def damaged(path: Path, fault: str) -> HistoryError:
+def damaged_history(path: Path, fault: str) -> HistoryError:
     """Return the error for a file whose content is not what a node wrote."""
     return HistoryError(
         f"{path} is damaged: {fault}. Nothing was changed. Keep the file for examination and check the disk. To export "
@@ -140,7 +140,7 @@ class Scan:
                     self._file.seek(self.end)  # the line was being written, and has grown since
                     continue
                 if self.sequence.header is None or not _is_torn(tail):
-                    raise damaged(self._path, f"line {self.number + 1}: {error}") from None
+                    raise damaged_history(self._path, f"line {self.number + 1}: {error}") from None
                 self.torn = len(tail)
                 return
             if data.startswith(b" "):
@@ -149,9 +149,9 @@ class Scan:
             self.number += 1
             yield line
         if self.sequence.header is None:
-            raise damaged(self._path, "it is empty")
+            raise damaged_history(self._path, "it is empty")
         if not self._may_be_torn and not self.sequence.closed:
-            raise damaged(self._path, f"its end is missing, after the entry {self.sequence.last_index}")
+            raise damaged_history(self._path, f"its end is missing, after the entry {self.sequence.last_index}")
 
     def _take(self, data: bytes) -> Line:
         if not data.endswith(b"\n"):
@@ -164,7 +164,7 @@ class Scan:
         try:
             return self._file.readline(MAX_LINE_BYTES + 2)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise damaged(self._path, f"after line {self.number}: {error}") from error
+            raise damaged_history(self._path, f"after line {self.number}: {error}") from error
 
     def _tail(self) -> bytes:
         self._file.seek(self.end)

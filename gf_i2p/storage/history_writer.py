@@ -48,7 +48,7 @@ from gf_i2p.storage.history_reader import (
     HistoryError,
     HistoryFile,
     Scan,
-    damaged,
+    damaged_history,
     history_files,
     mixed,
     plain_name,
@@ -328,7 +328,7 @@ class History:
         self._unpacked.extend(file for file in files[:-1] if file.is_plain)
         for file, successor in pairwise(files):
             if file.is_plain and self._last_index_of(file) != successor.first - 1:
-                raise damaged(file.plain, f"it does not end where {plain_name(successor.first)} begins")
+                raise damaged_history(file.plain, f"it does not end where {plain_name(successor.first)} begins")
         if not files:
             self._begin(1)
         elif files[-1].is_plain:

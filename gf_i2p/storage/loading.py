@@ -52,7 +52,7 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
         raise damaged(path, str(error)) from error
 
 
-def load(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
+def load_stored_log(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
     """Read all content except the entries; read only those entries that confirm the term runs and Configurations.
 
     The time depends on the number of terms and the size of the snapshot, not on the number of entries. Raises

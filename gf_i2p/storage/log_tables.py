@@ -4,11 +4,11 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.storage.entry_chunks import Chunk, Packed, TermRun, pack, pack_chunk, term_at
+from gf_i2p.storage.entry_chunks import Chunk, Packed, TermRun, pack_chunk, pack_entries, term_at
 from gf_i2p.storage.errors import StorageError, damaged
-from gf_i2p.storage.loading import Loaded, load, unpacked
+from gf_i2p.storage.loading import Loaded, load_stored_log, unpacked
 from gf_i2p.storage.schema import CHUNK_AT, CHUNKS_FROM, INSERT_SERVER, PAGE_BYTES, SCHEMA, ServerRow
-from gf_i2p.storage.stored_snapshot import SnapshotRow, describe, replace_snapshot
+from gf_i2p.storage.stored_snapshot import SnapshotRow, describe_snapshot, replace_snapshot
 from gf_i2p.storage.write_group import Base, WriteGroup
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import NOBODY
@@ -80,7 +80,9 @@ class Tables:
         connection.rollback()
         connection.isolation_level = None  # this code says where a transaction begins
         path = Path(":memory:")
-        return cls(path, connection, connection, (cluster, server_id), load(path, connection, cluster, server_id, 0))
+        return cls(
+            path, connection, connection, (cluster, server_id), load_stored_log(path, connection, cluster, server_id, 0)
+        )
 
     # Reading -------------------------------------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ class Tables:
         """Store a group in one transaction; return roughly how many bytes SQLite wrote to the WAL."""
         first, base = group.first_index, group.base
         before = base.term if first - 1 == base.last else term_at(self._runs, first - 1)
-        packed = pack(first, group.entries, before)
+        packed = pack_entries(first, group.entries, before)
         written = sum([len(chunk.data) for chunk in packed.chunks])
         if (
             first <= self._last_index
@@ -160,7 +162,7 @@ class Tables:
     def _store_all(self, group: WriteGroup, packed: Packed, written: int) -> int:
         """Store a group that changes more than the end of the log; return roughly how many bytes its sweep wrote."""
         first = group.first_index
-        row = None if group.snapshot is None else describe(group.snapshot)
+        row = None if group.snapshot is None else describe_snapshot(group.snapshot)
         execute = self._writing.execute
         execute("BEGIN IMMEDIATE")
         if first <= self._last_index:

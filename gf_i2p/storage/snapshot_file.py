@@ -44,7 +44,10 @@ MAX_FILE_BYTES: Final = _HEAD.size + MAX_NAME_BYTES + MAX_CONFIGURATION_BYTES + 
 
 
 class SnapshotFileError(StorageError):
-    """The file is not a usable snapshot. `str()` says why and how to go on; only `load` adds the file's name."""
+    """The file is not a usable snapshot. `str()` says why and how to go on.
+
+    Only `load_snapshot_file` adds the file's name.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class SavedSnapshot:
         return saved
 
 
-def load(path: Path) -> SavedSnapshot:
+def load_snapshot_file(path: Path) -> SavedSnapshot:
     """Read a file. Raises `SnapshotFileError` with the file's name, or `OSError`."""
     try:
         return _load(path)

@@ -36,7 +36,7 @@ class SnapshotRow(NamedTuple):
     """Checksum over the other columns."""
 
 
-def describe(snapshot: Snapshot) -> SnapshotRow:
+def describe_snapshot(snapshot: Snapshot) -> SnapshotRow:
     """Return the row that describes a snapshot. Raises `LocalProtocolError` for an illegal Configuration."""
     configuration = snapshot.configuration.encode()
     size = len(snapshot.data)

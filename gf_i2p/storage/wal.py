@@ -35,14 +35,14 @@ _MAGIC: Final = 0x377F0682
 _VERSION: Final = 3007000
 
 
-def path_of(database: Path) -> Path:
+def wal_path(database: Path) -> Path:
     """Return the path where SQLite keeps the WAL of `database`."""
     return database.with_name(database.name + "-wal")
 
 
 def usable_bytes(database: Path) -> int:
     """Return the length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
-    path = path_of(database)
+    path = wal_path(database)
     try:
         start = private_files.read_start(path, _START.size)
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def usable_bytes(database: Path) -> int:
 
 def lost(database: Path, least_bytes: int) -> LostError:
     """Return the error for a WAL that had at least `least_bytes` bytes, and is missing or shorter now."""
-    path = path_of(database)
+    path = wal_path(database)
     if not path.exists():
         state = "is missing"
     elif (length := usable_bytes(database)) > 0:

@@ -29,7 +29,7 @@ from typing import Final, Self
 
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.http_auth import parse_schemes, quote
-from gf_i2p.wire.http_head import path_of
+from gf_i2p.wire.http_head import path_of_target
 from gf_i2p.wire.names import check_name
 from gf_i2p.wire.nonces import KEY_BYTES, Nonces
 
@@ -188,7 +188,7 @@ class Authenticator:
             now: monotonic seconds.
         """
         answer = _Answer.parse(header)
-        if answer is None or answer.realm != self._realm or path_of(answer.uri) != path_of(uri):
+        if answer is None or answer.realm != self._realm or path_of_target(answer.uri) != path_of_target(uri):
             return _REFUSED
         secret = self._secrets.get(answer.user)
         expected = digest_response(

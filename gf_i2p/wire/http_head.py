@@ -61,7 +61,7 @@ class HeadReader:
         return Head(text, bytes(self._buffer[length:]))
 
 
-def path_of(target: str) -> str:
+def path_of_target(target: str) -> str:
     """Return the path and query of a request target in the path form or the absolute form (RFC 7230, 5.3).
 
     Proxies change one form into the other and rewrite the authority, so only path and query can be compared.

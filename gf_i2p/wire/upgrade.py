@@ -35,7 +35,7 @@ import h11
 from gf_i2p.wire.digest import Authenticator, Refused, Verified
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import VERSION, AnyResponse, ClientGet, HandshakeRefused, Resource, values_of
-from gf_i2p.wire.http_head import HeadReader, path_of
+from gf_i2p.wire.http_head import HeadReader, path_of_target
 
 _REQUEST_LINE = re.compile(rb"[!-~]++ .* HTTP/[0-9]\.[0-9]\r\n")
 _PATH = re.compile(rf"/GarlicFarm/([^/]++)/{VERSION}/({'|'.join(Resource)})")
@@ -132,7 +132,7 @@ class ServerHandshake:
         if _REQUEST_LINE.match(head.text) is None:
             raise RemoteProtocolError("the peer does not speak HTTP")
         request = _parse_request(head.text)
-        path = None if request is None else _PATH.fullmatch(path_of(request.target.decode("ascii")))
+        path = None if request is None else _PATH.fullmatch(path_of_target(request.target.decode("ascii")))
         if request is None or path is None:
             return HandshakeAnswer(HandshakeOutcome.NOT_FOUND, _NOT_FOUND)
         cluster, resource = path[1], Resource(path[2])

@@ -13,7 +13,7 @@ from pathlib import Path
 from integration.bench.etcd import ETCD
 from integration.bench.farm import FARM
 from integration.bench.load import WORKLOADS
-from integration.bench.report import table
+from integration.bench.report import report_table
 from integration.bench.suite import Settings, Suite
 from integration.bench.system import BenchError
 from integration.harness.processes import ProcessEndedError
@@ -100,7 +100,7 @@ def main(line: Sequence[str] | None = None) -> int:
     text = json.dumps(report, indent=2)
     if options.output is not None:
         options.output.write_text(text + "\n")
-    print(text if options.json else "\n" + table(report))
+    print(text if options.json else "\n" + report_table(report))
     return 0
 
 

@@ -148,7 +148,7 @@ def _median(rows: Sequence[Mapping[str, Any]], workload: str, system: str, figur
     return None
 
 
-def table(report: Document) -> str:
+def report_table(report: Document) -> str:
     """Return the report as aligned text: figures, each repeat, processor time, profile."""
     rows = report["results"]
     parts = [_facts(report), _figures(rows, report["goals"]), _repeats(rows), _processors(rows)]
@@ -169,7 +169,7 @@ def align(lines: Sequence[Sequence[str]], left: int) -> str:
     )
 
 
-def number(value: float | None) -> str:
+def figure_text(value: float | None) -> str:
     """Return a figure with suitable digits; a dash for a missing figure."""
     if value is None:
         return "-"
@@ -184,10 +184,10 @@ def _facts(report: Document) -> str:
     machine, settings = report["machine"], report["settings"]
     return (
         f"Three nodes each on loopback, one disk, values of {settings['value_bytes']:,} bytes, writers talk to the "
-        f"leader.\nMedians of {_count(settings['repeats'], 'repeat')} of {number(settings['seconds'])} s, after "
-        f"{number(settings['warmup'])} s of warm-up. Farm over TLS, etcd without.\n"
-        f"Machine: {machine['cores']} cores, load {number(machine['load'])} before the start, "
-        f"an fsync takes {number(machine['fsync_ms'])} ms."
+        f"leader.\nMedians of {_count(settings['repeats'], 'repeat')} of {figure_text(settings['seconds'])} s, after "
+        f"{figure_text(settings['warmup'])} s of warm-up. Farm over TLS, etcd without.\n"
+        f"Machine: {machine['cores']} cores, load {figure_text(machine['load'])} before the start, "
+        f"an fsync takes {figure_text(machine['fsync_ms'])} ms."
     )
 
 
@@ -214,7 +214,7 @@ def _figures(rows: Sequence[Mapping[str, Any]], goals: Sequence[Mapping[str, Any
         title = _workload_title(first, rows)
         for figure, label in FIGURES.items():
             values = {system: _median(rows, workload, system, figure) for system in systems}
-            line = [title, label, *(number(values[system]) for system in systems)]
+            line = [title, label, *(figure_text(values[system]) for system in systems)]
             if both:
                 ours, theirs = values["farm"], values["etcd"]
                 line.append(f"{ours / theirs:.2f}" if ours is not None and theirs else "-")
@@ -231,7 +231,7 @@ def _repeats(rows: Sequence[Mapping[str, Any]]) -> str:
         return ""
     lines = [["Each repeat, entries/s", "", *(str(number) for number in range(1, count + 1)), "leader"]]
     for row in rows:
-        cells = [number(one["entries_per_second"]) for one in row["repeats"]]
+        cells = [figure_text(one["entries_per_second"]) for one in row["repeats"]]
         cells += ["-"] * (count - len(cells))
         lines.append([row["title"], row["system"], *cells, "moved" if row["median"]["leader_moved"] else "stayed"])
     return align(lines, left=2)
@@ -246,7 +246,7 @@ def _processors(rows: Sequence[Mapping[str, Any]]) -> str:
     for row in measured:
         cpu = row["median"]["cpu"]
         cost = sum(cores for one, cores in cpu.items() if one != "others") / row["median"]["entries_per_second"] * 1e6
-        lines.append([row["title"], row["system"], *(f"{cpu[one]:.2f}" for one in who), number(cost)])
+        lines.append([row["title"], row["system"], *(f"{cpu[one]:.2f}" for one in who), figure_text(cost)])
     return align(lines, left=2)
 
 
@@ -258,6 +258,6 @@ def _profile(profile: Mapping[str, Any]) -> str:
     threads = [f"{share:.1%} {thread}" for thread, share in profile["threads"].items()]
     title = (
         f"The farm's leader under {CONCURRENT.title}, by {profile['tool']} "
-        f"({number(profile['entries_per_second'])} entries/s meanwhile; all of it in {profile['file']})"
+        f"({figure_text(profile['entries_per_second'])} entries/s meanwhile; all of it in {profile['file']})"
     )
     return "\n".join([title, *([f"Threads: {', '.join(threads)}"] if threads else []), *body])

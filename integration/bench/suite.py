@@ -21,7 +21,7 @@ from typing import Any
 from integration.bench import h2load, load, profile
 from integration.bench.etcd import EtcdCluster
 from integration.bench.load import CONCURRENT, Sample, Workload
-from integration.bench.report import BenchFigures, Document, Result, add_profile, document, figures, number
+from integration.bench.report import BenchFigures, Document, Result, add_profile, document, figure_text, figures
 from integration.bench.system import BenchError, Cluster, ClusterProcess, System
 
 C_CLIENT = "etcd (C client)"
@@ -65,7 +65,7 @@ class Suite:
             system.check()
         settings.directory.mkdir(parents=True, exist_ok=True)
         machine = describe_machine(settings.directory)
-        say(f"{self._total} runs, about {self._forecast:.0f} s. An fsync takes {number(machine['fsync_ms'])} ms.")
+        say(f"{self._total} runs, about {self._forecast:.0f} s. An fsync takes {figure_text(machine['fsync_ms'])} ms.")
         if machine["load"] > 0.3 * machine["cores"]:
             say(f"The machine is busy (load {machine['load']:.1f}): the figures will suffer. Stop what else runs.")
         for _ in range(settings.repeats):
@@ -128,8 +128,9 @@ class Suite:
         self._done += 1
         elapsed = time.monotonic() - self._started
         say(
-            f"[{self._done:2}/{self._total}, {elapsed:3.0f} s] {what}: {number(one.entries_per_second)} entries/s, "
-            f"p50 {number(one.p50_ms)} ms, p99 {number(one.p99_ms)} ms"
+            f"[{self._done:2}/{self._total}, {elapsed:3.0f} s] {what}: "
+            f"{figure_text(one.entries_per_second)} entries/s, "
+            f"p50 {figure_text(one.p50_ms)} ms, p99 {figure_text(one.p99_ms)} ms"
         )
 
     async def _profile(self, farm: System, output: Path, report: Document) -> None:

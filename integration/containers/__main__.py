@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from integration.containers import engine_run
-from integration.containers.engine import Engine, EngineError, find
+from integration.containers.engine import Engine, EngineError, find_engine
 from integration.harness.pytest_outcomes import (
     MAX_AGAIN,
     OUTCOMES_VARIABLE,
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         words.append(str(FOLDER))
     began = time.monotonic()
     try:
-        engine = find()
+        engine = find_engine()
         if engine.private:
             check_programs({})
     except MissingError as error:

@@ -86,6 +86,6 @@ def _sources() -> Iterator[str]:
             yield file.read_text(errors="replace")
 
 
-def size(engine: Engine, name: str) -> int:
+def image_size(engine: Engine, name: str) -> int:
     """Return the size of an image in bytes."""
     return int(engine.run("image", "inspect", "--format", "{{.Size}}", name))

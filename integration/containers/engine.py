@@ -78,7 +78,7 @@ def run(command: list[str], env: Mapping[str, str], *, seconds: float, cwd: Path
     return done.stdout
 
 
-def find() -> Engine:
+def find_engine() -> Engine:
     """Find Docker with its compose plugin and a running engine, or podman. Raises `MissingError`."""
     if _docker_answers():
         return docker()

@@ -73,7 +73,7 @@ def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
     # Docker's builder keeps a fetched base to itself: that base is no image of the engine.
     names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if is_everything() else [])]
-    return Built(base_seconds, build_seconds, {name: base_image.size(engine, name) for name in names})
+    return Built(base_seconds, build_seconds, {name: base_image.image_size(engine, name) for name in names})
 
 
 def _build_spark(engine: Engine) -> None:

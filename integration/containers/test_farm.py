@@ -2,7 +2,7 @@
 
 import pytest
 
-from integration.containers.base_image import size
+from integration.containers.base_image import image_size
 from integration.containers.container_farm import ENOUGH, NODES, ContainerFarm
 from integration.containers.engine import Engine
 
@@ -19,7 +19,7 @@ def test_from_nothing_to_a_meta_lease_set_on_the_floodfills(farm: ContainerFarm)
 
 
 def test_the_image_of_a_node_is_small(engine: Engine) -> None:
-    assert size(engine, "gf-i2p-node") < MAX_IMAGE_BYTES
+    assert image_size(engine, "gf-i2p-node") < MAX_IMAGE_BYTES
 
 
 @pytest.mark.parametrize("node", NODES)

@@ -64,7 +64,7 @@ def infos(netdb: NetDb) -> Iterator[RouterInfo]:
         )
 
 
-def path_of(directory: Path, info: RouterInfo) -> Path:
+def router_info_path(directory: Path, info: RouterInfo) -> Path:
     """Return the path of a RouterInfo below a netDb directory, as i2pd and Java I2P name it."""
     name = to_base64(info.hash)
     return directory / f"r{name[0]}" / f"routerInfo-{name}.dat"
@@ -86,7 +86,7 @@ def write(directory: Path, netdb: NetDb) -> WrittenNetDb:
         (directory / f"r{letter}").mkdir(parents=True, exist_ok=True)
     size, floodfills = 0, []
     for info in infos(netdb):
-        size += path_of(directory, info).write_bytes(info.data)
+        size += router_info_path(directory, info).write_bytes(info.data)
         if info.floodfill:
             floodfills.append(info.hash)
     return WrittenNetDb(size, floodfills)

@@ -157,7 +157,7 @@ def machine_cpu_seconds() -> float:
     return (user + nice + system + interrupts + soft_interrupts + stolen) / CLOCK_TICKS
 
 
-def share(pid: int) -> int:
+def session_niceness(pid: int) -> int:
     """Return the niceness of a process's session to other sessions, -20 to 19 (sched(7), autogroup).
 
     Each server is a separate session, so a server's own niceness means nothing to other sessions. 0 where
@@ -171,8 +171,8 @@ def share(pid: int) -> int:
 
 
 def set_share(pid: int, nice: int) -> None:
-    """Set the value of `share`. Only root may set a value below 0, or below the present one."""
-    if share(pid) != nice:
+    """Set the value of `session_niceness`. Only root may set a value below 0, or below the present one."""
+    if session_niceness(pid) != nice:
         _autogroup(pid).write_text(str(nice))
 
 

@@ -15,7 +15,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import ClusterServer, encode_server_id
 from gf_i2p.wire.messages import NOBODY, MessageType
 from integration.harness.processes import Processes, tail
-from integration.jraft.plain_tcp import HOST, ask
+from integration.jraft.plain_tcp import HOST, ask_jraft
 
 CLASSES_VARIABLE: Final = "JRAFT_CLASSPATH"
 """Names a Java class path with JRaft (core and extensions) and JRaft's libraries."""
@@ -40,7 +40,7 @@ class Jraft:
     @classmethod
     def prepare(cls, into: Path) -> "Jraft":
         """Compile the driver for the JRaft on the class path; takes some seconds. Raises `JraftMissingError`."""
-        classpath = find()
+        classpath = find_jraft()
         command = ["javac", "-nowarn", "-implicit:none", "-d", str(into), "-cp", classpath, str(_DRIVER)]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
@@ -51,7 +51,7 @@ class Jraft:
         return cls(f"{into}:{classpath}")
 
 
-def find() -> str:
+def find_jraft() -> str:
     """Return the class path with JRaft; raises `JraftMissingError`."""
     classpath = os.environ.get(CLASSES_VARIABLE)
     if not classpath:
@@ -145,7 +145,7 @@ class JraftServer:
         # A request that changes nothing: the id belongs to no server of the farm.
         entry = Entry(0, ValueType.CLUSTER_SERVER, encode_server_id(_NO_SERVER))
         try:
-            return (await ask(self.port, MessageType.REMOVE_SERVER_REQUEST, (entry,), seconds=2.0)).destination
+            return (await ask_jraft(self.port, MessageType.REMOVE_SERVER_REQUEST, (entry,), seconds=2.0)).destination
         except OSError:
             return NOBODY
 

@@ -14,7 +14,7 @@ from integration.harness.processes import Processes, free_ports
 from integration.harness.step_progress import StepProgress
 from integration.jraft.jraft_server import Jraft, JraftServer, endpoint
 from integration.jraft.plain_server import PlainServer
-from integration.jraft.plain_tcp import ask
+from integration.jraft.plain_tcp import ask_jraft
 
 TIMING: Final = Timing(heartbeat=0.1, election_min=0.6, election_max=1.2)
 PATIENT: Final = Timing(heartbeat=0.1, election_min=3.0, election_max=5.0)
@@ -106,7 +106,7 @@ class MixedFarm:
                 await leader.driver.post(values, seconds=_SECONDS)
             else:
                 entries = tuple(Entry(0, ValueType.APPLICATION, value) for value in values)
-                response = await ask(leader.port, MessageType.CLIENT_REQUEST, entries)
+                response = await ask_jraft(leader.port, MessageType.CLIENT_REQUEST, entries)
                 assert response.accepted, f"JRaft server {leader.id} does not lead: {response}"
             self.posted += values
 
@@ -120,7 +120,7 @@ class MixedFarm:
         await self._change(leader, MessageType.REMOVE_SERVER_REQUEST, encode_server_id(server_id))
 
     async def _change(self, leader: PlainServer | JraftServer, kind: MessageType, value: bytes) -> None:
-        response = await ask(leader.port, kind, (Entry(0, ValueType.CLUSTER_SERVER, value),))
+        response = await ask_jraft(leader.port, kind, (Entry(0, ValueType.CLUSTER_SERVER, value),))
         assert response.accepted, f"server {leader.id} refuses {kind.name}: {response}"
 
     async def jraft_leader(self, among: Sequence[int]) -> JraftServer:

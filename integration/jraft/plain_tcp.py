@@ -153,7 +153,7 @@ class PlainListener:
             writer.transport.abort()
 
 
-async def ask(port: int, kind: MessageType, entries: tuple[Entry, ...], seconds: float = 5.0) -> Response:
+async def ask_jraft(port: int, kind: MessageType, entries: tuple[Entry, ...], seconds: float = 5.0) -> Response:
     """Send one request as a client of a JRaft server; raises `OSError`, also without an answer in time."""
     try:
         async with asyncio.timeout(seconds):

@@ -206,7 +206,7 @@ class RegisterClient:
 # Judgement ------------------------------------------------------------------------------------------------------------
 
 
-def judge(history: AccessHistory, log: Mapping[int, tuple[int, Any]], last: int) -> tuple[list[str], int]:
+def judge_accesses(history: AccessHistory, log: Mapping[int, tuple[int, Any]], last: int) -> tuple[list[str], int]:
     """Compare the answers with the log, Application entries by index, which ends at `last`.
 
     Return the errors, and the number of registers whose check was given up.

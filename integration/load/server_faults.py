@@ -49,7 +49,7 @@ class Fault:
         return f"{self.pause:.2f} s, then {self.kind.value} for {self.lasts:.2f} s, {self.order}"
 
 
-def plan(rng: random.Random, seconds: float, servers: Sequence[int]) -> list[Fault]:
+def plan_faults(rng: random.Random, seconds: float, servers: Sequence[int]) -> list[Fault]:
     """Choose faults one after another for so many seconds."""
     faults: list[Fault] = []
     total = 0.0
@@ -78,9 +78,9 @@ class Tormentor:
         """Carry out the faults one after another, and undo each."""
         for fault in faults:
             await asyncio.sleep(fault.pause)
-            await self._do(fault)
+            await self._carry_out(fault)
 
-    async def _do(self, fault: Fault) -> None:
+    async def _carry_out(self, fault: Fault) -> None:
         leader = await self.leader() if fault.kind in _LEADERS else None
         order = fault.order if leader is None else (leader, *(each for each in fault.order if each != leader))
         first, others = order[0], order[1:]

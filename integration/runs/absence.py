@@ -35,7 +35,7 @@ from integration.harness import short_log
 from integration.harness.local_farm import PROGRAM, LocalFarm, until
 from integration.harness.long_run import Figures, Say, between, say
 from integration.harness.long_run import run as run_command
-from integration.harness.processes import cpu_seconds, machine_cpu_seconds, set_share, share
+from integration.harness.processes import cpu_seconds, machine_cpu_seconds, session_niceness, set_share
 from integration.load.log_comparison import compare_exports, read_export
 from integration.load.posting_clients import VALUE_BYTES
 from integration.load.steady_load import Paced, Saturating, SteadyLoad
@@ -64,7 +64,7 @@ _RECORD_PAD: Final = 60_000
 
 
 class Shares(NamedTuple):
-    """Niceness of sessions, see `integration.harness.processes.share`."""
+    """Niceness of sessions, see `integration.harness.processes.session_niceness`."""
 
     others: int
     """Niceness of the clients, and of the servers that stay."""
@@ -195,19 +195,19 @@ class Absence:
 
     async def _until_connected(self, leader: int, away: int) -> None:
         async def connected() -> bool:
-            server = await self._seen(leader, away)
+            server = await self._returning_server(leader, away)
             return bool(server["connected"])
 
         await until(f"server {away} is back", CATCH_UP_SECONDS, connected, poll=_POLL_SECONDS)
 
     async def _until_caught_up(self, leader: int, away: int) -> None:
         async def almost() -> bool:
-            lag = (await self._seen(leader, away))["lag"]
+            lag = (await self._returning_server(leader, away))["lag"]
             return lag is not None and lag <= ALMOST
 
         await until(f"server {away} has caught up", CATCH_UP_SECONDS, almost, poll=_POLL_SECONDS)
 
-    async def _seen(self, leader: int, away: int) -> dict[str, Any]:
+    async def _returning_server(self, leader: int, away: int) -> dict[str, Any]:
         """Return the leader's view of the returning server, whose higher term may end the present leadership."""
         answer = await self.status(leader)
         if answer["role"] != "leader" and answer["leader"] in self.farm.running:
@@ -274,7 +274,7 @@ async def run(
         load: SteadyLoad = Saturating(farm.client_file, writers) if kind == "full" else Paced(farm.client_file, rate)
         absence = Absence(farm, load, shares, shortens=log == "short", tell=tell)
         await absence.large_records()
-        ours = share(os.getpid())
+        ours = session_niceness(os.getpid())
         if shares is not None:
             set_share(os.getpid(), shares.others)
         try:

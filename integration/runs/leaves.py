@@ -214,14 +214,14 @@ class Run:
     async def look(self) -> None:
         """Watch who is chosen as publisher."""
         while True:
-            answer = await self.known(self._farm.running[0])
+            answer = await self.administration_of(self._farm.running[0])
             if answer is not None:
                 if answer["publisher"] is not None and answer["publisher"] not in self.publishers[-1:]:
                     self.publishers.append(answer["publisher"])
                 self.entries = sum(leaf["listed"] for leaf in answer["leaves"])
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def known(self, server: int) -> Any:
+    async def administration_of(self, server: int) -> Any:
         """Return what a server knows about the farm; None without an answer."""
         try:
             return await local_client.request(self._farm.node(server), "GET", "/v1/administration", seconds=20)
@@ -303,7 +303,7 @@ async def _known_everywhere(work: Run, farm: LocalFarm, leaves: int) -> Figures:
 
     async def all_known() -> bool:
         for server in farm.ids:
-            answer = await work.known(server)
+            answer = await work.administration_of(server)
             counts[server] = -1
             if answer is not None:
                 counts[server] = sum((member["age"] or 0) <= _LATE_SECONDS for member in answer["members"])

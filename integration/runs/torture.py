@@ -40,8 +40,8 @@ from integration.harness.long_run import Figures, Say, between, conclude, say
 from integration.harness.network_farm import NEEDED, FarmNet, NetFarm
 from integration.harness.processes import Processes
 from integration.load.log_comparison import compare_exports, compare_logs, read_export, read_log, union
-from integration.load.register_clients import AccessHistory, RegisterClient, judge
-from integration.load.server_faults import Tormentor, plan
+from integration.load.register_clients import AccessHistory, RegisterClient, judge_accesses
+from integration.load.server_faults import Tormentor, plan_faults
 from integration.testnet.namespace import MissingError, check_programs, run_inside
 
 SERVERS: Final = 5
@@ -101,7 +101,7 @@ async def _torment(
 ) -> None:
     """Run clients and faults side by side until the faults have ended."""
     rng = random.Random(seed)
-    lanes = [plan(random.Random(rng.random()), seconds, farm.ids) for _ in range(LANES)]
+    lanes = [plan_faults(random.Random(rng.random()), seconds, farm.ids) for _ in range(LANES)]
     users = [
         RegisterClient(farm, farm.client_file, history, random.Random(rng.random()), _THINK_SECONDS)
         for _ in range(clients)
@@ -143,7 +143,7 @@ def _judged(farm: NetFarm, history: AccessHistory, length: int, tell: Say) -> Fi
     log = union(exports)
     logs = {server: read_log(farm.node(server), server) for server in farm.ids}
     wrong = compare_logs(logs, length) + compare_exports(exports, until=length)
-    told, undecided = judge(history, log, length)
+    told, undecided = judge_accesses(history, log, length)
     wrong += told
     for server in farm.ids:
         wrong += _verified(farm.node(server)) + _complaints(server, farm.log(server))

@@ -28,9 +28,9 @@ from integration.testnet.namespace import (
     MissingError,
     check_programs,
     environment,
-    held,
     inside,
     run_inside,
+    signals_held,
 )
 from integration.testnet.network import MAX_ROUTERS, MIN_ROUTERS
 from integration.testnet.network_keeper import CONTROL_SOCKET, READY
@@ -117,7 +117,7 @@ def _up(options: argparse.Namespace) -> int:
     arguments = _arguments(options)
     read, write = os.pipe()
     command = inside(_MODULE, [*arguments, "--lifeline", str(read)])
-    with held():
+    with signals_held():
         process = subprocess.Popen(
             command[command.index("unshare") :],  # without the guard: the network outlives this process
             env=environment(),

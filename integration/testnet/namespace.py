@@ -71,7 +71,7 @@ def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool, networ
         while ends:
             os.close(ends.pop())
 
-    with held():
+    with signals_held():
         process = subprocess.Popen(
             inside(module, ["--lifeline", str(read), *arguments], network=network),
             env=environment(),
@@ -85,7 +85,7 @@ def run_inside(module: str, arguments: Sequence[str], *, interrupt: bool, networ
 
 
 @contextlib.contextmanager
-def held() -> Iterator[None]:
+def signals_held() -> Iterator[None]:
     """Hold `SIGNALS`: a signal that comes meanwhile waits. A process started meanwhile holds these signals, too."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:

@@ -94,12 +94,12 @@ class Testnet:
             self._watch = asyncio.create_task(self._restart_crashed())
             for router in self.routers:
                 name = f"router {router.number}"
-                await self._seen(f"{name}: tunnels built", partial(self._has_tunnels, router))
-                await self._seen(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
+                await self._wait_for(f"{name}: tunnels built", partial(self._has_tunnels, router))
+                await self._wait_for(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
                 if router.interfaces["i2pcontrol"]:
-                    await self._seen(f"{name}: i2pcontrol has its certificate", partial(_has_certificate, router))
+                    await self._wait_for(f"{name}: i2pcontrol has its certificate", partial(_has_certificate, router))
             # Not more often: the router looks the lease set up for each try, and many look-ups block everything else.
-            await self._seen("bytes cross the network", self._bytes_cross, poll=0.5)
+            await self._wait_for("bytes cross the network", self._bytes_cross, poll=0.5)
         except BaseException:
             await self._end()
             raise
@@ -143,7 +143,7 @@ class Testnet:
         """Let each router write its RouterInfo, and give all of them to all."""
         for router in self.routers:
             router.start()
-        await self._seen("every router has an identity", self._all_have_info)
+        await self._wait_for("every router has an identity", self._all_have_info)
         await asyncio.to_thread(self._stop_all)  # so that signals are handled meanwhile
         infos = [router.info() for router in self.routers]
         for router in self.routers:
@@ -152,7 +152,7 @@ class Testnet:
                 if number != router.number:
                     router.learn(info)
 
-    async def _seen(self, what: str, condition: Callable[[], Awaitable[bool]], poll: float = 0.05) -> None:
+    async def _wait_for(self, what: str, condition: Callable[[], Awaitable[bool]], poll: float = 0.05) -> None:
         self._waiting_for(what)
         try:
             await until(what, START_SECONDS, condition, poll=poll)

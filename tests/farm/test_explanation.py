@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gf_i2p.farm.explanation import explain, lines, why
+from gf_i2p.farm.explanation import explain, lines, why_publisher
 from gf_i2p.farm.record.status_record import Leaf
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
@@ -99,24 +99,24 @@ def test_why_a_server_is_the_publisher() -> None:
     farm = Farm()
     farm.reports |= {server: {"publish": "off"} for server in (2, 3)}
     farm.turn()
-    assert why(farm.state) == "it is the only server that can"
+    assert why_publisher(farm.state) == "it is the only server that can"
     farm.reports |= {server: {} for server in (2, 3)}
     farm.reports[1] = {"router": {"jobLag": 500}}
     farm.lasts(60_000)
     farm.reports[2] = {"router": {"jobLag": 5}}
     farm.turn()
-    assert why(farm.state) == "it publishes already, and server 2 is better by 50 points: more than 50 count"
+    assert why_publisher(farm.state) == "it publishes already, and server 2 is better by 50 points: more than 50 count"
     farm.reports[2] = {"router": GOOD}
     farm.turn()
-    assert why(farm.state) == (
+    assert why_publisher(farm.state) == (
         "it publishes already; server 2, better by 300 points, takes over when that has lasted for 105 s, and this "
         "server has published for 600 s"
     )
     farm.lasts(900_000)
-    assert why(farm.state) == "its score of 825 is the best; server 1 has 525"
+    assert why_publisher(farm.state) == "its score of 825 is the best; server 1 has 525"
     farm.admin("move", server=3)
-    assert why(farm.state) == "an administrator has moved publishing to it"
+    assert why_publisher(farm.state) == "an administrator has moved publishing to it"
     farm.admin("release")
     farm.reports[3] = {"publish": "on"}
     farm.turn()
-    assert why(farm.state) == "no other able server is set to publish (on)"
+    assert why_publisher(farm.state) == "no other able server is set to publish (on)"

@@ -35,13 +35,13 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named_with_its_packages(bare: None) -> None:
     with pytest.raises(MissingError, match=r"apt-get install .*debootstrap.*podman"):
-        engine.find()
+        engine.find_engine()
 
 
 def test_podman_needs_root(bare: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(MissingError, match="run it as root"):
-        engine.find()
+        engine.find_engine()
 
 
 def test_a_docker_that_has_no_engine_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -51,9 +51,9 @@ def test_a_docker_that_has_no_engine_is_none(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(MissingError, match="no Docker engine"):
-        engine.find()
+        engine.find_engine()
     docker.write_text("#!/bin/sh\nexit 0\n")
-    assert engine.find().name == "docker"
+    assert engine.find_engine().name == "docker"
 
 
 def test_it_says_in_a_sentence_why_it_was_skipped(
@@ -100,7 +100,7 @@ def test_what_failed_runs_once_more_if_it_is_little(
         return next(answers)
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(__main__, "find", engine.docker)
+    monkeypatch.setattr(__main__, "find_engine", engine.docker)
     monkeypatch.setattr(__main__, "_outcome", outcome)
     monkeypatch.chdir(tmp_path)
     Path("f").touch()
@@ -131,7 +131,7 @@ def test_where_no_test_is_named_it_takes_its_own(
         return 0, GOOD
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(__main__, "find", engine.docker)
+    monkeypatch.setattr(__main__, "find_engine", engine.docker)
     monkeypatch.setattr(__main__, "_outcome", outcome)
     assert main(words) == 0
     assert seen == [given]

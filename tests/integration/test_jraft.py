@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from integration.harness.step_progress import StepProgress
-from integration.jraft.jraft_server import CLASSES_VARIABLE, Jraft, JraftMissingError, find
+from integration.jraft.jraft_server import CLASSES_VARIABLE, Jraft, JraftMissingError, find_jraft
 from integration.jraft.mixed_farm import MixedFarm
 from integration.jraft.scenarios import SCENARIOS
 
@@ -27,11 +27,11 @@ async def test_scenario(name: str, jraft: Jraft, tmp_path: Path) -> None:
 def test_without_jraft_the_reason_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(CLASSES_VARIABLE, raising=False)
     with pytest.raises(JraftMissingError, match=f"set {CLASSES_VARIABLE} to a Java class path"):
-        find()
+        find_jraft()
     monkeypatch.setenv(CLASSES_VARIABLE, f"{tmp_path}:{tmp_path / 'gson.jar'}")
     with pytest.raises(JraftMissingError, match=r"there is no .*gson.jar"):
-        find()
+        find_jraft()
     monkeypatch.setenv(CLASSES_VARIABLE, str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda program: None)
     with pytest.raises(JraftMissingError, match="apt-get install default-jdk-headless"):
-        find()
+        find_jraft()

@@ -50,9 +50,9 @@ class Checked:
             self.committed_in = core.term
             first = len(self.committed) + 1
             self.committed += entries(log, first, core.commit)
-            members = [each.id for each in core.configuration.servers]
-            holders = [member for member in members if self.holds(self.lab.servers[member].disk, first, core.commit)]
-            assert len(holders) > len(members) // 2, "committed without being durable on a majority"
+            voters = [each.id for each in core.configuration.servers]
+            holders = [voter for voter in voters if self.holds(self.lab.servers[voter].disk, first, core.commit)]
+            assert len(holders) > len(voters) // 2, "committed without being durable on a majority"
         disk = server.disk
         installed = disk.base >= log.base  # otherwise a write that is under way replaces all of the log
         applied = disk.entries[: max(core.applicable - disk.base, 0)] if installed else []
@@ -136,16 +136,16 @@ def change_servers(lab: Lab, rng: random.Random) -> None:
     if not leaders:
         return
     leader = rng.choice(leaders)
-    members = [each.id for each in leader.core.configuration.servers]
+    voters = [each.id for each in leader.core.configuration.servers]
     token = f"change-{len(lab.replies)}-{rng.random()}"
-    if len(members) <= 2 or (len(members) < MOST and rng.random() < 0.5):
-        others = [server for server in lab.servers if server not in members]
+    if len(voters) <= 2 or (len(voters) < MOST and rng.random() < 0.5):
+        others = [server for server in lab.servers if server not in voters]
         if not others:
             others = [max(lab.servers) + 1]
             lab.newcomer(others[0])
         lab.change(leader.id, token, add=rng.choice(others))
     else:
-        lab.change(leader.id, token, remove=rng.choice(members))
+        lab.change(leader.id, token, remove=rng.choice(voters))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -170,11 +170,11 @@ def test_nothing_acknowledged_is_lost_and_the_farm_recovers(seed: int) -> None:
     leaders = [server.id for server in lab.servers.values() if server.core.is_leader]
     assert len(leaders) == 1, f"seed {seed}: one leader when the faults have stopped"
     settled = lab.servers[leaders[0]].core.configuration
-    members = [lab.servers[each.id] for each in settled.servers]
-    assert leaders[0] in {member.id for member in members}
-    assert {member.core.commit for member in members} == {len(checked.committed)}, f"seed {seed}: equal logs"
-    assert {member.core.configuration for member in members} == {settled}
-    assert all(checked.holds(member.disk, 1, len(checked.committed)) for member in members)
+    voters = [lab.servers[each.id] for each in settled.servers]
+    assert leaders[0] in {voter.id for voter in voters}
+    assert {voter.core.commit for voter in voters} == {len(checked.committed)}, f"seed {seed}: equal logs"
+    assert {voter.core.configuration for voter in voters} == {settled}
+    assert all(checked.holds(voter.disk, 1, len(checked.committed)) for voter in voters)
     values = [e.value.decode() for e in checked.committed if e.value_type == ValueType.APPLICATION]
     for token, texts in proposals.items():
         found = [value for value in values if value.rsplit("-", 1)[0] == token]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.storage import entry_chunks
-from gf_i2p.storage.entry_chunks import Chunk, TermRun, pack, pack_chunk, term_at, unpack_chunk
+from gf_i2p.storage.entry_chunks import Chunk, TermRun, pack_chunk, pack_entries, term_at, unpack_chunk
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType
 
@@ -32,7 +32,7 @@ def test_rows_follow_one_another_and_hold_every_entry(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entry_chunks, "MAX_CHUNK_BYTES", max_bytes)
         patch.setattr(entry_chunks, "MAX_CHUNK_ENTRIES", max_entries)
-        packed = pack(first, entries, 5)
+        packed = pack_entries(first, entries, 5)
     assert unpacked(packed.chunks) == entries
     index = first
     for row in packed.chunks:
@@ -48,22 +48,22 @@ def test_rows_follow_one_another_and_hold_every_entry(
 
 def test_a_row_is_cut_at_256_kib_or_1024_entries() -> None:
     kib = entry(size=1024 - ENTRY_HEADER_BYTES)
-    assert [row.length for row in pack(1, [kib] * 600, 1).chunks] == [256, 256, 88]
-    assert [row.length for row in pack(1, [entry(size=0)] * 2049, 1).chunks] == [1024, 1024, 1]
+    assert [row.length for row in pack_entries(1, [kib] * 600, 1).chunks] == [256, 256, 88]
+    assert [row.length for row in pack_entries(1, [entry(size=0)] * 2049, 1).chunks] == [1024, 1024, 1]
     large = entry(size=1 << 20)
-    assert [row.length for row in pack(1, [kib, large, kib, kib], 1).chunks] == [1, 1, 2]
+    assert [row.length for row in pack_entries(1, [kib, large, kib, kib], 1).chunks] == [1, 1, 2]
 
 
 def test_runs_begin_where_the_term_changes() -> None:
     entries = [entry(2), entry(2), entry(3), entry(7), entry(7)]
-    assert pack(10, entries, 1).runs == [TermRun(10, 2), TermRun(12, 3), TermRun(13, 7)]
-    assert pack(10, entries, 2).runs == [TermRun(12, 3), TermRun(13, 7)]
+    assert pack_entries(10, entries, 1).runs == [TermRun(10, 2), TermRun(12, 3), TermRun(13, 7)]
+    assert pack_entries(10, entries, 2).runs == [TermRun(12, 3), TermRun(13, 7)]
 
 
 @pytest.mark.parametrize(("before", "terms"), [(4, (3,)), (1, (3, 2)), (0, (1, 1, 0))])
 def test_a_falling_term_is_refused(before: int, terms: tuple[int, ...]) -> None:
     with pytest.raises(StorageError, match="defect"):
-        pack(1, [entry(term) for term in terms], before)
+        pack_entries(1, [entry(term) for term in terms], before)
 
 
 def test_term_at() -> None:

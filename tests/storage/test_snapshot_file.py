@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import Snapshot
-from gf_i2p.storage.snapshot_file import MAGIC, SavedSnapshot, SnapshotFileError, load
+from gf_i2p.storage.snapshot_file import MAGIC, SavedSnapshot, SnapshotFileError, load_snapshot_file
 from gf_i2p.wire.errors import LocalProtocolError
 from gf_i2p.wire.limits import MAX_CONFIGURATION_BYTES, MAX_ID, MAX_INTEGER, MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.log_values import ClusterServer, Configuration
@@ -112,7 +112,7 @@ def test_one_that_was_cut_anywhere_is_refused(tmp_path: Path) -> None:
         refused(DATA[:length])
         path.write_bytes(DATA[:length])
         with pytest.raises(SnapshotFileError, match="cannot be used"):
-            load(path)
+            load_snapshot_file(path)
     assert "should have" in refused(DATA + b"\0")
 
 
@@ -149,7 +149,7 @@ def test_sizes_are_checked_before_anything_is_read_by_them(
     with path.open("r+b") as file:
         file.truncate(1 << 40)  # a hole: a program that reads all of the file runs out of memory
     with pytest.raises(SnapshotFileError, match="are legal"):
-        load(path)
+        load_snapshot_file(path)
 
 
 def test_another_format_is_named() -> None:
@@ -162,11 +162,11 @@ def test_another_format_is_named() -> None:
 
 def test_a_file_gives_the_snapshot_back(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(DATA)
-    assert load(tmp_path / "s") == SAVED
+    assert load_snapshot_file(tmp_path / "s") == SAVED
 
 
 def test_pipes_and_directories_are_no_files(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
         with pytest.raises(SnapshotFileError, match="it is not a regular file"):
-            load(path)
+            load_snapshot_file(path)

@@ -304,7 +304,7 @@ def test_a_snapshot_that_ends_before_the_log_begins_is_none(tmp_path: Path) -> N
     path = filled(tmp_path, COMPACTED)
     with closing(sqlite3.connect(path)) as raw:
         old = snapshot(1, 1)
-        stored_snapshot.replace_snapshot(raw, stored_snapshot.describe(old), old.data, set_aside=False)
+        stored_snapshot.replace_snapshot(raw, stored_snapshot.describe_snapshot(old), old.data, set_aside=False)
         raw.commit()
     with closing(open_log(path)) as storage:
         assert storage.loaded.snapshot is None
@@ -320,7 +320,7 @@ def test_a_sound_snapshot_that_ends_with_no_entry_of_a_sound_log_is_damage(
     path = filled(tmp_path, COMPACTED)
     with closing(sqlite3.connect(path)) as raw:
         new = snapshot(index, term)
-        stored_snapshot.replace_snapshot(raw, stored_snapshot.describe(new), new.data, set_aside=False)
+        stored_snapshot.replace_snapshot(raw, stored_snapshot.describe_snapshot(new), new.data, set_aside=False)
         raw.commit()
     assert f"entry {index}, with which its snapshot ends, is not in the log" in refusal(path, DamagedError)
 

@@ -86,7 +86,7 @@ def test_a_wal_that_is_lost_after_a_kill_is_noticed(
 ) -> None:
     found = request.getfixturevalue(killed)
     path = copied(found[0] if killed == "busy" else found, tmp_path / "copy")
-    beside = wal.path_of(path)
+    beside = wal.wal_path(path)
     LOSSES[loss](beside)
     left = beside.read_bytes() if beside.exists() else None
     text = refusal(path)
@@ -114,9 +114,9 @@ def test_a_log_whose_wal_was_moved_completely_cannot_prove_it(tmp_path: Path) ->
 
 def test_a_refusal_for_another_reason_does_not_lose_the_wal(tmp_path: Path, busy: tuple[Path, list[State]]) -> None:
     path = copied(busy[0], tmp_path / "copy")
-    before = wal.path_of(path).read_bytes()
+    before = wal.wal_path(path).read_bytes()
     assert "configuration says server 8" in refusal(path, server_id=8)
-    assert wal.path_of(path).read_bytes() == before
+    assert wal.wal_path(path).read_bytes() == before
     assert stored_state(path) in busy[1]
 
 
@@ -142,16 +142,16 @@ def test_a_wal_that_was_begun_anew_and_has_no_frame_is_none_that_was_lost(tmp_pa
         copy = copied(storage.path, tmp_path / "copy")
     state = stored_state(copied(copy, tmp_path / "whole"))
     assert len(state.entries) == 6
-    start_over(wal.path_of(copy))
+    start_over(wal.wal_path(copy))
     assert stored_state(copy) == state
 
 
 @pytest.mark.parametrize("size", [0, 1000, 64 << 10])
 def test_a_wal_that_was_not_yet_filled_is_none_that_was_lost(tmp_path: Path, size: int) -> None:
     path = filled(tmp_path, SMALL)
-    wal.path_of(path).write_bytes(bytes(size))
+    wal.wal_path(path).write_bytes(bytes(size))
     with closing(open_log(path)) as storage:
-        assert wal.path_of(path).stat().st_size == database.WAL_BYTES
+        assert wal.wal_path(path).stat().st_size == database.WAL_BYTES
         assert storage.loaded.last_index == 6
 
 
@@ -216,7 +216,7 @@ def test_closing_beside_a_reader_lets_the_reader_finish(tmp_path: Path) -> None:
         store(storage, *SMALL[1:])
         storage.close()
         assert "is missing" in refusal(alone(path, tmp_path / "too early"))
-    assert not wal.path_of(path).exists()
+    assert not wal.wal_path(path).exists()
     assert len(stored_state(path).entries) == 6
 
 
@@ -235,7 +235,7 @@ def test_opening_beside_a_reader_that_does_not_end_is_refused(
         reader.execute("SELECT * FROM server").fetchall()
         with pytest.raises(StorageError, match=r"held by another program.*then start this node"):
             open_log(path)
-    assert not wal.path_of(path).exists()
+    assert not wal.wal_path(path).exists()
     assert stored_state(path) == state
 
 
@@ -344,5 +344,5 @@ def test_the_term_and_the_vote_are_not_forgotten_with_the_wal(tmp_path: Path) ->
         store(storage, Write(HardState(5, 3), 1, ()))
         copy = copied(path, tmp_path / "copy")
     assert stored_state(copied(copy, tmp_path / "whole")).hard_state == HardState(5, 3)
-    wal.path_of(copy).unlink()
+    wal.wal_path(copy).unlink()
     assert "the vote may be only in " in refusal(copy)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_head import Head, HeadReader, path_of
+from gf_i2p.wire.http_head import Head, HeadReader, path_of_target
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
 
 
@@ -115,4 +115,4 @@ def test_byte_by_byte_costs_linear_time(byte: bytes) -> None:
     ],
 )
 def test_path_of(target: str, path: str) -> None:
-    assert path_of(target) == path
+    assert path_of_target(target) == path

@@ -42,7 +42,7 @@ _SILENT_SECONDS: Final = 2.0
 NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 
 
-def command(action: Action, text: str) -> Subcommand:
+def make_command(action: Action, text: str) -> Subcommand:
     """Make the command of an action."""
     return Subcommand(text, partial(add, action), run)
 
@@ -145,7 +145,7 @@ def administrators_file(path: Path) -> ClientFile:
 
 async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[str], None]) -> tuple[int, list[str]]:
     """Post entries together; return the index of the last one, and warnings for the operator. Raises `CommandError`."""
-    seconds = POST_SECONDS if file.way is None else _I2P_SECONDS
+    seconds = POST_SECONDS if file.inside_proxy is None else _I2P_SECONDS
     async with file.open() as client:
         warnings = await _warnings_of_servers(client, entries[0])
         for warning in warnings:

@@ -3,16 +3,16 @@
 from typing import Final
 
 from gf_i2p.cli.administration.admin_arguments import Action
-from gf_i2p.cli.administration.administer import command
+from gf_i2p.cli.administration.administer import make_command
 from gf_i2p.cli.shared.command import Commands
 
 COMMANDS: Final[Commands] = {
-    "list": command(
+    "list": make_command(
         Action("leaves", "list", changes=False), "show all leaves that anybody reports, and why a leaf is not listed"
     ),
-    "exclude": command(
+    "exclude": make_command(
         Action("leaves", "exclude", takes="leaf"), "leave a leaf out of the published set, whoever reports the leaf"
     ),
-    "include": command(Action("leaves", "include", takes="leaf"), "end the exclusion of a leaf"),
-    "cost": command(Action("leaves", "cost", takes="cost"), "list a leaf at this cost"),
+    "include": make_command(Action("leaves", "include", takes="leaf"), "end the exclusion of a leaf"),
+    "cost": make_command(Action("leaves", "cost", takes="cost"), "list a leaf at this cost"),
 }

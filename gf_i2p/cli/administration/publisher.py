@@ -3,17 +3,19 @@
 from typing import Final
 
 from gf_i2p.cli.administration.admin_arguments import Action
-from gf_i2p.cli.administration.administer import command
+from gf_i2p.cli.administration.administer import make_command
 from gf_i2p.cli.shared.command import Commands
 
 COMMANDS: Final[Commands] = {
-    "show": command(
+    "show": make_command(
         Action("publisher", "show", changes=False), "show the publisher, and why the other servers do not publish"
     ),
-    "move": command(Action("publisher", "move", takes="server"), "have one server publish as long as that server can"),
-    "release": command(Action("publisher", "release"), "end the move: the farm chooses the publisher"),
-    "drain": command(
+    "move": make_command(
+        Action("publisher", "move", takes="server"), "have one server publish as long as that server can"
+    ),
+    "release": make_command(Action("publisher", "release"), "end the move: the farm chooses the publisher"),
+    "drain": make_command(
         Action("publisher", "drain", takes="server"), "have a server publish only when no other server can"
     ),
-    "undrain": command(Action("publisher", "undrain", takes="server"), "end the drain of a server"),
+    "undrain": make_command(Action("publisher", "undrain", takes="server"), "end the drain of a server"),
 }

@@ -63,7 +63,7 @@ def _administration(administration: dict[str, Any]) -> list[str]:
     if administration["changes"]:
         lines.append("  the last changes:")
         lines += [
-            f"    {change['index']:>8}  {_when(change['date'])}  {_what(change)}"
+            f"    {change['index']:>8}  {_when(change['date'])}  {_change_text(change)}"
             for change in administration["changes"]
         ]
     sensed = [printable(line) for line in sensed_lines(administration["sensed"])]
@@ -77,7 +77,7 @@ def _by(change: dict[str, Any]) -> str:
     return f" by {printable(change['by'])} since {_when(change['date'])}{reason}"
 
 
-def _what(change: dict[str, Any]) -> str:
+def _change_text(change: dict[str, Any]) -> str:
     reason = f" ({printable(change['reason'])})" if change.get("reason") else ""
     return f"{printable(change['by'])}: {printable(change['what'])}{reason}"
 

@@ -20,7 +20,7 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import MASTER_FILE
 from gf_i2p.node.files.router_config import check_options
 from gf_i2p.node.publish.branch_keys import branch_file, derive
-from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load
+from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load_publishing_keys
 from gf_i2p.storage.private_files import write_durably
 
 DEFAULT_DAYS: Final = 90
@@ -71,7 +71,7 @@ def import_(options: argparse.Namespace) -> Answer:
 def show(options: argparse.Namespace) -> Answer:
     """`keys master show`."""
     with as_command_error(options.file):
-        keys = load(options.file)
+        keys = load_publishing_keys(options.file)
     now = int(time.time())
     lines = [f"master       {keys.destination.b32}", f"keys         {keys.described(now)}"]
     if keys.server is not None:
@@ -129,7 +129,7 @@ def _master_answer(options: argparse.Namespace, keys: DestinationKeys, notes: li
 def delegate(options: argparse.Namespace) -> Answer:
     """`keys delegate`."""
     with as_command_error(options.master):
-        master = load(options.master)
+        master = load_publishing_keys(options.master)
     if master.delegated:
         raise CommandError(
             f"{options.master} holds delegated keys, and delegated keys cannot authorise further keys: run this "
@@ -188,7 +188,7 @@ def status(options: argparse.Namespace) -> Answer:
     if mode == "off" and not path.exists():
         text = 'publishing   off ([publish] mode = "off"), and there is no key file'
         return Answer({"mode": mode, "file": None, "due": False}, text)
-    keys = master_keys(directory, config) or load(path)
+    keys = master_keys(directory, config) or load_publishing_keys(path)
     kind = "auto" if config.router is None else config.router.kind
     objection, stage = keys.objection(kind), keys.stage(now)
     due = objection is not None or stage in {Stage.ENDING, Stage.ENDED}

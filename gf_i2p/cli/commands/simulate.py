@@ -23,7 +23,7 @@ from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants import ALL
 from gf_i2p.simulator.cluster.plan import MOST_NODES
 from gf_i2p.simulator.life.invariants import FARM_RULES
-from gf_i2p.simulator.seed_run import SeedResult, live, simulate
+from gf_i2p.simulator.seed_run import SeedResult, run_life, simulate
 from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
 
 CANARY_SEEDS: Final = 500
@@ -47,7 +47,7 @@ class Seed:
         """Run the seed; with `trace`, print each event as a line."""
         write = print if trace else None
         if self.lives:
-            return live(self.number, write=write)
+            return run_life(self.number, write=write)
         return simulate(self.number, self.nodes, trace=trace, write=write)
 
 

@@ -13,10 +13,10 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
-from gf_i2p.node.recovery.restore import RestorePlan, plan, restore
+from gf_i2p.node.recovery.restore import RestorePlan, plan_restoration, restore
 from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
 from gf_i2p.storage.private_files import holder, write_durably
-from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load
+from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load_snapshot_file
 
 _SILENT_SECONDS: Final = 2.0
 
@@ -92,7 +92,7 @@ def restore_farm(options: argparse.Namespace) -> Answer:
     pid = holder(directory / DATABASE_FILE)
     if pid is not None:
         raise CommandError(f"the node of {directory} runs (process {pid}): stop it first, and all others of the farm")
-    planned = plan(saved, directory)
+    planned = plan_restoration(saved, directory)
     if planned.loses and not options.force:
         assert planned.old is not None
         raise CommandError(
@@ -123,7 +123,7 @@ def restore_farm(options: argparse.Namespace) -> Answer:
 def _load(path: Path) -> SavedSnapshot:
     """Read a snapshot's file, and check its state. Raises `CommandError` for any file that is not a sound snapshot."""
     try:
-        saved = load(path)
+        saved = load_snapshot_file(path)
         state_of(saved)
     except SnapshotFileError as error:
         code = Exit.FAILED if _is_meant_as_snapshot(path) else Exit.USAGE

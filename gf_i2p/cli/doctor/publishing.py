@@ -20,7 +20,7 @@ from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_config import RouterTable, host_and_port
-from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load_publishing_keys
 
 SETTLING_SECONDS: Final = 180.0
 """Seconds after a node's start in which its address may be unknown: the router builds tunnels, then publishes."""
@@ -102,7 +102,7 @@ class PublishingChecks:
 
     async def _master(self) -> CheckResult:
         try:
-            self._keys = keys = load(self._directory / self._config.publish.keys)
+            self._keys = keys = load_publishing_keys(self._directory / self._config.publish.keys)
         except ConfigError as error:
             fault, _, command = str(error).partition(" Run: ")
             fault, advice = fault_and_advice(fault)

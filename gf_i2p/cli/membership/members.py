@@ -18,7 +18,7 @@ from gf_i2p.cli.shared.local_client import Ask, ask, reload_node
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE
-from gf_i2p.node.files.stopped_log import members_of_stopped
+from gf_i2p.node.files.stopped_log import voters_of_stopped
 from gf_i2p.node.membership import invitation, leaf_invitation
 from gf_i2p.storage.private_files import holder
 from gf_i2p.wire.endpoint import Endpoint
@@ -62,7 +62,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
     """`members invite`."""
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
-    new_files = invitation.invite(options.directory, options.into, server_id, endpoint, members=partial(_members, ask))
+    new_files = invitation.invite(options.directory, options.into, server_id, endpoint, voters_of=partial(_voters, ask))
     lines = []
     if new_files.left_out is not None:
         lines.append(
@@ -101,7 +101,7 @@ def accept(options: argparse.Namespace, ask: Ask) -> Answer:
         (leaf_invitation.load if for_leaf else invitation.load)(options.file)
     if for_leaf:
         return leaf_members.accept(options, ask)
-    acceptance = invitation.accept(options.directory, options.file, members=partial(_members, ask))
+    acceptance = invitation.accept(options.directory, options.file, voters_of=partial(_voters, ask))
     reload_note, reloaded, pending = reload_node(options.directory, ask) if acceptance.changed else ("", False, [])
     lines = []
     if acceptance.dropped is not None:
@@ -117,11 +117,11 @@ def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     return Answer({**data, "reloaded": reloaded, "needs_restart": pending}, "\n".join(lines))
 
 
-def _members(ask: Ask, directory: Path) -> frozenset[int]:
-    """Return the ids of the farm's servers, from the running node or else from its log; see `invitation.Members`."""
+def _voters(ask: Ask, directory: Path) -> frozenset[int]:
+    """Return the ids of the farm's servers, from the running node or else from its log; see `invitation.VotersOf`."""
     pid = holder(directory / DATABASE_FILE)
     if pid is None:
-        return members_of_stopped(directory)
+        return voters_of_stopped(directory)
     end = time.monotonic() + SETTLE_SECONDS
     while True:
         try:

@@ -14,7 +14,7 @@ from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.terminal import ProgressLine, printable
 from gf_i2p.pipeline.backtest import grid
-from gf_i2p.pipeline.backtest.recommendation import Advice, BacktestRow, advise, command, compared, fragment
+from gf_i2p.pipeline.backtest.recommendation import Advice, BacktestRow, advise, compared, fragment, recommended_command
 from gf_i2p.pipeline.days import Span
 from gf_i2p.pipeline.lake.paths import Lake
 
@@ -139,7 +139,7 @@ def _advice(advice: Advice) -> list[str]:
     changes = grid.shown(advice.changes)
     return [
         f"  Recommended (* marks the sets that no other beats): {changes}, {advice.gain:.0%} less cost.",
-        f"  {command(advice)}",
+        f"  {recommended_command(advice)}",
     ]
 
 
@@ -168,7 +168,7 @@ def _as_json(advice: Advice, results: Sequence[BacktestRow]) -> dict[str, Any]:
 
 def _sets(options: argparse.Namespace) -> list[grid.Set]:
     if options.grid is not None:
-        return grid.read(options.grid)
+        return grid.read_grid(options.grid)
     values: dict[str, list[Any]] = {}
     for name, each in options.values or ():
         values.setdefault(name, []).extend(each)

@@ -8,7 +8,7 @@ from gf_i2p.cli.pipeline import backtest, floodfills, health, ingest, post, repo
 from gf_i2p.cli.shared.command import Answer, Command, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError, UsageError
-from gf_i2p.pipeline.lake.locks import WRITES, held
+from gf_i2p.pipeline.lake.locks import WRITES, tables_locked
 from gf_i2p.pipeline.lake.paths import Lake
 
 
@@ -39,7 +39,7 @@ def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
         try:
             if name not in WRITES:
                 return job.run(options)
-            with held(Lake(options.lake), name, options.remote):
+            with tables_locked(Lake(options.lake), name, options.remote):
                 return job.run(options)
         except UsageError as error:
             raise CommandError(str(error), code=Exit.USAGE) from None

@@ -20,7 +20,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, check_private
 from gf_i2p.node.files.router_config import RouterTable, host_and_port
-from gf_i2p.node.publish.publishing_keys import PublishingKeys, load
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, load_publishing_keys
 from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel, Inbound
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.i2p.session_dialler import TwoWayTransport
@@ -61,7 +61,7 @@ def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
             f"{path} does not exist, and publish.mode is {config.publish.mode!r}: put there the file that `gf-i2p keys "
             "delegate` makes for this server, or the private key file of the master's destination, with mode 0600."
         )
-    keys = load(path)
+    keys = load_publishing_keys(path)
     if (config.publish.leaf or "").lower() == keys.destination.b32:
         raise ConfigError(
             "publish.leaf: this is the address of the master, so the set would lead to itself: give the address that "

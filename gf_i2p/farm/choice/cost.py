@@ -24,7 +24,7 @@ STAYS_WITHIN: Final = 16
 """A listed leaf keeps its cost while the points differ from the cost by this at most: so noise makes no new set."""
 
 
-@dataclass(slots=True)  # not frozen: freezing would double the time of `load`
+@dataclass(slots=True)  # not frozen: freezing would double the time of `leaf_load`
 class LeafLoad:
     """Load of a leaf, in parts of its limits, 0 to 1; None: unknown."""
 
@@ -55,7 +55,7 @@ class LeafLoad:
         return {name: round(WEIGHTS[name] * part) for name, part in without_none(parts).items()}
 
 
-def load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) -> LeafLoad:
+def leaf_load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) -> LeafLoad:
     """Return the load of a leaf.
 
     `router_use`: used part of the router's bandwidth, see `bandwidth_used`. `reach_counts`: number of servers that

@@ -69,7 +69,7 @@ class LeafInputs:
     def load(self, poster: Poster, owner: int, leaf: Leaf) -> cost.LeafLoad:
         """Return the load of a leaf."""
         reach_counts = self.posters.reach_counts(leaf.hash, owner, self.now_ms, self.parameters)
-        return cost.load(leaf, poster.record.bandwidth_used, reach_counts)
+        return cost.leaf_load(leaf, poster.record.bandwidth_used, reach_counts)
 
     def cost(self, poster: Poster, owner: int, leaf: Leaf, current_cost: int | None) -> int:
         """Return the cost of a leaf's entry. `current_cost`: the cost in the present set; None for a new leaf."""

@@ -123,7 +123,7 @@ def find_loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
     return None
 
 
-def depth(farms: Mapping[T, Collection[T]]) -> int:
+def chain_length(farms: Mapping[T, Collection[T]]) -> int:
     """Return the length of the longest chain of farms, without the topmost farm. `farms` must have no loop."""
     depths: dict[T, int] = {}
 

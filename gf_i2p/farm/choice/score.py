@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from gf_i2p.farm.record.bandwidth import bandwidth_used, number
+from gf_i2p.farm.record.bandwidth import bandwidth_used, unchecked_number
 from gf_i2p.farm.record.router_facts import Reachability
 
 MOST: Final = {
@@ -66,12 +66,12 @@ def own_score(router: Mapping[str, Any]) -> Score:
     """Judge a server by the numbers of its own record."""
     reachability = router.get("reachability")
     return Score(
-        uptime=_at_least(number(router, "uptime"), _UPTIME, "uptime"),
+        uptime=_at_least(unchecked_number(router, "uptime"), _UPTIME, "uptime"),
         reachability=_REACHABILITY[Reachability(reachability)]
         if isinstance(reachability, str) and reachability in _KNOWN
         else MOST["reachability"] // 2,
-        tunnels=_at_least(number(router, "exploratoryTunnels"), _EXPLORATORY, "tunnels"),
-        job_lag=_at_most(number(router, "jobLag"), _LAG, "job_lag"),
+        tunnels=_at_least(unchecked_number(router, "exploratoryTunnels"), _EXPLORATORY, "tunnels"),
+        job_lag=_at_most(unchecked_number(router, "jobLag"), _LAG, "job_lag"),
         bandwidth=_at_most(bandwidth_used(router), _USED, "bandwidth"),
     )
 

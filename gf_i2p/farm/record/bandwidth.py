@@ -11,12 +11,12 @@ _MOST_OUT: Final = "configuredOutboundBandwidth"
 
 def bandwidth_used(router: Mapping[str, Any]) -> float | None:
     """Return the used part of a router's bandwidth, in the busier direction; None when the record does not tell."""
-    inbound = part_in_use(number(router, _IN), number(router, _MOST_IN))
-    outbound = part_in_use(number(router, _OUT), number(router, _MOST_OUT))
+    inbound = part_in_use(unchecked_number(router, _IN), unchecked_number(router, _MOST_IN))
+    outbound = part_in_use(unchecked_number(router, _OUT), unchecked_number(router, _MOST_OUT))
     return outbound if inbound is None else inbound if outbound is None else max(inbound, outbound)
 
 
-def number(fields: Mapping[str, Any], name: str) -> float | None:
+def unchecked_number(fields: Mapping[str, Any], name: str) -> float | None:
     """Return a number of an unchecked record; None when the number is missing or negative."""
     value: Any = fields.get(name)
     kind = type(value)  # true and false are no numbers here

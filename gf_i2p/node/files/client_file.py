@@ -46,14 +46,14 @@ class ClientFile(Table):
                 continue
             if server.fingerprint is not None:
                 raise ValueError(f"servers[{number}].fingerprint: inside I2P the address is enough; leave it out")
-            if self.way is None:
+            if self.inside_proxy is None:
                 raise ValueError(
                     f"{self.way_name}: is missing, and {server.endpoint} can be reached through an I2P router only"
                 )
         return self
 
     @property
-    def way(self) -> ProxyTable | None:
+    def inside_proxy(self) -> ProxyTable | None:
         """The proxy for servers inside I2P; None when there is none."""
         return self.i2p
 
@@ -105,7 +105,7 @@ class _Ways:
     """
 
     def __init__(self, file: ClientFile) -> None:
-        self._inside = file.way is not None
+        self._inside = file.inside_proxy is not None
         self._ca = None if file.ca is None else Path(file.ca)
         self._fingerprints = {
             server.id: server.fingerprint for server in file.servers if server.fingerprint is not None
@@ -117,8 +117,8 @@ class _Ways:
         }
         self._tls = TlsTransport(TlsSettings(fingerprints=self._pins, ca_file=self._ca))
         self.transport: Transport = self._tls
-        if file.way is not None:
-            inside = I2pTransport(file.way.settings)
+        if file.inside_proxy is not None:
+            inside = I2pTransport(file.inside_proxy.settings)
             self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
 
     def prepare(self, places: Sequence[ServerEndpoint]) -> Mapping[ServerEndpoint, str]:

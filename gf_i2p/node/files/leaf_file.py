@@ -58,7 +58,7 @@ class LeafFile(ClientFile):
         return number
 
     @property
-    def way(self) -> ProxyTable:
+    def inside_proxy(self) -> ProxyTable:
         """See `ClientFile`."""
         return self.router
 

@@ -1,4 +1,4 @@
-"""Reads the log of a stopped node: its servers and its end, the committed part, and the farm's members by that part.
+"""Reads the log of a stopped node: its servers and its end, the committed part, and the farm's voters by that part.
 
 A log alone does not show which of its last entries are committed. But entries in the history or in a snapshot are
 committed.
@@ -45,8 +45,8 @@ def read_stopped_log(directory: Path) -> StoppedLog:
     return StoppedLog(config.node.cluster, config.node.id, current.servers, loaded.last_index, loaded.hard_state.term)
 
 
-def members_of_stopped(directory: Path) -> frozenset[int]:
-    """Return the ids of the farm's members, by the committed Configuration in a stopped node's log.
+def voters_of_stopped(directory: Path) -> frozenset[int]:
+    """Return the ids of the farm's voters, by the committed Configuration in a stopped node's log.
 
     Raises `ConfigError`, with advice, when the log cannot tell, and `StorageError` when the log cannot be read.
     """
@@ -63,15 +63,15 @@ def members_of_stopped(directory: Path) -> frozenset[int]:
         index, newest = covered, snapshot.configuration
     else:
         raise ConfigError(f"the log in {directory} has no Configuration yet: {run}")
-    members = frozenset(server.id for server in newest.servers)
-    if own_id not in members:
+    voters = frozenset(server.id for server in newest.servers)
+    if own_id not in voters:
         raise ConfigError(f"the node of {directory} is no member by its own log: {run}")
-    if index > max(exported, covered) and members != {own_id}:  # in a farm of one, every entry is committed
+    if index > max(exported, covered) and voters != {own_id}:  # in a farm of one, every entry is committed
         raise ConfigError(
             f"the log in {directory}, where no node runs, does not show whether its newest Configuration is committed: "
             f"{run}"
         )
-    return members
+    return voters
 
 
 def exported_up_to(directory: Path, cluster: str, server_id: int) -> int:

@@ -15,7 +15,7 @@ from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, ch
 from gf_i2p.node.files.farm_setup import new_server, write_server
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.peer_removal import forget_servers, forget_users
-from gf_i2p.node.files.stopped_log import members_of_stopped
+from gf_i2p.node.files.stopped_log import voters_of_stopped
 from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_files
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import write_private
@@ -55,15 +55,20 @@ class Accepted:
     """Id of the server that had this endpoint and has left the farm; None when there is no such server."""
 
 
-Members = Callable[[Path], frozenset[int]]
-"""Returns the ids of the farm's members, from the committed Configuration that the node of a directory has.
+VotersOf = Callable[[Path], frozenset[int]]
+"""Returns the ids of the farm's voters, from the committed Configuration that the node of a directory has.
 
-Raises `ConfigError` or `StorageError`, with advice, when the members are not known.
+Raises `ConfigError` or `StorageError`, with advice, when the voters are not known.
 """
 
 
 def invite(
-    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, *, members: Members = members_of_stopped
+    existing: Path,
+    into: Path,
+    server_id: int,
+    endpoint: Endpoint | None,
+    *,
+    voters_of: VotersOf = voters_of_stopped,
 ) -> WrittenInvitation:
     """Make a new server's directory below `into`, and the file for the other servers, from a server's own files.
 
@@ -72,17 +77,22 @@ def invite(
     endpoint; then nothing was written.
     """
     with changing(existing), all_or_nothing(into) as new_paths:
-        return _invite(existing, into, server_id, endpoint, members, new_paths)
+        return _invite(existing, into, server_id, endpoint, voters_of, new_paths)
 
 
 def _invite(
-    existing: Path, into: Path, server_id: int, endpoint: Endpoint | None, members: Members, new_paths: list[Path]
+    existing: Path,
+    into: Path,
+    server_id: int,
+    endpoint: Endpoint | None,
+    voters_of: VotersOf,
+    new_paths: list[Path],
 ) -> WrittenInvitation:
     config, secrets = Config.load(existing), Secrets.load(existing)
     if any(server.id == server_id for server in config.servers):
         raise ConfigError(f"server {server_id} is known already in {existing / CONFIG_FILE}; ids are never used twice")
     _check_unused(config, server_id, existing)
-    former = None if endpoint is None else _former_holder(config, server_id, str(endpoint), existing, members)
+    former = None if endpoint is None else _former_holder(config, server_id, str(endpoint), existing, voters_of)
     new = new_server(server_id, endpoint)
     target, accept = into / new.user, into / ACCEPT_FILE.format(id=server_id)
     for path in (target, accept):
@@ -128,17 +138,17 @@ def _invite(
     )
 
 
-def accept(directory: Path, file: Path, *, members: Members = members_of_stopped) -> Accepted:
+def accept(directory: Path, file: Path, *, voters_of: VotersOf = voters_of_stopped) -> Accepted:
     """Add the invited server to this directory's files; forget a former server that had the same endpoint.
 
     Raises `ConfigError` when the files have another server of that id, when a member has the endpoint, or when the
     invitation is for another farm; then nothing has changed.
     """
     with changing(directory):
-        return _accept(directory, file, members)
+        return _accept(directory, file, voters_of)
 
 
-def _accept(directory: Path, file: Path, members: Members) -> Accepted:
+def _accept(directory: Path, file: Path, voters_of: VotersOf) -> Accepted:
     config, secrets = Config.load(directory), Secrets.load(directory)
     invitation = load(file)
     server, user = invitation.server, f"server-{invitation.server.id}"
@@ -156,7 +166,7 @@ def _accept(directory: Path, file: Path, members: Members) -> Accepted:
     former = None
     if listed is None:
         _check_unused(config, server.id, directory)
-        former = _former_holder(config, server.id, server.endpoint, directory, members)
+        former = _former_holder(config, server.id, server.endpoint, directory, voters_of)
     texts = {name: read_text(directory / name) for name in (SECRETS_FILE, CONFIG_FILE)}
     if former is not None:
         texts[SECRETS_FILE] = forget_users(texts[SECRETS_FILE], f"server-{former}".__eq__)
@@ -205,7 +215,7 @@ def _check_unused(config: Config, server_id: int, directory: Path) -> None:
         )
 
 
-def _former_holder(config: Config, server_id: int, endpoint: str, directory: Path, members: Members) -> int | None:
+def _former_holder(config: Config, server_id: int, endpoint: str, directory: Path, voters_of: VotersOf) -> int | None:
     """Return the id of a former server listed with this endpoint; None when no server has the endpoint.
 
     Raises `ConfigError` when a member has the endpoint, or when membership is not known.
@@ -217,7 +227,7 @@ def _former_holder(config: Config, server_id: int, endpoint: str, directory: Pat
     if other == config.node.id:
         raise ConfigError(f"{conflict}, and is the server of this directory: choose another endpoint")
     try:
-        current = members(directory)
+        current = voters_of(directory)
     except (ConfigError, StorageError) as error:
         why = str(error).rstrip(".")
         raise ConfigError(

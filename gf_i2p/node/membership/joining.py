@@ -31,6 +31,9 @@ NOBODY_FOUND: Final = (
 class Joiner:
     """Asks the leader until this server is a member. `links` leads to the servers in this server's file, by id."""
 
+    # `transport.delivery.deliver` ends with the first accepted request. Here each accepted request only begins a change
+    # that may fail later. So the joiner has a search and pauses of its own, and asks until the change is in the log.
+
     def __init__(self, driver: Driver, links: Mapping[int, Peer], endpoint: str) -> None:
         """`endpoint`: the endpoint of this server."""
         self._driver = driver

@@ -62,7 +62,7 @@ def user_of(member: int) -> str:
     return f"{Role.LEAF}-{member}"
 
 
-def members_of(secrets: Secrets) -> list[int]:
+def leaf_members_of(secrets: Secrets) -> list[int]:
     """Return the ids of the leaf members that a server knows."""
     members = []
     for name in secrets.users:
@@ -95,7 +95,7 @@ def invite_and_accept(existing: Path, into: Path, member: int | None = None) -> 
 
 def _invite(existing: Path, into: Path, member: int | None, new_paths: list[Path]) -> Invited:
     config, secrets = Config.load(existing), Secrets.load(existing)
-    members = members_of(secrets)
+    members = leaf_members_of(secrets)
     if member is None:
         member = _free_id({*members, *(server.id for server in config.servers)})
     if not FIRST_LEAF_MEMBER_ID <= member <= MAX_SERVER_ID:

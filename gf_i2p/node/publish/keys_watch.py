@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load
+from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load_publishing_keys
 
 logger = structlog.get_logger()
 
@@ -147,7 +147,7 @@ def _read(path: Path, known_mark: _Mark | None) -> _ReadResult | None:
     if mark is not None and mark == known_mark:
         return None
     try:
-        return mark, load(path)
+        return mark, load_publishing_keys(path)
     except ConfigError as error:
         return mark, error
 

@@ -246,7 +246,7 @@ class PublishingKeys:
         return _MAGIC + _FORMAT + b"\n" + _HEADING.encode("ascii") + "\n".join([*lines, ""]).encode("ascii")
 
 
-def load(path: Path) -> PublishingKeys:
+def load_publishing_keys(path: Path) -> PublishingKeys:
     """Read the key file of a node. Raises `ConfigError`, also when other users could read the file."""
     data, status = read_regular(path, MAX_FILE_BYTES + 1)
     try:

@@ -75,7 +75,7 @@ class RestoreResult:
     term: int
 
 
-def plan(saved: SavedSnapshot, directory: Path) -> RestorePlan:
+def plan_restoration(saved: SavedSnapshot, directory: Path) -> RestorePlan:
     """Plan a restoration. Raises `ConfigError` or `StorageError` when the restoration is impossible or wrong."""
     config = Config.load(directory)
     Secrets.load(directory)  # checks that the file can be read, since `restore` changes it
@@ -98,7 +98,7 @@ def plan(saved: SavedSnapshot, directory: Path) -> RestorePlan:
 
 def _examine_old_log(directory: Path, config: Config) -> OldLog | None:
     path = directory / DATABASE_FILE
-    if not path.exists() and not wal.path_of(path).exists():
+    if not path.exists() and not wal.wal_path(path).exists():
         return None
     try:
         loaded = Storage.examine(path, cluster=config.node.cluster, server_id=config.node.id)
@@ -123,7 +123,7 @@ def restore(saved: SavedSnapshot, directory: Path, *, on_step: Callable[[str], N
 
 def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], None]) -> RestoreResult:
     database = directory / DATABASE_FILE
-    restoration = plan(saved, directory)
+    restoration = plan_restoration(saved, directory)
     config = Config.load(directory)
     term = term_beyond(restoration.known_term, since=(now_ms() - saved.saved_ms) / 1000)
     texts = without_others(directory, config.node.id)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from bridges.router_protocol import RouterBridge
-from gf_i2p.farm.choice.nested_farms import MAX_DEPTH, as_leaf, depth, find_loop, find_masters_below
+from gf_i2p.farm.choice.nested_farms import MAX_DEPTH, as_leaf, chain_length, find_loop, find_masters_below
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.destinations import META_TYPE, Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
@@ -142,7 +142,7 @@ def check_nesting(tenants: Sequence[Tenant]) -> None:
             f"publish.leaf_farm: {' → '.join(names[farm] for farm in circle)} is a circle: the sets would lead to each "
             "other and to no service. Take leaf_farm out of one of them."
         )
-    if depth(below) > MAX_DEPTH:
+    if chain_length(below) > MAX_DEPTH:
         raise ConfigError(
             f"publish.leaf_farm: more than {MAX_DEPTH} farms lie one below another, and clients resolve one set after "
             "the other. List some of the lower farms further up."

@@ -36,7 +36,7 @@ def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
     return checked(dict(zip(names, each, strict=True)) for each in itertools.product(*values.values()) if names)
 
 
-def read(path: Path) -> list[Set]:
+def read_grid(path: Path) -> list[Set]:
     """Read the sets of a TOML file: a table `[values]` with a list for each name, or a `[[set]]` for each set, or both.
 
     The live set comes first. Raises `UsageError`, and `OSError`.

@@ -109,7 +109,7 @@ def compared(live: Measures, other: Measures) -> Iterator[tuple[str, float, floa
     yield "cost, points a day", live.cost(), other.cost()
 
 
-def command(advice: Advice) -> str:
+def recommended_command(advice: Advice) -> str:
     """Return the shell command that sets the recommended parameters."""
     return "gf-i2p farm set DIR " + " ".join(f"{name}={value}" for name, value in advice.changes.items())
 
@@ -129,7 +129,7 @@ def fragment(advice: Advice) -> str:
         f"#   {name:22} {_short(old):>10} -> {_short(new)}" for name, old, new in compared(live, advice.best.measures)
     ]
     lines += ["# Parameters are in the farm's log, for the whole farm. Set these by gf-i2p pipeline post, or by"]
-    lines += [f"#   {command(advice)}", "", "[farm]", f"cluster = {name}", "", "[farm.parameters]"]
+    lines += [f"#   {recommended_command(advice)}", "", "[farm]", f"cluster = {name}", "", "[farm.parameters]"]
     for name, value in advice.changes.items():
         lines.append(f"{name} = {json.dumps(value)}  # until now {json.dumps(live.in_force.get(name))}")
     return "\n".join([*lines, ""])

@@ -20,7 +20,7 @@ from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.floodfills import base64_columns
 from gf_i2p.pipeline.floodfills.closest_floodfills import SortedHashes, to_bytes, to_words
 from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet
-from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find, read
+from gf_i2p.pipeline.floodfills.router_files import FoundFiles, find_router_files, read_router_files
 from gf_i2p.pipeline.floodfills.searched_hashes import targets_of
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
@@ -96,7 +96,7 @@ def find_closest(
         if not hashes:
             raise PipelineError(f"No record in {lake.root} names a master or a leaf: give hashes with --hash")
         progress("looking for the files of routers")
-        files = find(options.netdbs, options.profiles)
+        files = find_router_files(options.netdbs, options.profiles)
         progress(f"reading {files.count} files of routers")
         began = time.monotonic()
         quarantined = write_routers(spark, lake, files, now_ms)
@@ -137,7 +137,7 @@ def write_routers(spark: "SparkSession", lake: Lake, files: FoundFiles, now_ms: 
     If a router has several RouterInfos, the newest counts. If a router has several profiles, the profile with the
     latest `heard_ms` counts.
     """
-    rows = read(spark, files).persist()
+    rows = read_router_files(spark, files).persist()
     try:
         broken = rows.where(fn.col("reason").isNotNull())
         _quarantine(spark, lake, broken, now_ms)

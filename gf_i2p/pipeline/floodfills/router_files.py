@@ -108,7 +108,7 @@ class FoundFiles:
     """Bytes of all files."""
 
 
-def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
+def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
     """Find the files of RouterInfos and profiles.
 
     `netdbs`, `profiles`: netDb and peerProfiles directories, or routers' directories that contain them; as paths, or as
@@ -134,7 +134,7 @@ def find(netdbs: list[str], profiles: list[str]) -> FoundFiles:
     return FoundFiles(table, len(rows), sum(columns[2]))
 
 
-def read(spark: "SparkSession", files: FoundFiles) -> "DataFrame":
+def read_router_files(spark: "SparkSession", files: FoundFiles) -> "DataFrame":
     """Read and parse the files; give a row of `READ_TYPE` for each file that still exists."""
     tasks = math.ceil(files.count / _FILES_A_TASK)
     return spark.createDataFrame(files.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
@@ -181,7 +181,7 @@ def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
     """Return the columns of `READ_TYPE` that a file gives. Raises `NetDbError` for a broken file."""
     name = path.rsplit("/", 1)[-1]
     match = _NAMES[kind].fullmatch(name)
-    assert match is not None, "`find` gives only files with such names"
+    assert match is not None, "`find_router_files` gives only files with such names"
     if kind == "profile":
         profile: PeerProfile = parse_java(data) if name.endswith(".gz") else parse_i2pd(data)
         return {"hash": match["hash"], "profile": asdict(profile)}

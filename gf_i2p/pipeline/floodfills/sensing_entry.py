@@ -34,7 +34,7 @@ def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
     A hash is the farm's if the job `floodfills` has named the hash after the farm. If there is no such hash, the farm's
     leaves in the table `destination_hours` count.
     """
-    closest = tables.read(spark, lake, "closest")
+    closest = tables.read_table(spark, lake, "closest")
     if closest is None:
         raise PipelineError(f"{lake.root} has no table closest: run `gf-i2p pipeline floodfills` first.")
     days = [row.day for row in closest.select("day").distinct().orderBy(sf.desc("day")).limit(MAX_DAYS).collect()]
@@ -61,7 +61,7 @@ def _hashes(frame: DataFrame) -> DataFrame:
 
 
 def _leaves(spark: SparkSession, lake: Lake, farm: str, newest: DataFrame) -> DataFrame:
-    hours = tables.read(spark, lake, "destination_hours")
+    hours = tables.read_table(spark, lake, "destination_hours")
     if hours is None:
         return newest.limit(0)
     leaves = hours.where(sf.col("farm") == farm).select(sf.col("destination").alias("hash")).distinct()

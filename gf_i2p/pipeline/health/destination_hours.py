@@ -13,7 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.days import ALL_DAYS, HOUR_MS, Span
-from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, number, reports
+from gf_i2p.pipeline.health.status_reports import FRESH_MS, MEMORY_MS, day_of, hour_of, number_column, reports
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -95,8 +95,8 @@ def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
         "lasts_ms",
         fn.col("leaf.hash").alias("destination"),
         (fn.col("leaf.up") & fn.col("up")).alias("up"),
-        number(fn.col("leaf.currentConnections")).alias("connections"),
-        number(fn.col("leaf.configuredConnections")).alias("most"),
+        number_column(fn.col("leaf.currentConnections")).alias("connections"),
+        number_column(fn.col("leaf.configuredConnections")).alias("most"),
     )
     by_destination = Window.partitionBy("farm", "server", "hour_ms", "destination")
     in_its_order = by_destination.orderBy("received_ms", "index", "term")

@@ -111,7 +111,7 @@ def refresh(
     on_step("hours of destinations")
     _write(destination_hours(rows, past_extents, span), lake, "destination_hours")
     on_step("anomalies")
-    hours = tables.read(spark, lake, "server_hours")
+    hours = tables.read_table(spark, lake, "server_hours")
     counts = (
         None
         if hours is None
@@ -121,7 +121,7 @@ def refresh(
         farms = "any farm" if farm is None else f"farm {farm!r}"
         raise PipelineError(f"The lake has no status records of {farms} on these days: check what ingest has read.")
     anomalies(hours).write.mode("overwrite").parquet(lake.path("anomalies"))
-    leaves = tables.read(spark, lake, "destination_hours")
+    leaves = tables.read_table(spark, lake, "destination_hours")
     return HealthFigures(
         records=counts[1],
         server_hours=counts[0],
@@ -138,7 +138,7 @@ def summarize(
 
     The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
     """
-    all_hours = _existing(tables.read(spark, lake, "server_hours"), lake, "server_hours", "health")
+    all_hours = _existing(tables.read_table(spark, lake, "server_hours"), lake, "server_hours", "health")
     hours = _of_farm(all_hours, farm).where(in_days(span))
     watched, records = fn.sum("watched_ms"), fn.sum("records")
     by_server = hours.groupBy("farm", "server").agg(
@@ -154,7 +154,7 @@ def summarize(
         *(fn.avg(name).alias(name) for name in ("lag_ms", "tunnels", "in_bytes_s", "out_bytes_s")),
     )
     servers = by_server.orderBy("farm", "server").limit(MAX_SERVERS + 1).collect()
-    unusual = _of_farm(_existing(tables.read(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
+    unusual = _of_farm(_existing(tables.read_table(spark, lake, "anomalies"), lake, "anomalies", "health"), farm)
     if span.since_ms is not None:
         unusual = unusual.where(fn.col("hour_ms") >= span.since_ms)
     if span.until_ms is not None:
@@ -190,7 +190,7 @@ def refresh_days(
     `entries`: the lake's table, with status records of these days. `scratch`: a directory whose content is replaced.
     In a lake without the table `server_hours`, compute the hours of all entries.
     """
-    if tables.read(spark, lake, "server_hours") is None:
+    if tables.read_table(spark, lake, "server_hours") is None:
         refresh(spark, lake)
         return
     rows = entries.where(fn.col("farm").isin(*farms))
@@ -202,7 +202,7 @@ def refresh_days(
         near = rows.where(in_days(span, before=1))
         _write(server_hours(near, near_extents, span), lake, "server_hours")
         _write(destination_hours(near, near_extents, span), lake, "destination_hours")
-    all_hours = tables.read(spark, lake, "server_hours")
+    all_hours = tables.read_table(spark, lake, "server_hours")
     assert all_hours is not None
     anomalies(all_hours).write.mode("overwrite").parquet(lake.path("anomalies"))
 

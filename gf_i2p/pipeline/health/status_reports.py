@@ -59,11 +59,11 @@ def reports(entries: "DataFrame", *columns: "Column") -> "DataFrame":
 
 
 def numbers() -> list["Column"]:
-    """Return columns with a router's numbers, named as in `server_hours`; null where `number` gives null."""
-    return [number(fn.col(f"record.router.{name}")).alias(column) for column, name in _TRAFFIC.items()]
+    """Return columns with a router's numbers, named as in `server_hours`; null where `number_column` gives null."""
+    return [number_column(fn.col(f"record.router.{name}")).alias(column) for column, name in _TRAFFIC.items()]
 
 
-def number(value: "Column") -> "Column":
+def number_column(value: "Column") -> "Column":
     """Return a number of a record as a double; null outside 0 to `MAX_DATE_MS`, so that sums stay finite."""
     return fn.when(value.between(0, MAX_DATE_MS), value.cast("double"))
 

@@ -57,10 +57,10 @@ def written(schema_text: str, target: OutputDirectories, plans: Iterator[pa.Reco
     from pyspark import TaskContext  # noqa: PLC0415 -- only workers have this module for sure
 
     context = TaskContext.get()
-    yield write(target, 0 if context is None else context.partitionId(), taken(schema_text, plans))
+    yield write_entries(target, 0 if context is None else context.partitionId(), taken(schema_text, plans))
 
 
-def write(target: OutputDirectories, task: int, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def write_entries(target: OutputDirectories, task: int, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Write batches of rows of `entries`, and return one row of `WRITTEN`. Raises `OSError`.
 
     Each batch has rows of one farm only.

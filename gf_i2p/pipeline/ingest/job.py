@@ -105,7 +105,7 @@ def ingest(
 
     run = _IngestRun(spark, lake, schema_text or farm_schema.text(), step)
     try:
-        return run.go([absolute(path) for path in exports])
+        return run.ingest_exports([absolute(path) for path in exports])
     except PySparkException as error:
         text = str(error)
         if CHANGED in text:
@@ -143,7 +143,7 @@ class _IngestRun:
         frame.write.partitionBy(*apart).parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)
 
-    def go(self, exports: Sequence[str]) -> IngestFigures:
+    def ingest_exports(self, exports: Sequence[str]) -> IngestFigures:
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         self._step("looking for files")

@@ -35,7 +35,7 @@ _MAX_BYTES: Final = 256
 
 
 @contextmanager
-def held(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
+def tables_locked(lake: Lake, job: str, remote: str | None = None) -> Iterator[None]:
     """Lock the tables of a job (`WRITES`) until the end of the block. A job that writes no table locks nothing.
 
     `remote`: the address of the Connect server that runs the job, if any; the lake is then a directory of that server.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SIZES: Final = "path string, bytes bigint"
 
 
-def read(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
+def read_table(spark: "SparkSession", lake: Lake, table: str) -> "DataFrame | None":
     """Return a table with all columns of all its files; None: the table does not exist yet."""
     return _if_exists(lambda: spark.read.option("mergeSchema", "true").parquet(lake.path(table)))
 

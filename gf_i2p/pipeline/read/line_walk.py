@@ -21,7 +21,7 @@ from gf_i2p.storage.history_lines import (
     Other,
     Restored,
     Trailer,
-    depth,
+    json_depth,
     match_record,
     parse_line,
     read_json,
@@ -220,7 +220,7 @@ class Walk:
             case ApplicationLine(index, term, received_ms, value, raw):
                 if raw is not None:
                     return FoundLine(Is.RAW, index, term, received_ms, raw)
-                if depth(value) > MAX_DEPTH:
+                if json_depth(value) > MAX_DEPTH:
                     raise LineError(_TOO_DEEP)
                 try:
                     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -259,7 +259,7 @@ def _json_error(text: bytes) -> str:
         value = read_json(text)
     except (ValueError, RecursionError):
         return "it is not JSON in UTF-8"
-    return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(value) > MAX_DEPTH else ""
+    return _TOO_DEEP if text.count(b"[") + text.count(b"{") > MAX_DEPTH and json_depth(value) > MAX_DEPTH else ""
 
 
 def _bad_line(line: bytes | Overlong, reason: str) -> FoundLine:

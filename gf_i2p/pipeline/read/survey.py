@@ -58,7 +58,7 @@ def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, Any]] = []
     for batch in files:
         for file in batch.to_pylist():
-            for row in survey(file["path"], file["size"], file["mtime_ms"]):
+            for row in survey_file(file["path"], file["size"], file["mtime_ms"]):
                 rows.append(row)
                 if len(rows) == _ROWS:
                     yield pa.RecordBatch.from_pylist(rows, SURVEYED)
@@ -66,7 +66,7 @@ def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pylist(rows, SURVEYED)
 
 
-def survey(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
+def survey_file(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
     """Survey one file; yield rows of `SURVEYED`: for bad lines, then for runs, then for the file."""
     try:
         packed = path.endswith(".gz")

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from gf_i2p.node.clock import now_ms
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
-from gf_i2p.pipeline.lake.tables import read, read_entries
+from gf_i2p.pipeline.lake.tables import read_entries, read_table
 from gf_i2p.pipeline.report import formats
 from gf_i2p.pipeline.report.chart_data import (
     MAX_FARMS,
@@ -57,7 +57,9 @@ def gather(spark: SparkSession, lake: Lake, scope: Scope, say: Callable[[str], N
     if len(scope.farms) > MAX_FARMS:
         raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(scope.farms)}: make several reports.")
     now = now_ms()
-    tables = {name: read_entries(spark, lake) if name == "entries" else read(spark, lake, name) for name in TABLES}
+    tables = {
+        name: read_entries(spark, lake) if name == "entries" else read_table(spark, lake, name) for name in TABLES
+    }
     since = max(scope.since_ms or FIRST_MS, FIRST_MS)
     until = min(scope.until_ms or now + formats.DAY_MS, now + formats.DAY_MS)
     if since >= until:

@@ -1,7 +1,7 @@
 """Alerts: each alert makes one event when the alert begins, and one event when the alert ends.
 
 The table `alerts` is a list of such events. An alert that has begun and not ended stands. So the stream knows the
-standing alerts after a restart, too. A farm is judged by its state at its newest entry. If one batch catches up with a
+present alerts after a restart, too. A farm is judged by its state at its newest entry. If one batch catches up with a
 long time, only the health tables tell of that time. An alert ends at another limit than the limit at which the alert
 begins, so that a value near one limit does not make event after event.
 """
@@ -62,13 +62,13 @@ class Limits:
         return (1 + self.availability) / 2
 
 
-def note(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits) -> int:
+def note_alerts(spark: "SparkSession", lake: Lake, entries: "DataFrame", limits: Limits) -> int:
     """Judge the farms, and write the alerts that begin and end; return the number of these events.
 
     `entries`: the entries of the farms that have new entries, at least of each farm's last day.
     """
     events = tables.read_columns(spark, lake, "alerts", EVENTS)
-    news = changes(conditions(entries, limits), standing(events))
+    news = changes(conditions(entries, limits), present_alerts(events))
     names = [each.split()[0] for each in EVENTS.split(", ")][:-1]
     rows = news.select(names).limit(MAX_EVENTS).collect()  # at most as many as servers with changes
     if rows:
@@ -84,7 +84,7 @@ def write(spark: "SparkSession", lake: Lake, news: Sequence[EventRow], at_ms: in
     tables.append_file(rows, lake, "alerts")
 
 
-def standing(events: "DataFrame") -> "DataFrame":
+def present_alerts(events: "DataFrame") -> "DataFrame":
     """Give farm, server, alert and beginning (`since_ms`) of the alerts that have begun and not ended."""
     newest = events.groupBy("farm", "server", "alert").agg(
         fn.max_by("event", "noticed_ms").alias("event"), fn.max_by("at_ms", "noticed_ms").alias("since_ms")
@@ -92,11 +92,11 @@ def standing(events: "DataFrame") -> "DataFrame":
     return newest.where(fn.col("event") == BEGINS).drop("event")
 
 
-def changes(possible: "DataFrame", standing: "DataFrame") -> "DataFrame":
-    """Give the events that make `standing` agree with `possible` (see `conditions`)."""
+def changes(possible: "DataFrame", present: "DataFrame") -> "DataFrame":
+    """Give the events that make `present` agree with `possible` (see `conditions`)."""
     same = [fn.col(f"now.{name}").eqNullSafe(fn.col(f"then.{name}")) for name in ("farm", "server", "alert")]
     stands = fn.col("then.since_ms").isNotNull()
-    pairs = possible.alias("now").join(standing.alias("then"), same, "left")
+    pairs = possible.alias("now").join(present.alias("then"), same, "left")
     event = fn.when(~stands & fn.col("begins"), BEGINS).when(stands & fn.col("ends"), ENDS)
     return (
         pairs.withColumn("event", event)

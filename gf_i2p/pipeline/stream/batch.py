@@ -22,7 +22,7 @@ from gf_i2p.pipeline.read.entry_columns import EARLIEST_MS, LATEST_MS, entries_s
 from gf_i2p.pipeline.read.record_schema import RecordSchema, columns
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES
 from gf_i2p.pipeline.read.survey import LATE_MS
-from gf_i2p.pipeline.stream.alerts import Limits, note
+from gf_i2p.pipeline.stream.alerts import Limits, note_alerts
 from gf_i2p.pipeline.stream.stream_rows import BAD, arrived, arrived_schema
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Taking:
         refresh_days(spark, self.lake, entries, sorted(days_by_farm), days, f"{stream_root(self.lake)}/extents")
         since = date.fromisoformat(min(max(each) for each in days_by_farm.values())) - timedelta(days=1)
         recent = entries.where(fn.col("farm").isin(*days_by_farm) & (fn.col("day") >= since.isoformat()))
-        return note(spark, self.lake, recent, self.limits)
+        return note_alerts(spark, self.lake, recent, self.limits)
 
 
 def _summary(batch_rows: "DataFrame") -> "list[Row]":

@@ -129,7 +129,7 @@ def stream(
     """
     run = _StreamRun(spark, lake, options, on_batch, on_event, clock_ms)
     try:
-        return run.go([absolute(path) for path in exports], Flag() if stop is None else stop)
+        return run.stream_exports([absolute(path) for path in exports], Flag() if stop is None else stop)
     except PySparkException as error:
         raise _failed(error) from error
 
@@ -156,7 +156,7 @@ class _StreamRun:
         self._old_progress: Collection[tuple[int, str]] = ()  # the newest progress reports of Spark that were read
         self._last_farms: frozenset[str] = frozenset()  # the farms of the last batch
 
-    def go(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
+    def stream_exports(self, exports: Sequence[str], stop: Flag) -> StreamFigures:
         began = time.monotonic()
         self._check(exports)
         self._reported_ms = self._last_event() if self.options.noticed_ms is None else self.options.noticed_ms

@@ -44,7 +44,7 @@ class SilentFarms:
         self._heard_ms = self._newest()
         self._watched = {row["farm"] for row in tables.read_path(spark, self._path, _WATCHED).collect()}
         events = tables.read_columns(spark, lake, "alerts", alerts.EVENTS).where(fn.col("alert") == ALERT)
-        self._stands = {row["farm"] for row in alerts.standing(events).select("farm").collect()}
+        self._stands = {row["farm"] for row in alerts.present_alerts(events).select("farm").collect()}
 
     def hear(self, farms: Mapping[str, int | None]) -> None:
         """Take in the times of the farms' newest records in a batch. A time in the future counts as now."""

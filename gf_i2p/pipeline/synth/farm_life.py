@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
-from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.facts import Voters
 from gf_i2p.simulator.life.farm import BEGAN_MS, FarmLife
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS, CALM, LifePlan
 from gf_i2p.simulator.life.reporters import CONNECTIONS, INTERVAL, MASTER_TEXT, LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import record_line
 
-__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Incident", "Shape", "SynthEntry", "SynthLife", "live"]
+__all__ = ["BEGAN_MS", "CLUSTER", "DAY_SECONDS", "Incident", "Shape", "SynthEntry", "SynthLife", "simulate_life"]
 
 DAY_SECONDS: Final = 86_400.0
 FAULT_GAP: Final = 1_800.0
@@ -69,7 +69,7 @@ class SynthEntry:
     """"status", "admin" or "servers"."""
     text: bytes
     """The value as in a line of the history; empty for "servers"."""
-    servers: Members
+    servers: Voters
     """Servers, for "servers" only."""
     errors_ms: tuple[int, ...]
     """Error of each server's clock."""
@@ -106,7 +106,7 @@ class SynthLife:
         return self.entries[-1].term
 
 
-def live(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
+def simulate_life(shape: Shape, seed: int, *, hours: float = 24.0) -> SynthLife:
     """Simulate a farm for `hours`, at least 0.5, from midnight on. The same arguments give the same life."""
     assert hours >= 0.5
     simulated = _SimulatedLife(_plan(shape, seed, hours), shape)
@@ -175,7 +175,7 @@ class _SimulatedLife(FarmLife):
     def _happen(self, until: float) -> None:
         self.events.run(until, 1 << 62)  # no limit: a day with many members has more events than a test
 
-    def commit(self, value: bytes | Members) -> int:
+    def commit(self, value: bytes | Voters) -> int:
         """Append an entry. Before the first entry of a new leader, append the leader's Configuration."""
         if self._elects and not self.leaderless:
             self._elects = False

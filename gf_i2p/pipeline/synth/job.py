@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth.export_faults import FAULTY, write_faults
-from gf_i2p.pipeline.synth.farm_life import Shape, SynthLife, live
+from gf_i2p.pipeline.synth.farm_life import Shape, SynthLife, simulate_life
 from gf_i2p.pipeline.synth.history_generator import ROTATE_BYTES, HistoryGenerator, Template
 
 MANIFEST: Final = "manifest.json"
@@ -163,7 +163,7 @@ def _simulate(pool: Executor, options: SynthOptions, scratch: Path, say: Callabl
     shapes = _shapes(options)
     paths = [[scratch / f"{shape.number}-{number}" for number in range(lives)] for shape in shapes]
     tasks = [
-        pool.submit(_live, shape, options.seed * 1_000 + number, options.hours, path)
+        pool.submit(_store_life, shape, options.seed * 1_000 + number, options.hours, path)
         for shape, of_shape in zip(shapes, paths, strict=True)
         for number, path in enumerate(of_shape)
     ]
@@ -173,8 +173,8 @@ def _simulate(pool: Executor, options: SynthOptions, scratch: Path, say: Callabl
     return paths
 
 
-def _live(shape: Shape, seed: int, hours: float, path: Path) -> None:
-    path.write_bytes(pickle.dumps(live(shape, seed, hours=hours)))
+def _store_life(shape: Shape, seed: int, hours: float, path: Path) -> None:
+    path.write_bytes(pickle.dumps(simulate_life(shape, seed, hours=hours)))
 
 
 @lru_cache(maxsize=_SHAPES * _LIVES)

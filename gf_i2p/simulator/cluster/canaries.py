@@ -85,8 +85,8 @@ def _votes_for_the_longer_log(log: Log, last_term: int, last_index: int) -> bool
 
 
 def _wins_with_half(candidate: Any) -> bool:
-    members = candidate._state.configurations.voters
-    return len(candidate._granted.intersection(members)) >= max(len(members) // 2, 1)
+    voters = candidate._state.configurations.voters
+    return len(candidate._granted.intersection(voters)) >= max(len(voters) // 2, 1)
 
 
 def _heeds_old_leaders(core: Core, token: Token, request: Request) -> None:
@@ -121,9 +121,9 @@ _advance_commit = Leader._advance_commit
 
 
 def _counts_half(leader: Leader, own_value: float, peer_values: dict[int, float]) -> float:
-    members = leader._state.configurations.voters
-    values = sorted((own_value if m == leader._state.id else peer_values[m] for m in members), reverse=True)
-    return values[max(len(members) // 2, 1) - 1]
+    voters = leader._state.configurations.voters
+    values = sorted((own_value if m == leader._state.id else peer_values[m] for m in voters), reverse=True)
+    return values[max(len(voters) // 2, 1) - 1]
 
 
 def _counts_what_it_sent(leader: Leader, peer: int, entries: tuple[Any, ...], now: float) -> None:

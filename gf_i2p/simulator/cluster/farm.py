@@ -18,7 +18,7 @@ from gf_i2p.simulator.cluster.routers import SimulatedRouter
 from gf_i2p.simulator.cluster.server import SimulatedServer
 from gf_i2p.simulator.cluster.trace import Trace
 from gf_i2p.simulator.events import Events, MachineClock
-from gf_i2p.simulator.facts import Members, members_of
+from gf_i2p.simulator.facts import Voters, voters_of
 from gf_i2p.wire.entries import ValueType
 
 _BEGAN_MS: Final = 1_700_000_000_000
@@ -137,15 +137,15 @@ class SimulatedFarm:
         self.answers_lost = 0.0
 
     def unsettled(self) -> str | None:
-        """Say why the members do not all follow one leader; None: all members do."""
+        """Say why the voters do not all follow one leader; None: all voters do."""
         leaders = [server for server in self.servers.values() if server.up and server.core.is_leader]
         if len(leaders) != 1:
             return f"the leaders are {[server.id for server in leaders]}"
         leader = leaders[0]
-        members = [each.id for each in leader.core.configuration.servers]
-        if leader.id not in members:
-            return f"server {leader.id} leads, and the members are {members}"
-        for server_id in members:
+        voters = [each.id for each in leader.core.configuration.servers]
+        if leader.id not in voters:
+            return f"server {leader.id} leads, and the voters are {voters}"
+        for server_id in voters:
             server = self.servers[server_id]
             if not server.up:
                 return f"server {server_id} is not up"
@@ -154,24 +154,24 @@ class SimulatedFarm:
         return None
 
     def unequal(self) -> str | None:
-        """Say which member's log, applied entries or publisher differs from the farm's; None: no difference."""
+        """Say which voter's log, applied entries or publisher differs from the farm's; None: no difference."""
         facts = self.checker.facts
         committed = facts.committed
-        members = self.committed_members
-        for server_id in members:
+        voters = self.committed_voters
+        for server_id in voters:
             server, log = self.servers[server_id], facts.servers[server_id]
             if log.durable.last_index != len(committed) or log.durable.slice(1, len(committed)) != committed:
                 return f"server {server.id} has {log.durable.last_index} entries, and {len(committed)} are committed"
             if server.applied != len(committed):
                 return f"server {server.id} has applied {server.applied} of {len(committed)}"
-        publishers = {self.servers[server_id].publisher for server_id in members}
+        publishers = {self.servers[server_id].publisher for server_id in voters}
         if len(publishers) != 1 or None in publishers:
             return f"the publishers are {sorted(map(str, publishers))}"
         return None
 
     @property
-    def committed_members(self) -> Members:
+    def committed_voters(self) -> Voters:
         """The servers of the newest Configuration that is committed."""
         entries = reversed(self.checker.facts.committed)
-        values = (members_of(entry) for entry in entries if entry.value_type is ValueType.CONFIGURATION)
+        values = (voters_of(entry) for entry in entries if entry.value_type is ValueType.CONFIGURATION)
         return next(values, tuple(self.plan.first_ids))

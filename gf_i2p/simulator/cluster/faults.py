@@ -326,10 +326,10 @@ class Faults:
             for each in facts.servers.values()
             if each is not server and each.durable.last_index >= snapshot.index
         }
-        committed = self._farm.committed_members
+        committed = self._farm.committed_voters
         later = (item for each in facts.servers.values() for item in each.configurations)
-        counting = [committed, *(members for index, members in later if index > len(facts.committed))]
-        return len(committed) >= 3 and not any(others.isdisjoint(members) for members in counting)
+        counting = [committed, *(voters for index, voters in later if index > len(facts.committed))]
+        return len(committed) >= 3 and not any(others.isdisjoint(voters) for voters in counting)
 
     def _slow_disk(self, server: "SimulatedServer") -> None:
         disk = server.disk

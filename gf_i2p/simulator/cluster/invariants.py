@@ -10,7 +10,7 @@ from typing import Final
 
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
-from gf_i2p.simulator.facts import Facts, Members, ServerFacts, Violation, members_of
+from gf_i2p.simulator.facts import Facts, ServerFacts, Violation, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType
@@ -168,14 +168,14 @@ class CommittedOnMajority(Invariant):
         entries = self.facts.committed[first - 1 :]
         last = len(self.facts.committed)
         holders = [
-            member
-            for member in server.members
-            if member in self.facts.servers and self.facts.servers[member].durable.slice(first, last) == entries
+            voter
+            for voter in server.voters
+            if voter in self.facts.servers and self.facts.servers[voter].durable.slice(first, last) == entries
         ]
-        if len(holders) < majority(len(server.members)):
+        if len(holders) < majority(len(server.voters)):
             raise self.violated(
                 f"server {server.id} commits {first} to {last}, which are durable only on {holders} of the servers "
-                f"{list(server.members)}"
+                f"{list(server.voters)}"
             )
 
 
@@ -310,7 +310,7 @@ class SnapshotSafety(Invariant):
         if snapshot.term != committed[snapshot.index - 1].term:
             raise self.violated(f"server {server.id} keeps a snapshot up to {snapshot.index} with a wrong term")
         servers = tuple(each.id for each in snapshot.configuration.servers)
-        if servers != self._members_at(snapshot.index):
+        if servers != self._voters_at(snapshot.index):
             raise self.violated(
                 f"server {server.id} keeps a snapshot up to {snapshot.index} with wrong servers: {servers}"
             )
@@ -323,11 +323,11 @@ class SnapshotSafety(Invariant):
         if self._states.setdefault(index, data) != data:
             raise self.violated(f"server {server.id} has a state at {index} that differs from another server's")
 
-    def _members_at(self, index: int) -> Members:
+    def _voters_at(self, index: int) -> Voters:
         entries = self.facts.committed
         while index and entries[index - 1].value_type is not ValueType.CONFIGURATION:
             index -= 1
-        return members_of(entries[index - 1]) if index else ()
+        return voters_of(entries[index - 1]) if index else ()
 
 
 class OnePendingChange(Invariant):
@@ -339,12 +339,12 @@ class OnePendingChange(Invariant):
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
         if not leads:
             return
-        history: list[tuple[int, Members]] = [(0, server.bootstrap), *server.configurations]
+        history: list[tuple[int, Voters]] = [(0, server.bootstrap), *server.configurations]
         for index, entry in enumerate(write.entries, write.first_index):
             if entry.value_type is not ValueType.CONFIGURATION:
                 continue
-            members = members_of(entry)
-            change = set(members).symmetric_difference(history[-1][1])
+            voters = voters_of(entry)
+            change = set(voters).symmetric_difference(history[-1][1])
             if len(change) > 1:
                 raise self.violated(f"leader {server.id} changes servers {sorted(change)} at once, at {index}")
             if change:
@@ -358,10 +358,10 @@ class OnePendingChange(Invariant):
                     raise self.violated(
                         f"leader {server.id} changes server {min(change)} before it has committed an entry of its term"
                     )
-            history.append((index, members))
+            history.append((index, voters))
 
 
-def _changes(history: Sequence[tuple[int, Members]]) -> list[tuple[int, Members]]:
+def _changes(history: Sequence[tuple[int, Voters]]) -> list[tuple[int, Voters]]:
     return [new for old, new in pairwise(history) if set(old[1]) != set(new[1])]
 
 

@@ -36,16 +36,16 @@ class Operator:
         if not leaders:
             return
         leader = rng.choice(leaders)
-        members = [server.id for server in leader.core.configuration.servers]
-        others = [server_id for server_id in farm.plan.ids if server_id not in members]
+        voters = [server.id for server in leader.core.configuration.servers]
+        others = [server_id for server_id in farm.plan.ids if server_id not in voters]
         dice = rng.random()
         if dice < 0.1:
             farm.counts["leaders told to step down"] += 1
             leader.enter(leader.life, leader.step, inputs.StepDown())
-        elif others and (dice < 0.55 or len(members) == 1):
+        elif others and (dice < 0.55 or len(voters) == 1):
             self._add(leader, rng.choice(others))
         else:
-            self._remove(leader, rng.choice(members))
+            self._remove(leader, rng.choice(voters))
 
     def _add(self, leader: "SimulatedServer", server_id: int) -> None:
         server = self._farm.servers[server_id]

@@ -18,7 +18,7 @@ from gf_i2p.simulator.cluster.disk import Disk, Loss
 from gf_i2p.simulator.cluster.disk_contents import Store
 from gf_i2p.simulator.cluster.links import Connection, Requester, SimulatedLink
 from gf_i2p.simulator.events import MachineClock
-from gf_i2p.simulator.facts import Violation, members_of
+from gf_i2p.simulator.facts import Violation, voters_of
 from gf_i2p.simulator.registers import CLUSTER, Registers, RegisterWrite
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
@@ -325,7 +325,7 @@ class SimulatedServer:
 
     def _take_in(self, entry: Entry) -> None:
         if entry.value_type is ValueType.CONFIGURATION:
-            self.state.configure(members_of(entry))
+            self.state.configure(voters_of(entry))
         else:
             command = RegisterWrite.decode(entry.value)
             if command is not None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gf_i2p.raft import inputs
 from gf_i2p.simulator.events import Events
-from gf_i2p.simulator.facts import members_of
+from gf_i2p.simulator.facts import voters_of
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, Request, Response
 
@@ -47,9 +47,9 @@ class Trace:
 def _describe_input(event: inputs.Input) -> str:
     match event:
         case inputs.Incoming(_, request):
-            return f"<- {request.source}  {describe(request)}"
+            return f"<- {request.source}  {describe_message(request)}"
         case inputs.Answered(peer, tag, response):
-            return f"<- {peer}  {describe(response)} (to #{tag})"
+            return f"<- {peer}  {describe_message(response)} (to #{tag})"
         case inputs.Failed(peer, tag):
             return f"-x {peer}  #{tag} failed"
         case inputs.Propose(proposals):
@@ -70,7 +70,7 @@ def _describe_input(event: inputs.Input) -> str:
             return "is told to step down"
 
 
-def describe(message: Request | Response) -> str:
+def describe_message(message: Request | Response) -> str:
     """Describe one message in one line."""
     kind = message.type.name.title().replace("_", "")
     if isinstance(message, Response):
@@ -89,7 +89,7 @@ def _server(server_id: int) -> str:
 
 def _entry(entry: Entry) -> str:
     if entry.value_type is ValueType.CONFIGURATION:
-        return f"{entry.term}/servers {','.join(map(str, members_of(entry)))}"
+        return f"{entry.term}/servers {','.join(map(str, voters_of(entry)))}"
     if entry.value_type is not ValueType.APPLICATION:
         return entry.value_type.name.lower().replace("_", " ")
     text = entry.value.decode("utf-8", "replace")

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
-from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.facts import Voters
 from gf_i2p.simulator.life.invariants import FARM_RULES
 from gf_i2p.simulator.life.ledger import Ledger
 from gf_i2p.simulator.life.publisher import GivenSet
@@ -47,7 +47,7 @@ class LifeChecker:
         """True seconds."""
         return self.life.events.now
 
-    def committed(self, value: bytes | Members) -> None:
+    def committed(self, value: bytes | Voters) -> None:
         """An entry is committed."""
         if isinstance(value, bytes):
             self.ledger.apply(value, self.now)

@@ -12,7 +12,7 @@ from typing import Final
 from gf_i2p.farm.publishing.lease import record_seconds
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.events import Events
-from gf_i2p.simulator.facts import Members, Violation
+from gf_i2p.simulator.facts import Violation, Voters
 from gf_i2p.simulator.life.checker import LifeChecker
 from gf_i2p.simulator.life.faults import LifeFaults
 from gf_i2p.simulator.life.ledger import PAUSE
@@ -201,7 +201,7 @@ class FarmLife:
         self.rng = Random(f"brain run {plan.seed}")  # noqa: S311 -- it must be repeatable, and keeps no secret
         self.events = Events()
         self.counts: Counter[str] = Counter()
-        self.log: list[bytes | Members] = []
+        self.log: list[bytes | Voters] = []
         """Application values, and the servers of Configurations."""
         self.calm = False
         self._write = write
@@ -277,7 +277,7 @@ class FarmLife:
 
         self.events.after(rng.random() * self.plan.latency, arrives, self.events.now + _PATIENCE)
 
-    def commit(self, value: bytes | Members) -> int:
+    def commit(self, value: bytes | Voters) -> int:
         """Append an entry; return its index."""
         self.log.append(value)
         self.checker.committed(value)
@@ -334,7 +334,7 @@ class FarmLife:
         return reachable | unreachable
 
 
-def take_in(state: FarmState, index: int, value: bytes | Members) -> None:
+def take_in(state: FarmState, index: int, value: bytes | Voters) -> None:
     """Take one more entry into a state."""
     if isinstance(value, bytes):
         state.apply(value, index)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from gf_i2p.farm.choice.publisher import Choice
-from gf_i2p.simulator.facts import Members, Violation
+from gf_i2p.simulator.facts import Violation, Voters
 from gf_i2p.simulator.life.ledger import AHEAD_MS, FRESH_MS, LEASE, PostedRecord
 from gf_i2p.simulator.life.publisher import GivenSet
 from gf_i2p.simulator.life.reporters import INTERVAL, MASTER_HASH
@@ -404,7 +404,7 @@ class FlapsBounded(FarmRule):
         super().__init__(checker)
         self._listed: set[bytes] = set()
         self._past: dict[bytes, _Past] = {}
-        self._servers: Members = ()
+        self._servers: Voters = ()
 
     def committed(self) -> None:
         ledger = self.checker.ledger

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import from_base64
-from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.facts import Voters
 from gf_i2p.simulator.registers import CLUSTER
 
 FRESH_MS: Final = 105_000
@@ -51,7 +51,7 @@ class Ledger:
     """The log's content, up to one index."""
 
     index: int = 0
-    servers: Members = ()
+    servers: Voters = ()
     records: dict[int, PostedRecord] = field(default_factory=dict)
     """Newest records of servers."""
     member_records: dict[int, PostedRecord] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Ledger:
     _last_ms: int | None = None
     _highest_ms: int = 0
 
-    def configure(self, servers: Members) -> None:
+    def configure(self, servers: Voters) -> None:
         """Take in a Configuration."""
         self.index += 1
         self.servers = servers

@@ -10,7 +10,7 @@ import structlog
 
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.known_servers import KnownServers, Prepare, ServerEndpoint
-from gf_i2p.transport.client.server_queries import Survey, fetch_configuration, survey
+from gf_i2p.transport.client.server_queries import Survey, ask_all, fetch_configuration
 from gf_i2p.transport.delivery import NotDeliveredError, NotTaken, UnansweredError, deliver
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
@@ -202,7 +202,7 @@ class FarmClient:
 
     async def survey(self, *, timeout: float = 10.0) -> Survey:  # noqa: ASYNC109
         """Ask all servers, side by side, for the newest Configuration in their logs. `timeout`: seconds for each."""
-        return await survey(self._transport, self._directory, self._cluster, self._credentials_for, seconds=timeout)
+        return await ask_all(self._transport, self._directory, self._cluster, self._credentials_for, seconds=timeout)
 
     async def _deliver(
         self,

@@ -247,7 +247,7 @@ class Survey:
     """The servers in `troubles` that answered and refused us, or have no such farm: asking again is of no use."""
 
 
-async def survey(
+async def ask_all(
     transport: Transport,
     directory: KnownServers,
     cluster: str,

@@ -15,7 +15,7 @@ from bridges.hosting_protocol import ServiceOffer, ServiceState
 from bridges.i2cp import service_hosting as module
 from bridges.i2cp.service_hosting import LEASE_SECONDS, I2cpHosting, I2cpService
 from bridges.i2cp.settings import Deadlines, RouterKind
-from bridges.streaming.envelope import pack, unpack
+from bridges.streaming.envelope import pack_packet, unpack
 from bridges.streaming.packet import Packet
 from gf_i2p.netdb.lease_set import EncryptionKey, LeaseSet2
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -330,7 +330,7 @@ class Talk:
         self.client.tick(self._loop.time())
         (number,) = self._router.sessions
         for raw in self.client.outgoing:
-            payload = pack(raw, 0, 0)
+            payload = pack_packet(raw, 0, 0)
             self._router.say(31, struct.pack(">HII", number, 1, len(payload)) + payload)
         self.client.outgoing.clear()
 

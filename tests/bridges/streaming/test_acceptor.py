@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bridges.streaming import limits
 from bridges.streaming.acceptor import Acceptor, RefusedError
-from bridges.streaming.envelope import pack
+from bridges.streaming.envelope import pack_packet
 from bridges.streaming.errors import PacketError, StreamingError
 from bridges.streaming.packet import Flag, Packet
 from bridges.streaming.stream import Stream, StreamState
@@ -29,7 +29,7 @@ def acceptor(wall: float = NOW) -> Acceptor:
 
 
 def first(number: int = 77, keys: DestinationKeys = CLIENT, payload: bytes = b"") -> bytes:
-    return pack(first_packet(keys, number, payload).encode(keys.key.sign), 0, 0)
+    return pack_packet(first_packet(keys, number, payload).encode(keys.key.sign), 0, 0)
 
 
 def opened(accepting: Acceptor, payload: bytes, now: float = 0.0) -> Stream:
@@ -40,7 +40,7 @@ def opened(accepting: Acceptor, payload: bytes, now: float = 0.0) -> Stream:
 
 
 def data(stream: Stream, sequence: int, payload: bytes = b"x") -> bytes:
-    return pack(Packet(stream.number, stream.remote_number, sequence, 0, payload=payload).encode(), 0, 0)
+    return pack_packet(Packet(stream.number, stream.remote_number, sequence, 0, payload=payload).encode(), 0, 0)
 
 
 def test_packets_find_their_streams() -> None:
@@ -52,11 +52,11 @@ def test_packets_find_their_streams() -> None:
     assert (one.read(), other.read()) == (b"one", b"other")
     assert accepting.streams == [one, other]
     with pytest.raises(PacketError, match="to no stream"):
-        accepting.receive(pack(Packet(12345, 1, 1, payload=b"x").encode(), 0, 0), 0.1)
+        accepting.receive(pack_packet(Packet(12345, 1, 1, payload=b"x").encode(), 0, 0), 0.1)
 
 
 def test_ports_are_kept_for_the_answers() -> None:
-    stream = opened(acceptor(), pack(first_packet().encode(CLIENT.key.sign), 80, 443))
+    stream = opened(acceptor(), pack_packet(first_packet().encode(CLIENT.key.sign), 80, 443))
     assert (stream.peer.port, stream.peer.local_port) == (80, 443)
 
 
@@ -95,21 +95,21 @@ def test_a_first_packet_that_is_not_right_opens_nothing(packet: Packet, why: str
     packet = packet if packet.source is None else replace(packet, max_payload=1730)
     packet = packet if packet.source is not None else replace(packet, max_payload=None)
     with pytest.raises(PacketError, match=why):
-        accepting.receive(pack(packet.encode(CLIENT.key.sign), 0, 0), 0.0)
+        accepting.receive(pack_packet(packet.encode(CLIENT.key.sign), 0, 0), 0.0)
     assert accepting.open == 0
 
 
 def test_nobody_opens_a_stream_as_another() -> None:
     stranger = DestinationKeys.generate(entropy(32))
     with pytest.raises(PacketError, match="not signed by its sender"):
-        acceptor().receive(pack(first_packet(CLIENT).encode(stranger.key.sign), 0, 0), 0.0)
+        acceptor().receive(pack_packet(first_packet(CLIENT).encode(stranger.key.sign), 0, 0), 0.0)
     unsigned = Packet(0, 77, flags=Flag.SYNCHRONIZE | Flag.FROM | Flag.SIGNATURE, source=CLIENT.destination)
     raw = bytearray(unsigned.encode(CLIENT.key.sign))
     flags, length = struct.unpack_from(">HH", raw, 18)
     struct.pack_into(">HH", raw, 18, flags & ~Flag.SIGNATURE, length - 64)
     del raw[-64:]
     with pytest.raises(PacketError, match="must be signed"):
-        acceptor().receive(pack(bytes(raw), 0, 0), 0.0)
+        acceptor().receive(pack_packet(bytes(raw), 0, 0), 0.0)
     with pytest.raises(PacketError, match="may not sign"):
         acceptor(NOW + 86_400).receive(first(keys=CLIENT_DELEGATED), 0.0)
 
@@ -120,25 +120,27 @@ def test_other_protocols_and_pings_are_not_served() -> None:
     with pytest.raises(PacketError, match="protocol 17"):
         acceptor().receive(bytes(datagram), 0.0)
     with pytest.raises(PacketError, match="pings"):
-        acceptor().receive(pack(Packet(1, 0, flags=Flag.ECHO).encode(), 0, 0), 0.0)
+        acceptor().receive(pack_packet(Packet(1, 0, flags=Flag.ECHO).encode(), 0, 0), 0.0)
 
 
 def test_what_overtakes_the_first_packet_is_kept_for_it_but_not_for_long() -> None:
     accepting = acceptor()
-    follower = pack(Packet(0, 77, 1, payload=b"second").encode(), 0, 0)
+    follower = pack_packet(Packet(0, 77, 1, payload=b"second").encode(), 0, 0)
     assert accepting.receive(follower, 0.0) is None
     stream = opened(accepting, first(payload=b"first "), 0.1)
     assert stream.read() == b"first second"
-    third = pack(Packet(0, 77, 2, payload=b" third").encode(), 0, 0)  # the client has not heard the server's number yet
+    third = pack_packet(
+        Packet(0, 77, 2, payload=b" third").encode(), 0, 0
+    )  # the client has not heard the server's number yet
     assert accepting.receive(third, 0.2) == (stream, False)
     assert stream.read() == b" third"
 
-    assert accepting.receive(pack(Packet(0, 78, 1, payload=b"old").encode(), 0, 0), 1.0) is None
+    assert accepting.receive(pack_packet(Packet(0, 78, 1, payload=b"old").encode(), 0, 0), 1.0) is None
     assert opened(accepting, first(78), 1.0 + limits.EARLY).read() == b""
     for number in range(limits.MAX_EARLY):
-        accepting.receive(pack(Packet(0, 1000 + number, 1, payload=b"x").encode(), 0, 0), 20.0)
+        accepting.receive(pack_packet(Packet(0, 1000 + number, 1, payload=b"x").encode(), 0, 0), 20.0)
     with pytest.raises(PacketError, match="too many packets wait"):
-        accepting.receive(pack(Packet(0, 999, 1, payload=b"x").encode(), 0, 0), 20.0)
+        accepting.receive(pack_packet(Packet(0, 999, 1, payload=b"x").encode(), 0, 0), 20.0)
 
 
 def test_streams_have_limits_in_all_and_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +215,7 @@ def test_whatever_comes_is_taken_or_dropped_and_limits_hold(seed: int) -> None:
         if chance.random() < 0.2:
             raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
         with contextlib.suppress(StreamingError):
-            accepting.receive(pack(bytes(raw), 0, 0), now)
+            accepting.receive(pack_packet(bytes(raw), 0, 0), now)
         for stream in streams:
             if chance.random() < 0.3:
                 stream.write(bytes(min(stream.room, 5000)), now)
@@ -233,11 +235,11 @@ def test_an_ended_stream_answers_for_a_while_and_is_forgotten() -> None:
     stream = opened(accepting, first())
     stream.close(0.1)
     close = Packet(stream.number, 77, 1, 1, flags=Flag.CLOSE | Flag.SIGNATURE).encode(CLIENT.key.sign)
-    accepting.receive(pack(close, 0, 0), 0.2)
+    accepting.receive(pack_packet(close, 0, 0), 0.2)
     assert stream.state is StreamState.CLOSED
     accepting.ended(stream, 0.2)
     stream.take()
-    assert accepting.receive(pack(close, 0, 0), 0.3) == (stream, False)
+    assert accepting.receive(pack_packet(close, 0, 0), 0.3) == (stream, False)
     assert [Packet.parse(each).acknowledged for each in stream.take()] == [1]
     with pytest.raises(PacketError, match="to no stream"):
-        accepting.receive(pack(close, 0, 0), 0.2 + limits.LINGER)
+        accepting.receive(pack_packet(close, 0, 0), 0.2 + limits.LINGER)

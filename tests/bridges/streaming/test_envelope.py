@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridges.streaming.envelope import STREAMING, Envelope, pack, unpack
+from bridges.streaming.envelope import STREAMING, Envelope, pack_packet, unpack
 from bridges.streaming.errors import PacketError
 from bridges.streaming.limits import MAX_PACKET
 
@@ -17,14 +17,14 @@ ports = st.integers(0, 65_535)
 
 @given(st.binary(max_size=MAX_PACKET), ports, ports)
 def test_what_is_packed_is_unpacked_again_by_us_and_by_gzip(payload: bytes, source: int, destination: int) -> None:
-    packed = pack(payload, source, destination)
+    packed = pack_packet(payload, source, destination)
     assert unpack(packed) == Envelope(payload, source, destination, STREAMING)
     assert gzip.decompress(packed) == payload
     assert len(packed) == len(payload) + 23
 
 
 def test_the_head_byte_for_byte() -> None:
-    assert pack(b"x", 0x0102, 0x0304)[:15] == bytes.fromhex("1f8b0800 0102 0304 02 06 01 0100 feff")
+    assert pack_packet(b"x", 0x0102, 0x0304)[:15] == bytes.fromhex("1f8b0800 0102 0304 02 06 01 0100 feff")
 
 
 def test_what_another_router_has_compressed_is_unpacked() -> None:
@@ -42,7 +42,7 @@ def test_a_bomb_is_refused_before_it_goes_off() -> None:
 
 
 def test_every_truncation_addition_and_damage_is_refused() -> None:
-    good = pack(b"some data", 0, 0)
+    good = pack_packet(b"some data", 0, 0)
     for end in range(len(good)):
         with pytest.raises(PacketError):
             unpack(good[:end])

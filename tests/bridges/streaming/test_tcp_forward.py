@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from bridges.streaming import limits, tcp_forward
-from bridges.streaming.envelope import pack, unpack
+from bridges.streaming.envelope import pack_packet, unpack
 from bridges.streaming.http_headers import BAD_REQUEST, HttpRequest
 from bridges.streaming.packet import Flag, Packet
 from bridges.streaming.stream import StreamPeer
@@ -66,7 +66,7 @@ class Line:
     def _flush(self, client: Client) -> None:
         outgoing, client.outgoing = client.outgoing, []
         for raw in outgoing:
-            self.forwarder.receive(pack(raw, 0, 0))
+            self.forwarder.receive(pack_packet(raw, 0, 0))
 
 
 @asynccontextmanager
@@ -161,7 +161,7 @@ async def test_a_client_that_resets_breaks_the_service_s_connection() -> None:
         client._pieces = [b"GET"]  # it does not close
         await line.until(lambda: bool(client.remote) and began.is_set())
         reset = Packet(client.remote, client.number, 9, 0, flags=Flag.RESET | Flag.SIGNATURE)
-        line.forwarder.receive(pack(reset.encode(CLIENT.key.sign), 0, 0))
+        line.forwarder.receive(pack_packet(reset.encode(CLIENT.key.sign), 0, 0))
         await line.until(lambda: broken.is_set() and not line.forwarder.open)
 
 
@@ -329,6 +329,6 @@ async def test_closing_resets_the_clients_and_waiting_for_none_waits_for_all() -
 
 async def test_what_is_no_packet_is_passed_over() -> None:
     async with serving(echo) as line:
-        for payload in (b"", b"garbage", pack(b"garbage", 0, 0), pack(Packet(5, 6, 7).encode(), 0, 0)):
+        for payload in (b"", b"garbage", pack_packet(b"garbage", 0, 0), pack_packet(Packet(5, 6, 7).encode(), 0, 0)):
             line.forwarder.receive(payload)
         assert line.forwarder.open == 0

@@ -19,7 +19,7 @@ from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.leaf_file import LEAF_FILE, REPORT_FILE
-from gf_i2p.node.membership.leaf_invitation import invite, members_of
+from gf_i2p.node.membership.leaf_invitation import invite, leaf_members_of
 from gf_i2p.node.membership.leaf_member import LeafMemberReport
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import LocalFarm, until
@@ -42,15 +42,15 @@ def test_a_member_is_invited_accepted_and_removed(farm: Path, capsys: pytest.Cap
     assert main(["members", "invite-leaf", str(farm / "server-1"), "--into", str(farm / "new"), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["id"], answer["unknown"], answer["reloaded"]) == (MEMBER, [], False)
-    assert members_of(Secrets.load(farm / "server-1")) == [MEMBER], "the inviting one knows it at once"
-    assert members_of(Secrets.load(farm / "server-2")) == []
+    assert leaf_members_of(Secrets.load(farm / "server-1")) == [MEMBER], "the inviting one knows it at once"
+    assert leaf_members_of(Secrets.load(farm / "server-2")) == []
     assert main(["members", "accept", str(farm / "server-2"), answer["accept"]]) == 0
     assert "accepted; no node runs here now" in capsys.readouterr().out
-    assert members_of(Secrets.load(farm / "server-2")) == [MEMBER]
+    assert leaf_members_of(Secrets.load(farm / "server-2")) == [MEMBER]
     for changed in (True, False):
         assert main(["members", "remove-leaf", str(farm / "server-2"), str(MEMBER), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["changed"] is changed
-    assert members_of(Secrets.load(farm / "server-2")) == []
+    assert leaf_members_of(Secrets.load(farm / "server-2")) == []
 
 
 def test_the_next_steps_are_told(farm: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,7 +183,7 @@ def test_on_a_server_that_is_out_nobody_is_let_in_and_that_is_said_briefly(
     servers = {server: Endpoint("127.0.0.1", 4000 + server) for server in (1, 2, 3)}
     make_farm(tmp_path, servers, cluster="farm", profile="lan", clients=[])
     one, three = tmp_path / "server-1", tmp_path / "server-3"
-    written = invite(three, tmp_path / "new", 4, servers[2], members=lambda _: frozenset({3}))
+    written = invite(three, tmp_path / "new", 4, servers[2], voters_of=lambda _: frozenset({3}))
     monkeypatch.setattr(members, "holder", lambda _: "1")
     for membership, says in (("removed", "was itself removed from the farm"), ("joining", "is itself joining")):
         node = Node({**status(1, 2), "membership": membership})

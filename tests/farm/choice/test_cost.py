@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.farm.choice.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, LeafLoad, entry_cost, load
+from gf_i2p.farm.choice.cost import BEST, STAYS_WITHIN, STEP, WEIGHTS, WORST, LeafLoad, entry_cost, leaf_load
 from gf_i2p.farm.record.bandwidth import bandwidth_used
 from gf_i2p.farm.record.status_record import Leaf
 
@@ -41,16 +41,16 @@ def test_what_is_known_of_a_leaf() -> None:
         configured_bandwidth=200, current_bandwidth=50,
     )  # fmt: skip
     router = {"currentInboundBandwidth": 80, "configuredInboundBandwidth": 100}
-    assert load(leaf, bandwidth_used(router), (3, 1)) == LeafLoad(1.0, 0.25, 0.25, 0.25)
-    assert load(Leaf(bytes(32), up=True), bandwidth_used(router), (0, 0)) == LeafLoad(None, 0.8, None, None)
+    assert leaf_load(leaf, bandwidth_used(router), (3, 1)) == LeafLoad(1.0, 0.25, 0.25, 0.25)
+    assert leaf_load(Leaf(bytes(32), up=True), bandwidth_used(router), (0, 0)) == LeafLoad(None, 0.8, None, None)
     untold = bandwidth_used({"currentInboundBandwidth": "80"})
-    assert load(Leaf(bytes(32), up=True), untold, (0, 0)) == LeafLoad()
+    assert leaf_load(Leaf(bytes(32), up=True), untold, (0, 0)) == LeafLoad()
 
 
 @pytest.mark.parametrize("most", [0, None])
 def test_a_leaf_that_names_no_limit_is_not_full(most: int | None) -> None:
     leaf = Leaf(bytes(32), up=True, configured_connections=most, current_connections=5)
-    assert load(leaf, bandwidth_used({}), (0, 0)) == LeafLoad()
+    assert leaf_load(leaf, bandwidth_used({}), (0, 0)) == LeafLoad()
 
 
 @given(loads)

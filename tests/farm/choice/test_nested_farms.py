@@ -11,7 +11,7 @@ from gf_i2p.farm.choice.nested_farms import (
     MAX_DEPTH,
     MastersBelow,
     as_leaf,
-    depth,
+    chain_length,
     find_loop,
     find_masters_below,
     leads_to,
@@ -142,7 +142,7 @@ def test_no_loop_is_listed_in_the_end_whatever_lists_whom_in_whatever_order_they
             ]
 
         assert find_loop({farm: listed(farm) for farm in below}) is None, below
-        if find_loop(below) is None and depth(below) < MAX_DEPTH:
+        if find_loop(below) is None and chain_length(below) < MAX_DEPTH:
             assert all(sorted(listed(farm)) == sorted(below[farm]) for farm in below), "none is refused for nothing"
 
 
@@ -151,15 +151,15 @@ def test_the_way_round_a_loop_is_told() -> None:
     assert find_loop({"a": ["b", "c"], "b": ["c"], "c": []}) is None
     assert find_loop({"a": ["a"]}) == ("a", "a")
     assert find_loop({"x": ["a"], "a": ["d", "b"], "b": ["c"], "c": ["a"]}) == ("a", "b", "c", "a")
-    assert depth({"a": ["b", "c"], "b": ["c"]}) == 2
-    assert depth({}) == 0
+    assert chain_length({"a": ["b", "c"], "b": ["c"]}) == 2
+    assert chain_length({}) == 0
 
 
 @given(st.dictionaries(st.integers(0, 6), st.lists(st.integers(0, 6), max_size=3), max_size=7))
 def test_a_loop_is_found_whenever_there_is_one(farms: dict[int, list[int]]) -> None:
     circle = find_loop(farms)
     if circle is None:
-        order = sorted(range(7), key=lambda farm: depth({farm: [], **_part(farms, farm)}))
+        order = sorted(range(7), key=lambda farm: chain_length({farm: [], **_part(farms, farm)}))
         place = {farm: at for at, farm in enumerate(order)}
         assert all(place[each] < place[farm] for farm, below in farms.items() for each in below)
     else:

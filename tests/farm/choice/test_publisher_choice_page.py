@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.farm.choice.cost import WEIGHTS, entry_cost, load
+from gf_i2p.farm.choice.cost import WEIGHTS, entry_cost, leaf_load
 from gf_i2p.farm.choice.score import MOST
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.status_record import Leaf
@@ -74,7 +74,7 @@ def test_the_costs() -> None:
             bytes(32), up=True, current_connections=used, configured_connections=most, current_bandwidth=rate,
             configured_bandwidth=limit, current_tunnels=tunnels - missing, configured_tunnels=tunnels,
         )  # fmt: skip
-        assert entry_cost(load(leaf, None, (tries - unreached, unreached)), None) == int(cells[4])
+        assert entry_cost(leaf_load(leaf, None, (tries - unreached, unreached)), None) == int(cells[4])
     formula = {name: int(weight) for weight, name in re.findall(r"(\d+) · (\w+)", PAGE) if name in WEIGHTS}
     assert formula == WEIGHTS
 

@@ -15,11 +15,11 @@ from integration.bench.report import (
     add_profile,
     align,
     document,
+    figure_text,
     figures,
     median,
-    number,
     percentile,
-    table,
+    report_table,
 )
 
 MACHINE = {"cores": 2, "load": 0.25, "fsync_ms": 0.14}
@@ -82,7 +82,7 @@ def test_goals_compare_the_farm_with_etcd_through_its_python_client(
     rows.append(result(workload, "etcd (C client)", run(1e9, p50=1e-3)))  # never compared with a goal
     report = document(rows, MACHINE, SETTINGS)
     assert [goal["met"] for goal in report["goals"]] == [met]
-    assert ("MISSED" in table(report)) is not met
+    assert ("MISSED" in report_table(report)) is not met
 
 
 def full_report() -> dict[str, Any]:
@@ -115,7 +115,7 @@ Machine: 2 cores, load 0.25 before the start, an fsync takes 0.14 ms.
    p99 ms   36.0   39.0   24.0   0.92
    entries/s 5,200   4,900   7,400   1.06  at least 1.00   met
 """
-    text = table(full_report())
+    text = report_table(full_report())
     for line in expected.splitlines():
         # The words in order; the widths belong to `align`, which has a separate test.
         assert line.split() in [one.split() for one in text.splitlines()]
@@ -132,7 +132,7 @@ Machine: 2 cores, load 0.25 before the start, an fsync takes 0.14 ms.
 def test_one_system_alone_has_neither_ratio_nor_goal() -> None:
     report = document([result(CONCURRENT, "etcd", run(4900, 13.0), writers=64)], MACHINE, SETTINGS)
     assert report["goals"] == []
-    text = table(report)
+    text = report_table(report)
     assert "goal" not in text
     assert "4,900" in text
     assert "Each repeat" not in text
@@ -145,7 +145,7 @@ def test_columns_are_aligned() -> None:
 
 def test_numbers_keep_the_digits_that_count() -> None:
     values = (None, 0.1375, 9.994, 10.04, 99.94, 100.4, 25_000.4)
-    assert [number(value) for value in values] == ["-", "0.14", "9.99", "10.0", "99.9", "100", "25,000"]
+    assert [figure_text(value) for value in values] == ["-", "0.14", "9.99", "10.0", "99.9", "100", "25,000"]
 
 
 def test_folded_stacks_become_own_and_total_shares() -> None:
@@ -170,7 +170,7 @@ def test_a_profile_shows_its_top_fifteen_and_survives_json() -> None:
     rows = [FunctionShare(f"function_{rank} (module.py:{rank})", 0.05, 0.5) for rank in range(20)]
     add_profile(report, "py-spy", "build/bench-profile.txt", (rows, {"MainThread": 1.0}), rate=4000)
     assert json.loads(json.dumps(report)) == report
-    text = table(report)
+    text = report_table(report)
     assert "function_14 " in text
     assert "function_15 " not in text
     assert "4,000 entries/s meanwhile" in text

@@ -22,7 +22,7 @@ def test_how_nice_a_session_is_to_others(
     if text is not None:
         (process / "autogroup").write_text(text)
     monkeypatch.setattr(processes, "_PROC", tmp_path)
-    assert processes.share(77) == nice
+    assert processes.session_niceness(77) == nice
 
 
 def test_setting_what_is_already_so_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

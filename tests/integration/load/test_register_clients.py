@@ -7,7 +7,7 @@ import pytest
 
 from gf_i2p.simulator.cluster.linearizability import OperationKind
 from integration.load.log_comparison import Export, compare_exports, compare_logs, judge_posts
-from integration.load.register_clients import AccessHistory, RegisterAccess, judge
+from integration.load.register_clients import AccessHistory, RegisterAccess, judge_accesses
 
 Log = dict[int, tuple[int, dict[str, int]]]
 
@@ -40,7 +40,7 @@ def good() -> tuple[AccessHistory, Log]:
 
 def test_a_good_history_is_good() -> None:
     history, log = good()
-    assert judge(history, log, 3) == ([], 0)
+    assert judge_accesses(history, log, 3) == ([], 0)
 
 
 def stale_read(history: AccessHistory, log: Log) -> None:
@@ -93,14 +93,14 @@ def page_that_was_never_committed(history: AccessHistory, log: Log) -> None:
 def test_a_bad_history_is_noticed(spoil: Callable[[AccessHistory, Log], None]) -> None:
     history, log = good()
     spoil(history, log)
-    wrong, _ = judge(history, log, max(log))
+    wrong, _ = judge_accesses(history, log, max(log))
     assert wrong
 
 
 def test_a_stale_read_is_noticed_for_its_register_alone() -> None:
     history, log = good()
     stale_read(history, log)
-    wrong, _ = judge(history, log, 3)
+    wrong, _ = judge_accesses(history, log, 3)
     assert any(line.startswith("register") for line in wrong)
 
 

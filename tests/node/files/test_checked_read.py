@@ -28,7 +28,7 @@ def test_nobody_waits_for_a_pipe(tmp_path: Path) -> None:
     pipe = branch_file(tmp_path / "master.dat", 0)
     os.mkfifo(pipe, 0o600)
     before = _open_files()
-    for read in (checked_read.read_text, publishing_keys.load, check_private):
+    for read in (checked_read.read_text, publishing_keys.load_publishing_keys, check_private):
         with pytest.raises(ConfigError, match="is a pipe or a device"):
             read(pipe)
         with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
@@ -48,5 +48,5 @@ def test_nobody_is_told_to_change_the_mode_of_a_file_that_is_no_key(tmp_path: Pa
     (tmp_path / "passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
     (tmp_path / "passwd").chmod(0o644)
     with pytest.raises(ConfigError, match="is neither a private key file") as caught:
-        publishing_keys.load(tmp_path / "passwd")
+        publishing_keys.load_publishing_keys(tmp_path / "passwd")
     assert "chmod" not in str(caught.value)

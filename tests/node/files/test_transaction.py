@@ -67,7 +67,7 @@ def test_what_many_commands_change_at_once_is_all_there(server: Path) -> None:
     made = answers[2::3]
     assert len(set(made)) == MANY, "each its own id"
     secrets = Secrets.load(server)
-    assert leaf_invitation.members_of(secrets) == sorted(made)
+    assert leaf_invitation.leaf_members_of(secrets) == sorted(made)
     known = {each.id for each in Config.load(server).servers}
     assert known == {1, *range(10, 10 + MANY)}
     assert {f"server-{each}" for each in known} <= set(secrets.users)

@@ -9,7 +9,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
-from gf_i2p.node.files.stopped_log import members_of_stopped
+from gf_i2p.node.files.stopped_log import voters_of_stopped
 from gf_i2p.node.membership.invitation import accept, invite
 from gf_i2p.node.node import Node
 from gf_i2p.storage.errors import StorageError
@@ -133,19 +133,21 @@ def test_a_members_endpoint_is_not_given_twice(farm: Path) -> None:
     with pytest.raises(ConfigError, match="is the server of this directory"):
         invite(farm / "server-2", farm / "new", 7, taken)
     with pytest.raises(ConfigError, match="belongs to the farm"):
-        invite(farm / "server-1", farm / "new", 7, taken, members=lambda _: frozenset({1, 2}))
+        invite(farm / "server-1", farm / "new", 7, taken, voters_of=lambda _: frozenset({1, 2}))
     assert not (farm / "new").exists()
-    written = invite(farm / "server-1", farm / "new", 7, taken, members=lambda _: frozenset({1}))
+    written = invite(farm / "server-1", farm / "new", 7, taken, voters_of=lambda _: frozenset({1}))
     before = files(farm / "server-1")
     with pytest.raises(ConfigError, match="server 2 has the endpoint"):
         accept(farm / "server-1", written.accept)
     with pytest.raises(ConfigError, match="belongs to the farm"):
-        accept(farm / "server-1", written.accept, members=lambda _: frozenset({1, 2}))
+        accept(farm / "server-1", written.accept, voters_of=lambda _: frozenset({1, 2}))
     assert files(farm / "server-1") == before
 
 
 def test_who_is_out_of_the_farm_makes_room(farm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = invite(farm / "server-1", farm / "new", 7, Endpoint("127.0.0.1", 4002), members=lambda _: frozenset({1}))
+    written = invite(
+        farm / "server-1", farm / "new", 7, Endpoint("127.0.0.1", 4002), voters_of=lambda _: frozenset({1})
+    )
     assert written.left_out == 2
     assert [server.id for server in Config.load(written.server).servers] == [1, 7]
     assert set(Secrets.load(written.server).users) == {"server-1", "client-web"}
@@ -161,10 +163,10 @@ def test_who_is_out_of_the_farm_makes_room(farm: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", ends_after_the_first)
         with pytest.raises(KeyboardInterrupt):
-            accept(farm / "server-1", written.accept, members=lambda _: frozenset({1}))
+            accept(farm / "server-1", written.accept, voters_of=lambda _: frozenset({1}))
     Config.load(farm / "server-1")
     Secrets.load(farm / "server-1")
-    done = accept(farm / "server-1", written.accept, members=lambda _: frozenset({1}))
+    done = accept(farm / "server-1", written.accept, voters_of=lambda _: frozenset({1}))
     assert (done.changed, done.dropped) == (True, 2)
     for directory in (farm / "server-1", written.server):
         assert [server.id for server in Config.load(directory).servers] == [1, 7]
@@ -201,10 +203,10 @@ async def test_a_stopped_nodes_log_tells_who_is_out_when_that_is_known_to_be_com
         await sees(leader, own, other)
         await exports(leader, await leader.driver.post([b"behind it"], seconds=10))
         with pytest.raises(StorageError, match="in use"):
-            members_of_stopped(nodes.path(own))
+            voters_of_stopped(nodes.path(own))
         await nodes.stop(own)
-        assert members_of_stopped(nodes.path(own)) == {own, other}
-        assert gone in members_of_stopped(late), "it has missed its removal"
+        assert voters_of_stopped(nodes.path(own)) == {own, other}
+        assert gone in voters_of_stopped(late), "it has missed its removal"
         (nodes.path(own) / HISTORY_DIRECTORY).rename(tmp_path / "away")
         with pytest.raises(ConfigError, match="does not show whether its newest Configuration is committed"):
-            members_of_stopped(nodes.path(own))
+            voters_of_stopped(nodes.path(own))

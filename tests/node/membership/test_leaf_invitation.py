@@ -12,7 +12,7 @@ from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
 from gf_i2p.node.membership import leaf_invitation
 from gf_i2p.node.membership.invitation import invite as invite_server
-from gf_i2p.node.membership.leaf_invitation import accept, invite, invites_leaf_member, members_of, remove
+from gf_i2p.node.membership.leaf_invitation import accept, invite, invites_leaf_member, leaf_members_of, remove
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
 
@@ -56,7 +56,7 @@ def test_each_member_has_an_id_of_its_own(farm: Path) -> None:
         invited = invite(farm / "server-1", farm / "new")
         assert invited.id == FIRST_LEAF_MEMBER_ID + number
         accept(farm / "server-1", invited.accept)
-    assert members_of(Secrets.load(farm / "server-1")) == [FIRST_LEAF_MEMBER_ID + number for number in range(3)]
+    assert leaf_members_of(Secrets.load(farm / "server-1")) == [FIRST_LEAF_MEMBER_ID + number for number in range(3)]
     with pytest.raises(ConfigError, match="known already"):
         invite(farm / "server-1", farm / "other", FIRST_LEAF_MEMBER_ID + 1)
     with pytest.raises(ConfigError, match="exists already"):
@@ -88,7 +88,7 @@ def test_a_member_that_is_removed_is_no_user_any_more(farm: Path) -> None:
 def test_a_server_that_joins_knows_the_members(farm: Path) -> None:
     accept(farm / "server-1", invite(farm / "server-1", farm / "new").accept)
     written = invite_server(farm / "server-1", farm / "more", 3, Endpoint("127.0.0.1", 4003))
-    assert members_of(Secrets.load(written.server)) == [FIRST_LEAF_MEMBER_ID]
+    assert leaf_members_of(Secrets.load(written.server)) == [FIRST_LEAF_MEMBER_ID]
 
 
 def test_an_invitation_is_for_one_farm_and_of_one_kind(farm: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_farm_inside_i2p_is_reached_by_the_members_router(tmp_path: Path) -> N
     make_farm(tmp_path, {1: None, 2: None}, cluster="farm", profile="auto", clients=[])
     file = LeafFile.load(invite(tmp_path / "server-1", tmp_path / "new").member / LEAF_FILE)
     assert all(Endpoint.parse(server.endpoint).is_i2p for server in file.servers)
-    assert file.way == file.router
+    assert file.inside_proxy == file.router
 
 
 def test_a_ca_goes_along(farm: Path) -> None:

@@ -10,7 +10,14 @@ from gf_i2p.netdb.errors import NetDbError, SignatureError, StructureError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import META_OPTIONS, SERVICE_OPTIONS, SessionConfig, session_config
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, MAX_FILE_BYTES, PublishingKeys, Purpose, Stage, load
+from gf_i2p.node.publish.publishing_keys import (
+    HANDOVER_SECONDS,
+    MAX_FILE_BYTES,
+    PublishingKeys,
+    Purpose,
+    Stage,
+    load_publishing_keys,
+)
 from tests.netdb.strategies import DELEGATED, KEYS, NOW, entropy
 
 DAY: Final = 86_400
@@ -39,7 +46,7 @@ def write(path: Path, data: bytes) -> Path:
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = write(tmp_path / "keys", MADE.encode())
-    assert load(path).encode() == MADE.encode()
+    assert load_publishing_keys(path).encode() == MADE.encode()
     assert PublishingKeys.parse(text()).encode() == MADE.encode()
     head, end, rest = text().partition(b"\n")
     assert PublishingKeys.parse(head + end + rest.replace(b"\n", b"\r\n")).encode() == MADE.encode()
@@ -130,22 +137,22 @@ def test_a_file_of_a_later_format_and_one_that_is_too_long(tmp_path: Path) -> No
     data = MADE.encode() + b"#" * MAX_FILE_BYTES
     path = write(tmp_path / "keys", data)
     with pytest.raises(ConfigError, match=f"longer than the {MAX_FILE_BYTES} bytes"):
-        load(path)
+        load_publishing_keys(path)
     write(path, MADE.encode() + MADE.encode().partition(b"\n")[2])
     with pytest.raises(ConfigError, match="there twice"):
-        load(path)
+        load_publishing_keys(path)
 
 
 def test_files_that_others_can_read_or_that_are_not_there(tmp_path: Path) -> None:
     path = write(tmp_path / "keys", MADE.encode())
     path.chmod(0o640)
     with pytest.raises(ConfigError, match="chmod 600"):
-        load(path)
+        load_publishing_keys(path)
     with pytest.raises(ConfigError, match="cannot be read"):
-        load(tmp_path / "none")
+        load_publishing_keys(tmp_path / "none")
     (tmp_path / "directory").mkdir(mode=0o700)
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
-        load(tmp_path / "directory")
+        load_publishing_keys(tmp_path / "directory")
 
 
 # The end of the keys ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from gf_i2p.node.membership import joining
 from gf_i2p.node.node import Node
 from gf_i2p.node.recovery import restore as restoring
 from gf_i2p.node.recovery.new_term import TERM_LEAP
-from gf_i2p.node.recovery.restore import plan, restore
+from gf_i2p.node.recovery.restore import plan_restoration, restore
 from gf_i2p.node.recovery.snapshot_copy import of_running, of_stopped, state_of
 from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.storage.database import Storage
@@ -204,7 +204,7 @@ async def test_it_needs_no_log(tmp_path: Path, loss: str) -> None:
                 path.write_bytes(path.read_bytes()[:5000])
             case "wal":  # as after a kill, and then the WAL was lost
                 path.write_bytes(killed[DATABASE_FILE])
-        planned = plan(saved, farm.path(1))
+        planned = plan_restoration(saved, farm.path(1))
         assert not planned.loses
         assert (planned.old is None) == (loss == "gone")
         restore(saved, farm.path(1))
@@ -229,7 +229,7 @@ async def test_a_log_that_has_more_is_told_of_and_another_farm_is_refused(tmp_pa
         saved = await saved_farm(farm)
         for server in (1, 2, 3):
             await farm.stop(server)
-        assert plan(saved, farm.path(1)).loses
+        assert plan_restoration(saved, farm.path(1)).loses
         before = (farm.path(1) / DATABASE_FILE).read_bytes()
         for bad, says in (
             (replace(saved, cluster="other"), "--cluster other"),

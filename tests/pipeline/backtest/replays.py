@@ -8,7 +8,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
 from gf_i2p.pipeline.backtest.replay import Decision, Replay, ReplayedEntry
 from gf_i2p.pipeline.backtest.replay_measures import Measures, Trial
-from gf_i2p.simulator.facts import Members
+from gf_i2p.simulator.facts import Voters
 from gf_i2p.simulator.life.farm import FarmLife
 from gf_i2p.simulator.life.plan import draw
 from gf_i2p.simulator.registers import CLUSTER
@@ -34,7 +34,7 @@ def as_kept(value: bytes) -> bytes:
     return json.dumps(line.value, ensure_ascii=False).encode() if line.raw is None else line.raw
 
 
-def row(index: int, value: bytes | Members, *, term: int = 1) -> ReplayedEntry:
+def row(index: int, value: bytes | Voters, *, term: int = 1) -> ReplayedEntry:
     if isinstance(value, bytes):
         return ReplayedEntry(index, term, 1_700_000_000_000 + index, "other", as_kept(value))
     return ReplayedEntry(index, term, 1_700_000_000_000 + index, "servers", servers=tuple(value))
@@ -52,7 +52,7 @@ class Life:
             node.pull = self._listening(life, node.pull, node)  # type: ignore[method-assign]
         committed = life.checker.committed
 
-        def watched(value: bytes | Members) -> None:
+        def watched(value: bytes | Voters) -> None:
             committed(value)
             self._note(len(life.log), life.checker.state)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gf_i2p.pipeline.backtest.grid import MAX_SETS, USUAL, combined, read, shown
+from gf_i2p.pipeline.backtest.grid import MAX_SETS, USUAL, combined, read_grid, shown
 from gf_i2p.pipeline.errors import PipelineError
 
 
@@ -19,7 +19,7 @@ def test_the_live_set_comes_first_and_each_set_once() -> None:
 def test_a_file_has_values_and_sets(tmp_path: Path) -> None:
     path = tmp_path / "grid.toml"
     path.write_text('[values]\nmargin = [0, 1]\n[[set]]\ntree = "tree"\nmaxEntries = 8\n')
-    assert read(path) == [{}, {"margin": 0}, {"margin": 1}, {"tree": "tree", "maxEntries": 8}]
+    assert read_grid(path) == [{}, {"margin": 0}, {"margin": 1}, {"tree": "tree", "maxEntries": 8}]
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_what_makes_no_sense_is_said(tmp_path: Path, text: str, why: str) -> Non
     path = tmp_path / "grid.toml"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(PipelineError, match=why):
-        read(path)
+        read_grid(path)

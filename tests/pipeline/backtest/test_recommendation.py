@@ -11,7 +11,7 @@ from gf_i2p.cli.pipeline.backtest import show
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.pipeline.backtest.job import BacktestFigures
 from gf_i2p.pipeline.backtest.parameters_file import read_parameters
-from gf_i2p.pipeline.backtest.recommendation import BacktestRow, advise, command, compared, fragment
+from gf_i2p.pipeline.backtest.recommendation import BacktestRow, advise, compared, fragment, recommended_command
 from gf_i2p.pipeline.backtest.replay_measures import DAY_MS, Measures
 from gf_i2p.pipeline.errors import UsageError
 
@@ -43,7 +43,7 @@ def test_the_cheapest_is_recommended_and_the_front_has_those_that_none_beats() -
     assert set(map(id, advice.front)) == {id(live), id(better), id(calm)}
     assert advice.changes == {"leafDownMs": 0}, "the margin is that already"
     assert advice.gain == pytest.approx(1 - better.cost / live.cost)
-    assert command(advice) == "gf-i2p farm set DIR leafDownMs=0"
+    assert recommended_command(advice) == "gf-i2p farm set DIR leafDownMs=0"
     shown = {name: (old, new) for name, old, new in compared(live.measures, better.measures)}
     assert shown["s of stale leaves"] == (600, 60)
 
@@ -94,7 +94,7 @@ def test_a_fragment_is_toml_whatever_the_farm_is_called(name: str) -> None:
     assert tomllib.loads(text) == {"farm": {"cluster": name, "parameters": {"leafDownMs": 0, "tree": "tree"}}}
     assert "# until now 90000" in text
     assert "has gaps" in text
-    assert command(advice) in text
+    assert recommended_command(advice) in text
 
 
 def test_a_fragment_is_for_its_own_farm(tmp_path: Path) -> None:

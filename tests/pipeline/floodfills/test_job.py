@@ -17,7 +17,7 @@ from gf_i2p.pipeline.floodfills.given_hashes import SoughtLeaseSet, parse_target
 from gf_i2p.pipeline.floodfills.job import CLOSEST, FloodfillFigures, FloodfillOptions, find_closest
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
-from integration.harness.made_up_netdb import NetDb, infos, path_of, write
+from integration.harness.made_up_netdb import NetDb, infos, router_info_path, write
 from tests.netdb.strategies import entropy
 from tests.pipeline.floodfills.routing_keys import distance, routing_key
 from tests.pipeline.floodfills.test_peer_profiles import I2PD, JAVA
@@ -39,7 +39,7 @@ def run(spark: "SparkSession", lake: Lake, netdb: Path, **changes: Any) -> Flood
 
 
 def rows_of(spark: "SparkSession", lake: Lake, name: str) -> list[dict[str, Any]]:
-    frame = tables.read(spark, lake, name)
+    frame = tables.read_table(spark, lake, name)
     assert frame is not None
     rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return rows
@@ -82,7 +82,7 @@ def test_the_closest_of_three_days_with_their_profiles(spark: "SparkSession", la
     for suffix, data in (("txt", I2PD.encode()), ("txt.gz", gzip.compress(JAVA.encode()))):
         (netdb / "peerProfiles").mkdir(exist_ok=True)
         (netdb / "peerProfiles" / f"profile-{to_base64(profiled.hash)}.{suffix}").write_bytes(data)
-    broken = path_of(netdb / "netDb", floodfills[1])
+    broken = router_info_path(netdb / "netDb", floodfills[1])
     broken.write_bytes(b"x")
 
     figures = run(spark, lake, netdb)
@@ -133,7 +133,7 @@ def test_only_some_floodfills_count(spark: "SparkSession", lake: Lake, tmp_path:
     few = [info for info in infos(NETDB) if info.floodfill][:3]
     for info in infos(NETDB):
         if info.hash not in {each.hash for each in few}:
-            path_of(own_netdb, info).unlink()
+            router_info_path(own_netdb, info).unlink()
     assert run(spark, lake, own_netdb).rows == 5 * 3 * 3
     assert closest_in(rows_of(spark, lake, "closest")) == expected(few, TARGETS)
     with pytest.raises(PipelineError, match="None of these routers is a floodfill of the wanted network"):

@@ -11,8 +11,8 @@ import pytest
 
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.floodfills.router_files import MAX_FILE_BYTES, QUARANTINED_BYTES, find, read_batches
-from integration.harness.made_up_netdb import NetDb, infos, path_of, write
+from gf_i2p.pipeline.floodfills.router_files import MAX_FILE_BYTES, QUARANTINED_BYTES, find_router_files, read_batches
+from integration.harness.made_up_netdb import NetDb, infos, router_info_path, write
 from tests.netdb.test_router_info import FLOODFILL, VECTORS
 from tests.pipeline.floodfills.test_peer_profiles import I2PD, JAVA
 
@@ -23,7 +23,7 @@ NOBODY = to_base64(bytes(32))
 
 def read(*netdbs: Path, profiles: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
     """Read in the way of Spark's workers; give the rows by the names of the files."""
-    files = find([str(each) for each in netdbs], [str(each) for each in profiles])
+    files = find_router_files([str(each) for each in netdbs], [str(each) for each in profiles])
     rows = [row for batch in read_batches(iter(files.table.to_batches(max_chunksize=7))) for row in batch.to_pylist()]
     assert len(rows) <= files.count
     return {Path(row["file"]).name: row for row in rows}
@@ -45,7 +45,7 @@ def router(tmp_path: Path) -> Path:
 def test_all_of_a_router_is_read(router: Path) -> None:
     rows = read(router)
     for info in infos(NETDB):
-        row = rows[path_of(router, info).name]
+        row = rows[router_info_path(router, info).name]
         expected = {
             "kind": "router",
             "hash": to_base64(info.hash),
@@ -84,11 +84,11 @@ def test_files_of_a_real_i2pd() -> None:
 
 def test_what_is_not_there_is_said(tmp_path: Path, router: Path) -> None:
     with pytest.raises(PipelineError, match=r"give a netDb directory"):
-        find([str(tmp_path / "elsewhere")], [])
+        find_router_files([str(tmp_path / "elsewhere")], [])
     with pytest.raises(PipelineError, match=r"give a peerProfiles directory"):
-        find([str(router)], [str(router / "netDb")])
+        find_router_files([str(router)], [str(router / "netDb")])
     with pytest.raises(PipelineError, match="not a directory that can be read"):
-        find(["nonsense://x"], [])
+        find_router_files(["nonsense://x"], [])
 
 
 def test_names_that_are_no_text_are_no_router_s(router: Path) -> None:
@@ -101,7 +101,7 @@ def test_names_that_are_no_text_are_no_router_s(router: Path) -> None:
 
 
 def test_broken_files_are_told_with_the_reason_and_the_rest_is_read(router: Path) -> None:
-    good = [path_of(router / "netDb", info) for info in infos(NETDB)][:4]
+    good = [router_info_path(router / "netDb", info) for info in infos(NETDB)][:4]
     good[0].write_bytes(good[0].read_bytes()[:100])
     data = bytearray(good[1].read_bytes())
     data[-100] ^= 1
@@ -134,8 +134,8 @@ def test_broken_files_are_told_with_the_reason_and_the_rest_is_read(router: Path
 def test_a_file_that_is_gone_meanwhile_is_nobody_s_fault_and_one_that_grows_is_not_read_to_its_end(
     router: Path,
 ) -> None:
-    files = find([str(router)], [])
-    first, second = [path_of(router / "netDb", info) for info in infos(NETDB)][:2]
+    files = find_router_files([str(router)], [])
+    first, second = [router_info_path(router / "netDb", info) for info in infos(NETDB)][:2]
     first.unlink()
     second.write_bytes(bytes(3 * MAX_FILE_BYTES))
     rows = [row for batch in read_batches(iter(files.table.to_batches())) for row in batch.to_pylist()]
@@ -147,6 +147,6 @@ def test_a_file_that_is_gone_meanwhile_is_nobody_s_fault_and_one_that_grows_is_n
 def test_what_a_worker_gives_back_is_bounded(tmp_path: Path) -> None:
     netdb = NetDb(1, seed=2, now_ms=NOW_MS)
     write(tmp_path, netdb)
-    (batch,) = find([str(tmp_path)], []).table.to_batches()
+    (batch,) = find_router_files([str(tmp_path)], []).table.to_batches()
     many = pa.Table.from_batches([batch] * 1201).to_batches()
     assert [each.num_rows for each in read_batches(iter(many))] == [500, 500, 201]

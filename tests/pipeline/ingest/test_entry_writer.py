@@ -12,7 +12,7 @@ from chispa import assert_df_equality
 
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.ingest import entry_writer
-from gf_i2p.pipeline.ingest.entry_writer import WRITTEN, EntryWriter, OutputDirectories, write
+from gf_i2p.pipeline.ingest.entry_writer import WRITTEN, EntryWriter, OutputDirectories, write_entries
 from gf_i2p.pipeline.lake import tables
 from gf_i2p.pipeline.lake.paths import Lake
 from gf_i2p.pipeline.read.entry_columns import Typer
@@ -69,7 +69,7 @@ def odd() -> pa.RecordBatch:
 
 def test_spark_reads_what_it_would_have_written(spark: "SparkSession", tmp_path: Path) -> None:
     batches = [batch(*range(1, 50)), odd(), batch(*range(1, 5), farm="-2026_a.b"), batch(*range(5, 9), farm="_x")]
-    (counts,) = write(target(tmp_path), 3, batches).to_pylist()
+    (counts,) = write_entries(target(tmp_path), 3, batches).to_pylist()
     assert counts == {
         "new": 63, "misfits": 2, "files": 4, "bytes": sum(each.stat().st_size for each in files(tmp_path)),
         "kind_status": 59, "kind_admin": 1, "kind_servers": 2, "kind_other": 1,
@@ -78,7 +78,7 @@ def test_spark_reads_what_it_would_have_written(spark: "SparkSession", tmp_path:
     lake, other = Lake(str(tmp_path)), Lake(str(tmp_path / "other"))
     table = pa.Table.from_batches(batches)
     tables.append(spark.createDataFrame(table), other, "entries")
-    mine, its = tables.read(spark, lake, "entries"), tables.read(spark, other, "entries")
+    mine, its = tables.read_table(spark, lake, "entries"), tables.read_table(spark, other, "entries")
     assert mine is not None
     assert its is not None
     order = ["farm", "index", "term"]
@@ -88,18 +88,18 @@ def test_spark_reads_what_it_would_have_written(spark: "SparkSession", tmp_path:
 
 def test_a_task_that_is_done_again_is_there_once(tmp_path: Path) -> None:
     batches = [batch(*range(1, 50)), batch(50, days=1)]
-    write(target(tmp_path), 1, batches)
+    write_entries(target(tmp_path), 1, batches)
     before = {path: path.read_bytes() for path in files(tmp_path)}
     assert len(before) == 2
-    write(target(tmp_path), 1, batches)
+    write_entries(target(tmp_path), 1, batches)
     assert {path: path.read_bytes() for path in files(tmp_path)} == before
-    write(target(tmp_path), 2, [batch(51)])
-    write(target(tmp_path, "next"), 1, [batch(52)])
+    write_entries(target(tmp_path), 2, [batch(51)])
+    write_entries(target(tmp_path, "next"), 1, [batch(52)])
     assert sorted(row["index"] for row in rows(tmp_path)) == [*range(1, 53)]
 
 
 def test_where_a_file_system_replaces_nothing(tmp_path: Path) -> None:
-    write(target(tmp_path), 1, [batch(1)])
+    write_entries(target(tmp_path), 1, [batch(1)])
     before = files(tmp_path)
     writer = EntryWriter(target(tmp_path), 1)
     writer.add(batch(1))
@@ -128,7 +128,7 @@ def test_what_is_not_whole_is_not_read(tmp_path: Path) -> None:
         assert killed.open == 1
         assert [*tmp_path.joinpath("_ingest", "run").iterdir()]
         assert files(tmp_path) == []
-        write(target(tmp_path), 1, [batch(*range(1, 10))])
+        write_entries(target(tmp_path), 1, [batch(*range(1, 10))])
     assert [row["index"] for row in rows(tmp_path)] == [*range(1, 10)]
 
 
@@ -157,7 +157,7 @@ def test_many_odd_days(tmp_path: Path) -> None:
 def test_one_batch_of_many_days(tmp_path: Path) -> None:
     parts = [batch(number + 1, days=number % 3) for number in range(30)]
     (mixed,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
-    write(target(tmp_path), 1, [mixed])
+    write_entries(target(tmp_path), 1, [mixed])
     assert len(files(tmp_path)) == 3
     assert sorted((row["index"], row["day"]) for row in rows(tmp_path)) == [
         (index, day) for index, day in zip(range(1, 31), mixed.column("day").to_pylist(), strict=True)

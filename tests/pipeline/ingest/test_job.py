@@ -40,7 +40,7 @@ class Farm:
         return figures
 
     def rows(self, table: str) -> list[Any]:
-        frame = tables.read(self.spark, self.lake, table)
+        frame = tables.read_table(self.spark, self.lake, table)
         return [] if frame is None else frame.collect()
 
     def keys(self, farm: str) -> list[tuple[int, int]]:

@@ -16,14 +16,14 @@ from gf_i2p.cli.pipeline.jobs import COMMANDS
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.pipeline.errors import PipelineError
-from gf_i2p.pipeline.lake.locks import WRITES, directory, held
+from gf_i2p.pipeline.lake.locks import WRITES, directory, tables_locked
 from gf_i2p.pipeline.lake.paths import TABLES, Lake
 
 _HOLD = """
 import sys
 from gf_i2p.pipeline.lake.paths import Lake
-from gf_i2p.pipeline.lake.locks import held
-with held(Lake(sys.argv[1]), sys.argv[2]):
+from gf_i2p.pipeline.lake.locks import tables_locked
+with tables_locked(Lake(sys.argv[1]), sys.argv[2]):
     print("has it", flush=True)
     sys.stdin.read()
 """
@@ -34,7 +34,7 @@ def refused(lake: Lake, *jobs: str) -> dict[str, str]:
     refusals = {}
     for job in jobs:
         try:
-            with held(lake, job):
+            with tables_locked(lake, job):
                 pass
         except PipelineError as error:
             refusals[job] = str(error)
@@ -54,7 +54,7 @@ def refused(lake: Lake, *jobs: str) -> dict[str, str]:
 )
 def test_who_keeps_whom_away(tmp_path: Path, job: str, others: set[str]) -> None:
     lake = Lake(str(tmp_path))
-    with held(lake, job):
+    with tables_locked(lake, job):
         assert {*refused(lake, *WRITES, "report", "post")} == others
         assert not refused(Lake(str(tmp_path / "another")), *WRITES)
     assert not refused(lake, *WRITES)
@@ -63,7 +63,7 @@ def test_who_keeps_whom_away(tmp_path: Path, job: str, others: set[str]) -> None
 def test_all_that_is_locked_is_a_table(tmp_path: Path) -> None:
     assert {each for tables in WRITES.values() for each in tables} == {*TABLES}
     assert all([*tables] == sorted(tables) for tables in WRITES.values())
-    with held(Lake(str(tmp_path)), "stream"):
+    with tables_locked(Lake(str(tmp_path)), "stream"):
         files = [*(tmp_path / "_locks").iterdir()]
         assert {path.name for path in files} == {*WRITES["stream"]}
         assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
@@ -72,7 +72,7 @@ def test_all_that_is_locked_is_a_table(tmp_path: Path) -> None:
 def test_who_gets_one_only_lets_go_of_it(tmp_path: Path) -> None:
     """`stream` gets alerts and anomalies before `stream` finds entries taken."""
     lake = Lake(str(tmp_path))
-    with held(lake, "ingest"):
+    with tables_locked(lake, "ingest"):
         assert "has locked the table entries" in refused(lake, "stream")["stream"]
         assert not refused(lake, "health")
 
@@ -96,7 +96,7 @@ def test_another_process_has_it_until_it_dies(tmp_path: Path) -> None:
 
 
 def test_a_job_that_needs_a_lake_makes_none(tmp_path: Path) -> None:
-    with held(Lake(str(tmp_path / "no")), "health"), held(Lake(str(tmp_path / "none")), "backtest"):
+    with tables_locked(Lake(str(tmp_path / "no")), "health"), tables_locked(Lake(str(tmp_path / "none")), "backtest"):
         assert not [*tmp_path.iterdir()]
 
 
@@ -123,7 +123,7 @@ def test_an_address_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     lake = Lake("s3a://bucket/lake")
     with ExitStack() as both:
         for _ in range(2):
-            both.enter_context(held(lake, "ingest"))
+            both.enter_context(tables_locked(lake, "ingest"))
     assert not [*tmp_path.iterdir()]
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_a_lock_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize("note", ["", "{", '{"job": "\\u001b[2J", "process": 5}', '{"job": 1}'])
 def test_nothing_is_believed_of_who_has_it(tmp_path: Path, note: str) -> None:
     lake = Lake(str(tmp_path))
-    with held(lake, "ingest"):
+    with tables_locked(lake, "ingest"):
         (tmp_path / "_locks" / "entries").write_text(note)
         text = refused(lake, "ingest")["ingest"]
     assert text.startswith(("Another job has", "Process 5 has"))
@@ -157,7 +157,10 @@ def test_the_command_runs_no_job_beside_another(tmp_path: Path) -> None:
 
     with patch.object(command, "run", job):
         assert COMMANDS["ingest"].run(options) == answer
-        with held(Lake(str(tmp_path)), "stream"), pytest.raises(CommandError, match=f"process {os.getpid()}") as error:
+        with (
+            tables_locked(Lake(str(tmp_path)), "stream"),
+            pytest.raises(CommandError, match=f"process {os.getpid()}") as error,
+        ):
             COMMANDS["ingest"].run(options)
     assert error.value.code is Exit.FAILED
     assert ran == [True]

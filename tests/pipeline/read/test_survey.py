@@ -12,14 +12,14 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.ingest.entry_reader import CHANGED, taken
 from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, planned
-from gf_i2p.pipeline.read.survey import LATE_MS, survey, surveyed
+from gf_i2p.pipeline.read.survey import LATE_MS, survey_file, surveyed
 from gf_i2p.storage.history_lines import gap_line, other_line, record_line
 from tests.pipeline.made_up_exports import at, content, lines, packed, plain, status
 
 
 def look(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """Give a survey: the file, the file's runs, the bad lines."""
-    rows = [*survey(str(path), 1, 2)]
+    rows = [*survey_file(str(path), 1, 2)]
     parts = {part: [row for row in rows if row["part"] == part] for part in ("file", "run", "bad")}
     pa.RecordBatch.from_pylist(rows, next(surveyed(iter([]))).schema)
     assert len(parts["file"]) == 1

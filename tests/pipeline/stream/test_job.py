@@ -33,7 +33,7 @@ def go(spark: SparkSession, lake: Lake, *exports: Path, options: StreamOptions =
 
 def rows(spark: SparkSession, lake: Lake, table: str) -> DataFrame:
     """Read a table of the lake."""
-    frame = tables.read(spark, lake, table)
+    frame = tables.read_table(spark, lake, table)
     assert frame is not None
     return frame
 

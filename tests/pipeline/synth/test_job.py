@@ -18,7 +18,7 @@ from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.synth import job as synth_module
 from gf_i2p.pipeline.synth.export_faults import FAULTY
-from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Shape, SynthLife, _Router, live
+from gf_i2p.pipeline.synth.farm_life import DAY_SECONDS, Incident, Shape, SynthLife, _Router, simulate_life
 from gf_i2p.pipeline.synth.history_generator import HistoryGenerator, Template
 from gf_i2p.pipeline.synth.job import MANIFEST, SynthFigures, SynthOptions, midnight_ms, synth
 from gf_i2p.storage.history_lines import ApplicationLine, ConfigurationLine, Gap, Header, LineError, parse_line
@@ -134,7 +134,7 @@ def test_servers_received_the_same_entries_at_times_of_their_own(output: tuple[P
 
 
 def test_who_was_away_for_long_lacks_entries_or_received_them_late() -> None:
-    life = live(Shape(0, 3, 0, 1), 3, hours=1.0)
+    life = simulate_life(Shape(0, 3, 0, 1), 3, hours=1.0)
     life.away = {1: [], 2: [(1_000.0, 2_000.0)], 3: []}
     life.entries = [replace(entry, errors_ms=(0, 0, 0)) for entry in life.entries]
     texts = {seed: _received(replace(life, seed=seed)) for seed in range(6)}
@@ -154,7 +154,7 @@ def _received(life: SynthLife) -> dict[int, int]:
 
 def test_numbers_of_routers_follow_the_day() -> None:
     shape = Shape(0, 1, 0, 1)
-    life = live(shape, 1)
+    life = simulate_life(shape, 1)
     by_hour: dict[int, list[float]] = {}
     for entry in life.entries:
         if entry.kind == "status":
@@ -178,7 +178,7 @@ def test_an_incident_is_in_the_hours_that_it_says() -> None:
 
 
 def test_some_lives_have_incidents() -> None:
-    lives = [live(Shape(1, 3, 0, 1), seed, hours=0.5) for seed in range(6)]
+    lives = [simulate_life(Shape(1, 3, 0, 1), seed, hours=0.5) for seed in range(6)]
     assert 1 <= sum(len(life.incidents) for life in lives) <= 12
 
 
@@ -253,7 +253,7 @@ def test_a_directory_that_holds_something_is_not_touched(tmp_path: Path) -> None
 
 
 def test_a_writer_rotates_between_entries(tmp_path: Path) -> None:
-    life = live(Shape(0, 1, 0, 1), 1, hours=0.5)
+    life = simulate_life(Shape(0, 1, 0, 1), 1, hours=0.5)
     template = Template.make(life, 1, "x")
     writer = HistoryGenerator(tmp_path / "h", "x", 1, level=1, rotate=1)
     for day in range(3):
@@ -266,7 +266,7 @@ def test_a_writer_rotates_between_entries(tmp_path: Path) -> None:
 def test_the_command_prints_what_it_has_made(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synth_module, "live", lambda shape, seed, **_: live(shape, seed, hours=HOURS))
+    monkeypatch.setattr(synth_module, "simulate_life", lambda shape, seed, **_: simulate_life(shape, seed, hours=HOURS))
     arguments = ["pipeline", "synth", str(tmp_path / "o"), "--farms", "1", "--days", "1", "--jobs", "1", "--json"]
     assert main(arguments) == 0
     answer = json.loads(capsys.readouterr().out)

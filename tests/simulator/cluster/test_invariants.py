@@ -233,9 +233,9 @@ def test_a_disk_keeps() -> None:
 
 
 def test_snapshot_safety() -> None:
-    members = servers_entry(1, 1, 1, 2)
-    found = facts([members, A1], [members, A1])
-    found.committed = [members, A1]
+    voters = servers_entry(1, 1, 1, 2)
+    found = facts([voters, A1], [voters, A1])
+    found.committed = [voters, A1]
     check = SnapshotSafety(found)
     one, two = found.servers.values()
 

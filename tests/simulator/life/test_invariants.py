@@ -16,7 +16,7 @@ from gf_i2p.simulator.life.ledger import Ledger
 from gf_i2p.simulator.life.plan import BRAIN_FAULTS, draw
 from gf_i2p.simulator.life.reporters import LeafTruth, SimulatedReporter
 from gf_i2p.simulator.registers import CLUSTER
-from gf_i2p.simulator.seed_run import live
+from gf_i2p.simulator.seed_run import run_life
 from tests.tier import examples
 
 CLEAN = examples(24)
@@ -60,7 +60,7 @@ QUICK = {
 def test_farms_keep_the_rules_and_get_something_done(part: int) -> None:
     counts: Counter[str] = Counter()
     for seed in range(1 + part, 1 + CLEAN, PARTS):
-        result = live(seed)
+        result = run_life(seed)
         assert result.violation is None, f"{result.violation}; see gf-i2p simulate --lives --seed {seed} --trace"
         counts.update(result.counts)
     assert counts["sets given"] > CLEAN
@@ -71,7 +71,7 @@ def test_a_broken_farm_is_noticed_by_its_rule(name: str) -> None:
     rule, first = QUICK[name]
     with CANARIES[name].applied():
         for seed in range(first, first + SEEDS):
-            violation = live(seed).violation
+            violation = run_life(seed).violation
             if violation is not None and violation.invariant == rule:
                 return
     pytest.fail(f"{name} survives {SEEDS} seeds from {first}")
@@ -95,7 +95,7 @@ def test_a_third_of_the_farms_begins_in_mode_failover() -> None:
 def test_the_same_seed_is_the_same_life() -> None:
     lines: list[str] = []
     again: list[str] = []
-    assert live(3, write=lines.append) == live(3, write=again.append) == live(3)
+    assert run_life(3, write=lines.append) == run_life(3, write=again.append) == run_life(3)
     assert lines == again
     assert len(lines) > 5
 
@@ -103,7 +103,7 @@ def test_the_same_seed_is_the_same_life() -> None:
 def test_every_fault_happens() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 200):
-        counts.update(live(seed).counts)
+        counts.update(run_life(seed).counts)
         if all(counts[name] for name in BRAIN_FAULTS):
             return
     pytest.fail(f"never: {[name for name in BRAIN_FAULTS if not counts[name]]}")
