@@ -79,7 +79,7 @@ class Phase:
     latencies: list[float] = field(default_factory=list)
     """Seconds of each acknowledged post."""
     cores: dict[str, float] = field(default_factory=dict)
-    """Processor seconds by user."""
+    """Processor seconds by process: "clients", "leader", "away", "follower" and "others", the rest of the machine."""
 
     @property
     def rate(self) -> float:
@@ -87,7 +87,7 @@ class Phase:
         return len(self.latencies) / self.seconds if self.seconds else 0.0
 
     def shown(self, what: str) -> dict[str, Any]:
-        """Give the phase as a line of a table."""
+        """Return the phase as a row of the printed table, named `what`."""
         ordered = sorted(self.latencies) or [0.0]
         return {
             "phase": what,
@@ -116,7 +116,7 @@ class Absence:
         self._shortens = shortens
 
     async def watch(self, what: str, leader: int, away: int, awaited: Awaitable[object]) -> float:
-        """Add the measurements until then to a phase; return the seconds."""
+        """Measure until `awaited` is done. Add the measurements to the phase `what`; return the seconds that passed."""
         pids = {server: self.farm.pid(server) for server in self.farm.running}
         before, mark, began = _used(pids, leader, away), self._load.mark(), time.monotonic()
         await awaited
@@ -131,20 +131,23 @@ class Absence:
         return seconds
 
     async def fill(self, count: int) -> None:
-        """Post so many entries beside the load, as fast as possible."""
+        """Post `count` entries beside the load, as fast as possible."""
         shares = [count // _FILL_WRITERS + (number < count % _FILL_WRITERS) for number in range(_FILL_WRITERS)]
         async with ClientFile.load(self.farm.client_file).open() as farm, asyncio.TaskGroup() as group:
             for share in shares:
                 group.create_task(_post(farm, share))
 
     async def status(self, server: int) -> dict[str, Any]:
-        """Return a status, which must be available."""
+        """Return the status of a server. The server must be running and answer."""
         answer = await self.farm.status(server)
         assert answer is not None, f"server {server} does not answer"
         return answer
 
     async def roles(self) -> tuple[int, int]:
-        """Return the leader and the server to stop: always the same one, unless it leads. Set their priorities."""
+        """Return the leader and the server to stop, and set the priorities of all servers.
+
+        The server to stop is always the same server, unless that server leads.
+        """
         leader = await self.farm.leader()
         if self._away in {None, leader}:
             self._away = max(server for server in self.farm.ids if server != leader)
@@ -208,7 +211,10 @@ class Absence:
         await until(f"server {away} has caught up", CATCH_UP_SECONDS, almost, poll=_POLL_SECONDS)
 
     async def _seen(self, leader: int, away: int) -> dict[str, Any]:
-        """Return the leader's view of the returning server, whose higher term may end the present leadership."""
+        """Return the leader's view of the returning server.
+
+        The higher term of the returning server may end the present leadership; then any later leader answers.
+        """
         answer = await self.status(leader)
         if answer["role"] != "leader" and answer["leader"] in self.farm.running:
             answer = await self.status(answer["leader"])

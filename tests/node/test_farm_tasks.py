@@ -1,4 +1,4 @@
-"""Farms of real nodes with routers that the test plays: the publisher, and changes when nodes come and go."""
+"""The tasks of real nodes with simulated routers: one node publishes, and another node takes over when nodes stop."""
 
 import asyncio
 import random

@@ -128,11 +128,12 @@ class _Tally:
     publisher: int | None = None
     """The latest publisher."""
     replaced: dict[int, list[int]] = field(default_factory=dict)
-    """By replaced publisher: the times of the changes, as long as that server has stayed able to publish."""
+    """The times of the changes by replaced publisher, as long as that server stays able to publish."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
     """The listed leaves, and since when each leaf is listed."""
     past_listings: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
-    """Past times (begin, end) of a leaf in the set. The owner's next record tells whether the leaf was up then."""
+    """Past periods (begin, end) with a leaf in the set, since the newest record of the leaf's owner. The next record
+    of that owner tells whether the leaf was up then."""
 
 
 class ReplayMeter:

@@ -75,7 +75,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The moment from which on a server led, or published."""
+    """The beginning of one server's time as leader, or as publisher."""
 
     at_ms: int
     who: int | None
@@ -286,7 +286,7 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """One table of the lake."""
+    """Rows, files and bytes of one table of the lake."""
 
     name: str
     rows: int | None

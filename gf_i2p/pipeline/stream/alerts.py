@@ -46,7 +46,7 @@ class Limits:
     """Limits at which alerts begin and end."""
 
     silent_ms: int = FRESH_MS
-    """Silence of a server, up to the farm's newest record."""
+    """Milliseconds between a server's newest record and the farm's newest record, above which the server is silent."""
     availability: float = 0.9
     """Availability in the last hour. An alert begins below this limit, and ends half way from the limit to 1."""
     flaps: int = 4

@@ -37,7 +37,7 @@ class _Piece:
     size: int = 0
 
     def add(self, text: str, *holes: tuple[int, int]) -> None:
-        """Add a line. `holes`: kind and value of each number."""
+        """Add a line with a %d for each hole. `holes`: kind and value of each number."""
         self.text.append(text)
         self.size += len(text) + 6 * len(holes)  # a number has about eight digits
         for kind, value in holes:
@@ -45,7 +45,7 @@ class _Piece:
             self.values.append(value)
 
     def fill(self, bases: tuple[int, int, int]) -> bytes:
-        """Return the lines. `bases`: the number to add to the values of each kind."""
+        """Return the lines for one day. `bases`: for each of the three kinds, the number to add to each value."""
         numbers = tuple([value + bases[kind] for kind, value in zip(self.kinds, self.values, strict=True)])
         return ("".join(self.text) % numbers).encode("ascii")
 
@@ -68,7 +68,10 @@ class Template:
 
     @classmethod
     def make(cls, life: SynthLife, server: int, farm: str) -> "Template":
-        """`server`: the exporter, one of the life's servers. `farm`: the farm's name, of letters, digits and "-"."""
+        """Make the template of one server's export.
+
+        `server`: the exporter, one of the life's servers. `farm`: the farm's name, of letters, digits and "-".
+        """
         assert farm.isascii()
         chance = Random(f"synth export {life.shape} {life.seed} {server}")  # noqa: S311 -- must be repeatable
         missing = _missing(life, server, chance)
@@ -110,7 +113,7 @@ def _applied(life: SynthLife, server: int, entry: SynthEntry, chance: Random) ->
 
 
 class _Maker:
-    """Makes pieces of entries."""
+    """Collects the lines of a life's entries and gaps into pieces."""
 
     def __init__(self, cluster: str) -> None:
         self.pieces = [_Piece()]

@@ -64,7 +64,7 @@ class SynthOptions:
     hours: float = 24.0
     """Hours of each day, from midnight on, that are simulated. Tests use fewer hours."""
     rotate: int = ROTATE_BYTES
-    """Bytes of a file."""
+    """Size of a plain history file at which the next file begins, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +75,20 @@ class SynthFigures:
     days: int
     """Days of each farm."""
     entries: int
-    """Entries of all farms, each counted once."""
+    """Number of entries in all farms. An entry that several servers export counts once."""
     status: int
     """Entries that are status records."""
     lines: int
-    """Lines, with the copies of several servers."""
+    """Number of lines in all exports. An entry that several servers export counts once for each server."""
     files: int
     raw_bytes: int
-    """Bytes before packing."""
+    """Bytes of all lines before packing with gzip."""
     bytes: int
-    """Bytes on the disk."""
+    """Bytes of all files on the disk."""
     life_seconds: float
-    """Seconds of simulating."""
+    """Seconds that the simulation of the lives took."""
     seconds: float
-    """Seconds of writing."""
+    """Seconds that the writing of the exports took."""
 
     @property
     def rows_per_second(self) -> float:

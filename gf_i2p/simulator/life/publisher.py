@@ -76,7 +76,7 @@ class Host(Protocol):
 
 
 class SimulatedPublisher:
-    """The publisher of one process."""
+    """The driver of the publishing machine in one process of a simulated server; a restart makes a new instance."""
 
     def __init__(self, host: Host, rng: Random) -> None:
         self._host = host
