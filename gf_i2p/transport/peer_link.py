@@ -429,7 +429,7 @@ class _Connection(asyncio.Protocol):
                 fault = "it sent an answer without a request"
                 break
             if response.type is not in_flight[0][0]:
-                fault = f"it answered {response.type.name} where {in_flight[0][0].name} is due"
+                fault = f"it answered {response.type.name} where {in_flight[0][0].name} is expected"
                 break
             call(in_flight.popleft()[1], response)
             if self._transport is None:

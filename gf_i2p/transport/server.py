@@ -72,7 +72,7 @@ class Replier:
         if response is None:
             self.data = b""
         elif response.type is not self._due:
-            raise LocalProtocolError(f"a response of type {response.type.name} where {self._due.name} is due")
+            raise LocalProtocolError(f"a response of type {response.type.name} where {self._due.name} is expected")
         else:
             self.data = encode_response(response)
         self._connection = None

@@ -110,7 +110,7 @@ def test_what_cannot_work_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"are the same directory: name it once"):
         tenants_by_listener([one, same])
     elsewhere = Endpoint("127.0.0.1", 20_009)
-    with pytest.raises(ConfigError, match=r"would both publish for .*b32.i2p: the netDb has one place for it"):
+    with pytest.raises(ConfigError, match=r"would both publish for .*b32.i2p: the netDb has one"):
         tenants_by_listener([one, tenant(tmp_path, "four", elsewhere, master=KEYS.destination)])
     assert (
         len(

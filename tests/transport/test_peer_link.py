@@ -167,9 +167,9 @@ async def until_down(link: link_module.Link) -> str:
     [
         (
             encode_response(response(request(kind=MessageType.REQUEST_VOTE_REQUEST))),
-            "the peer broke the protocol: it answered REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is due",
+            "the peer broke the protocol: it answered REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is expected",
         ),
-        (b"\x01" + bytes(25), "the peer broke the protocol: a message of type 1 where a response is due"),
+        (b"\x01" + bytes(25), "the peer broke the protocol: a message of type 1 where a response is expected"),
         (b"\x04" + bytes(20), "the peer closed the connection"),
     ],
 )

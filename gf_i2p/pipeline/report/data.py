@@ -12,20 +12,20 @@ from gf_i2p.pipeline.report.words import DAY_MS, HOUR_MS
 
 MAX_FARMS: Final = 8
 MAX_SERVERS: Final = 32
-"""Servers of one farm in a chart."""
+"""Most servers of one farm in a chart."""
 MAX_LEAVES: Final = 24
-"""Leaves of one farm in a chart."""
+"""Most leaves of one farm in a chart."""
 MAX_CELLS: Final = 120
-"""Stretches of time in a heat map."""
+"""Most stretches of time in a heat map."""
 MAX_STEPS: Final = 240
-"""Stretches of time in a line."""
+"""Most stretches of time in a line."""
 MAX_TURNS: Final = 1000
-"""Changes of leader, or of publisher, in a timeline."""
+"""Most changes of leader, or of publisher, in a timeline."""
 MAX_ANOMALIES: Final = 40
 MAX_SETS: Final = 12
-"""Sets of parameters."""
+"""Most sets of parameters in the table of the backtest."""
 MAX_HASHES: Final = 12
-"""Hashes whose floodfills are drawn."""
+"""Most hashes whose floodfills are drawn."""
 MAX_REASONS: Final = 20
 MADE_BY: Final = {
     "entries": "ingest",

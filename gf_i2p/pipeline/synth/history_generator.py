@@ -161,7 +161,7 @@ def _list(servers: tuple[int, ...]) -> str:
 
 
 class HistoryGenerator:
-    """One server's history, from the beginning on. `close` leaves the newest file as a running node has it."""
+    """Writes one server's history from entry 1 on. Like a running node, `close` leaves the newest file plain."""
 
     def __init__(self, directory: Path, farm: str, server: int, *, level: int, rotate: int = ROTATE_BYTES) -> None:
         """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes of a file. Raises `OSError`."""
