@@ -58,14 +58,14 @@ class Link:
             transport: the way to the endpoint.
             endpoint: the peer.
             cluster: the farm's name.
-            credentials: our credentials for this peer. Use the same object for the peer's next link: the object keeps
-                the peer's challenge, which saves a request.
+            credentials: this side's credentials for the peer. Use the same object for the next link to the peer: the
+                object keeps the peer's challenge, which saves a request.
             on_up: called when the connection has come up. A callback that raises is logged, and the link goes on.
             on_down: called when the connection has ended, and after a failed attempt; `last_error` has the reason.
             backoff: the delays between attempts.
-            request_seconds: for one answer, from the sending of the request or from the answer before, whichever is
-                later. So the link keeps a slow peer that goes on answering, and gives up a silent peer.
-            handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
+            request_seconds: most seconds for one answer, from the sending of the request or from the answer before,
+                whichever is later. So the link keeps a slow peer that goes on answering, and gives up a silent peer.
+            handshake_seconds: most seconds for one attempt: look-up of the name, TCP, TLS and HTTP.
             max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
             max_in_flight: unanswered requests, beyond which the connection is given up.
             entropy: returns the given number of random bytes.
@@ -90,7 +90,7 @@ class Link:
         self._on_up = on_up
         self._on_down = on_down
         self.backoff = backoff or Backoff()
-        """May be replaced at run time, like the seconds."""
+        """The delays between attempts. The caller may replace this object at any time."""
         self._entropy = entropy
         self._connection: _Connection | None = None
         self._task: asyncio.Task[None] | None = None

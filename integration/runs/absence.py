@@ -161,7 +161,7 @@ class Absence:
             set_share(self.farm.pid(server), self._shares.away if server == self._away else self._shares.others)
 
     async def round(self, entries: int, seconds: float) -> None:
-        """Run one round: before, away, back, after."""
+        """Run one round: measure before the server stops, while the server is away, while it catches up, and after."""
         farm = self.farm
         leader, away = await self.roles()
         await self.watch(BEFORE, leader, away, asyncio.sleep(seconds))
