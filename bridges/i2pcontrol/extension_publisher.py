@@ -39,7 +39,7 @@ class ExtensionPublisher:
     """
 
     def __init__(self, control: I2pControl) -> None:
-        """The caller closes `control`."""
+        """The caller makes and closes `control`, the client of the i2pcontrol endpoint."""
         self._control = control
         self._troubles: dict[bytes, str | None] = {}  # of each published master
         self._misses = 0

@@ -19,7 +19,7 @@ from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
 
 KNOWN_SECONDS: Final = 600.0
-"""Time for which facts that change seldom are kept: the router's names, and its bandwidth limits."""
+"""Seconds for which facts that change seldom are kept: the router's names, and its bandwidth limits."""
 LAG_PERIOD_MS: Final = 60_000
 """Period of Java's averages, in ms."""
 SAFE_TUNNELS_BYTES: Final = 640
@@ -58,7 +58,7 @@ class I2pControl:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Odd points in this router's answers so far, each once: sentences for the operator."""
+        """Unexpected values in this router's answers so far, each once, as sentences for the operator."""
         return tuple(self._notes)
 
     @property

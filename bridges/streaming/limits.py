@@ -7,9 +7,9 @@ from typing import Final
 MAX_PACKET: Final = 4096
 """i2pd's largest packet with its head. Java's have up to 1,812 bytes of payload and a head of some hundred."""
 MAX_PAYLOAD: Final = 1812
-"""Payload of our packets. With all layers around the payload, a packet fills two tunnel messages (proposal 155)."""
+"""Most payload of a sent packet, in bytes. With all layers, such a packet fills two tunnel messages (proposal 155)."""
 MIN_PAYLOAD: Final = 512
-"""Least payload of our packets; a peer's smaller limit is ignored."""
+"""Least bytes of payload in a full packet; a peer's smaller limit is ignored."""
 MAX_NACKS: Final = 255
 """The NACK count has one byte."""
 
@@ -22,7 +22,7 @@ MAX_AHEAD: Final = 512
 MAX_UNSENT: Final = 256 * 1024
 """Most data of the service that is not sent yet. At this limit, nothing more is read from the service."""
 FIRST_WINDOW: Final = 16
-"""Packets on their way at the start."""
+"""Unacknowledged packets that a new stream may have."""
 MAX_WINDOW: Final = 256
 """Most packets on their way: 460 kB, more than tunnels carry for one stream in a round trip."""
 MIN_WINDOW: Final = 2
@@ -34,7 +34,7 @@ MAX_TIMEOUT: Final = 20.0
 MAX_ATTEMPTS: Final = 9
 """Attempts after which an unacknowledged packet ends its stream: after some minutes, as with the routers."""
 MAX_LAST_ATTEMPTS: Final = 4
-"""The same once either side has closed: i2pd forgets the stream by then."""
+"""Attempts after which an unacknowledged packet ends its stream, once either side has closed: i2pd has forgotten it."""
 ACK_DELAY: Final = 0.01
 """Time for which an acknowledgement waits: for data in the same packet, or for more packets to acknowledge."""
 ACK_EVERY: Final = 4
@@ -44,7 +44,7 @@ IDLE: Final = 600.0
 LONG_IDLE: Final = 7200.0
 """The same for any other service: shells and chats may be silent for long."""
 LINGER: Final = 20.0
-"""Time for which an ended stream still answers: the peer may have missed our last acknowledgement."""
+"""Time for which an ended stream still answers: the peer may have missed the last acknowledgement."""
 
 # All streams of a session ---------------------------------------------------------------------------------------------
 
@@ -62,4 +62,4 @@ MAX_RECENT: Final = 8192
 RECENT: Final = 900.0
 """Time for which a first packet is remembered: longer than a router keeps the session keys that decrypt a copy."""
 MAX_BACKLOG: Final = 4 * 1024 * 1024
-"""Most data that the router has not taken from us yet. Further packets are lost as in any network, and sent again."""
+"""Most bytes that the router has not taken yet. Further packets are lost as in any network, and sent again."""

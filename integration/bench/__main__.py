@@ -1,4 +1,4 @@
-"""`python -m integration.bench`: our farm beside etcd.
+"""`python -m integration.bench`: a farm of gf-i2p beside etcd.
 
 Exit codes: 0 measured (whether or not the goals are met), 1 failed, 2 wrong usage, 130 interrupted.
 """

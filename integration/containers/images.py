@@ -1,4 +1,4 @@
-"""From the files in `docker/` to images: the base image without a registry, then the images that compose builds."""
+"""Makes images from the files in `docker/`: the base image without a registry, then the images that compose builds."""
 
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ NET_VARIABLE: Final = "GF_NET"
 NET: Final = os.environ.get(NET_VARIABLE) or "254"
 """The number for the tests' farm; not the compose file's own 0, which another farm on this machine may use."""
 SECOND_NET: Final = "255" if NET != "255" else "254"
-"""The number for a second farm."""
+"""The number for a second farm beside the tests' farm."""
 KEPT: Final = "72h"
 """Time for which a build step stays that no image needs."""
 

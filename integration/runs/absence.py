@@ -49,7 +49,7 @@ LOADS: Final = ("below", "full")
 LOGS: Final = ("short", "whole")
 
 MOST_SLOWED: Final = 0.1
-"""Part of the throughput."""
+"""Most loss of throughput, as a share of the usual throughput."""
 ALMOST: Final = 500
 """A server that lacks no more entries than this has caught up: under load a follower always lacks some."""
 CATCH_UP_SECONDS: Final = 300.0
@@ -58,7 +58,7 @@ _FILL_BATCH: Final = 100
 _FILL_WRITERS: Final = 4
 _POLL_SECONDS: Final = 0.05
 _NICER: Final = 10
-"""Difference between the returning server and the others: a share of a tenth where all want the processor."""
+"""Niceness of the returning server above the others: that server gets a tenth when all want the processor."""
 _WHOLE_LOG: Final = 10_000_000
 _RECORD_PAD: Final = 60_000
 

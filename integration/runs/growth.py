@@ -80,7 +80,7 @@ class Growth:
         self._say(f"{len(self._writers.record.acknowledged):>6} acknowledged, {what}: {seconds:.2f} s")
 
     async def add(self, server: int) -> None:
-        """Invite a server, let all other servers accept the new one, start it, and wait for its membership."""
+        """Invite a server, have all others accept the invitation, start the server, and wait until it is a member."""
         farm = self.farm
         endpoint = Endpoint("127.0.0.1", free_ports(1)[0])
         written = invitation.invite(farm.node(farm.ids[0]), farm.directory, server, endpoint)

@@ -203,7 +203,7 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _runs(directory: Path) -> bool:
-    """Whether a network listens there, ready or not. The routers are not asked."""
+    """Whether a network listens on the directory's socket, ready or not. The routers are not asked."""
     with (
         socket.socket(socket.AF_UNIX) as ours,
         contextlib.suppress(OSError),

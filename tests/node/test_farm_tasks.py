@@ -162,7 +162,7 @@ async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
 
 
 async def test_who_has_lost_the_farm_stops_by_itself(tmp_path: Path) -> None:
-    """Two servers may both publish for the time of a lease; then one does, or none without a majority."""
+    """For the time of a lease two servers may both publish; then at most one does, and none without a majority."""
     async with running(tmp_path) as made:
         first = await made.publishes(1, 2, 3)
         others = without(first)

@@ -25,7 +25,7 @@ def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def shortened(node: Node, leader: Node, least: int) -> None:
-    """Post until this node has dropped so many entries; entries that the history has not on the disk yet stay."""
+    """Post until this node has dropped the given number of entries. Entries that the history lacks are not dropped."""
 
     async def dropped() -> bool:
         await leader.driver.post([b'{"more":true}'], seconds=20)

@@ -194,7 +194,7 @@ class Holder(asyncio.Protocol):
 
 
 async def hold(farm: Farm, context: ssl.SSLContext | None) -> None:
-    """Hold a connection without a word, and come again after each hang-up."""
+    """Hold a silent connection to the server, and dial again after each hang-up."""
     loop = asyncio.get_running_loop()
     while True:
         with contextlib.suppress(OSError):

@@ -43,7 +43,7 @@ OFFERS = pytest.mark.parametrize(
 
 @dataclass
 class Served:
-    """The results of our server half behind a socket."""
+    """The results of the project's server half behind a socket."""
 
     offer: str
     port: int = 0
@@ -201,7 +201,7 @@ class Dialler:
     statuses: list[int] = field(default_factory=list)
 
     async def dial(self, port: int) -> int:
-        """Connect until the server lets us in, check the connection; return the number of requests."""
+        """Connect until the server accepts the client, check the connection; return the number of requests."""
         for number in (1, 2):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:

@@ -365,7 +365,7 @@ def test_a_pack_larger_than_the_limit_is_not_sent() -> None:
 
 
 def zeros(head: bytes, mebibytes: int) -> bytes:
-    """A gzip of `head` and so many MiB of zeros, made without compressing them one by one."""
+    """Make a gzip of `head` and many MiB of zeros, without compressing each MiB."""
     deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
     start = deflate.compress(head) + deflate.flush(zlib.Z_FULL_FLUSH)
     mebibyte = deflate.compress(bytes(MIB)) + deflate.flush(zlib.Z_FULL_FLUSH)

@@ -82,7 +82,7 @@ ILLEGAL = [
 
 
 def raw_request(request_type: int, body: bytes, size: int | None = None) -> bytes:
-    """A request that our encoder may refuse to write."""
+    """Encode a request that `encode_request` may refuse."""
     size = len(body) if size is None else size
     return bytes([request_type]) + bytes(REQUEST_HEADER_BYTES - 5) + size.to_bytes(4, "big") + body
 

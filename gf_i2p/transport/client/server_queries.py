@@ -36,7 +36,7 @@ async def fetch_configuration(
         transport: the way to the endpoint.
         endpoint: the server.
         cluster: the farm's name.
-        credentials: our credentials for this server. The object of a link to the server saves the challenge.
+        credentials: the client's credentials for this server. The object of a link to the server saves the challenge.
         seconds: for everything.
         entropy: returns the given number of random bytes.
 
@@ -196,7 +196,7 @@ async def ask_around(
 
     Args:
         transport: the way to the servers.
-        servers: the servers, and our credentials for each.
+        servers: the servers, and the client's credentials for each.
         cluster: the farm's name.
         newer_than: a `log_index`; -1 accepts the first answer.
         seconds: for everything.
@@ -244,7 +244,7 @@ class Survey:
     undiallable: Mapping[int, str]
     """Servers with an endpoint that cannot be dialled, for want of a way or of a known identity: a sentence each."""
     refused: frozenset[int] = frozenset()
-    """The servers in `troubles` that answered and refused us, or have no such farm: asking again is of no use."""
+    """The servers in `troubles` that refused the client, or have no such farm: a further question is of no use."""
 
 
 async def survey(

@@ -185,10 +185,10 @@ class I2pListener:
             elif unpublished.done() and not ended.done():
                 unpublished.result()
                 patience, self._patience = self._patience, min(2 * self._patience, self._pauses.max_patience)
-                self._complain(f"the router has not published our address within {patience:g} s: a new session is made")
+                self._complain(f"the router has not published the address within {patience:g} s: a new session is made")
                 return
             await ended
-            self._complain("the router has ended our session: a new one is made")
+            self._complain("the router has ended the node's session: a new one is made")
         finally:
             for task in tasks:
                 task.cancel()

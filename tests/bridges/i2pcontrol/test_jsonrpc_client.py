@@ -281,7 +281,7 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with reaching(Access(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)) as rpc:
-        with pytest.raises(RouterError, match="does not speak TLS as we do"):
+        with pytest.raises(RouterError, match="does not speak the same TLS"):
             await rpc.call("Echo", ECHO)
     server.close()
 

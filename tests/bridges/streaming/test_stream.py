@@ -47,7 +47,7 @@ def signed(flag: Flag, sequence: int, keys: DestinationKeys = CLIENT, number: in
 
 
 def converse(seed: int, inward: bytes, outward: bytes, **network: float) -> tuple[Stream, Client, bytearray, Network]:
-    """Let a client and our side exchange all their data at once; time passes by itself."""
+    """Let a client and a stream exchange all packets, and move the clock whenever both wait."""
     net = Network(seed, **network)
     client = Client(inward)
     streams: list[Stream] = []

@@ -29,7 +29,7 @@ from tests.node.farm import NodeFarm
 from tests.node.membership.test_server_changes import ids, joins, sees
 
 PATIENCE = 60.0
-"""For servers that answer, and for a leader to be found: a busy machine takes its time."""
+"""Seconds for servers to answer and for a client to find the leader on a busy machine."""
 
 
 class Typed:

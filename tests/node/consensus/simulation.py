@@ -28,7 +28,7 @@ class Network:
 
 
 HANDSHAKE_TRIPS = 3
-"""TCP, TLS, HTTP."""
+"""Round trips of a handshake: one for TCP, one for TLS and one for HTTP."""
 
 LAN_NET = Network(0.0005, 0.002)
 PRIVATE_NET = Network(0.002, 0.04)

@@ -35,7 +35,7 @@ def request(term: int = 1, *, source: int = 9, kind: MessageType = APPEND, entri
 
 @dataclass
 class Life:
-    """A `Timeouts` and its clock."""
+    """A `Timeouts` of one server, and the test's clock."""
 
     limits: Range = RANGE_OUTSIDE_I2P
     servers: int = 3
@@ -54,7 +54,7 @@ class Life:
             self.timeouts.reachable(peer, seconds, self.now)
 
     def hear(self, gap: float, times: int = 1, *, term: int = 1, source: int = 9) -> None:
-        """Let a leader's message come again and again after `gap` seconds."""
+        """Let a leader's message come `times` times, each `gap` seconds after the one before."""
         for _ in range(times):
             self.now += gap
             self.timeouts.incoming(request(term, source=source), self.now)

@@ -29,7 +29,7 @@ TYPER = Typer(schema_text())
 
 
 def batch(*indexes: int, farm: str = "farm", term: int = 1, days: int = 0) -> pa.RecordBatch:
-    """Status records, received so many days later than their dates."""
+    """Make a batch of status records that were received `days` days after their dates."""
     lines = [FoundLine(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
     return TYPER.rows(farm, 1, lines)
 

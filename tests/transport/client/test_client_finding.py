@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 
 @dataclass
 class Teller(Member):
-    """A server that also tells the members of the farm, when the server knows them."""
+    """A server that also answers questions for the Configuration, once the test has set `configuration`."""
 
     configuration: Configuration | None = None
     question_count: int = 0
@@ -73,7 +73,7 @@ class TellingFarm:
         )
 
     def client(self, *ids: int, **others: Endpoint) -> FarmClient:
-        """A client that begins with these servers, and with `s9=` endpoints where nobody need listen."""
+        """Make a client that knows these servers at first. `s9=ENDPOINT` adds a server 9 that need not exist."""
         endpoints = {number: self.farms[number].endpoint for number in ids}
         endpoints |= {int(name[1:]): endpoint for name, endpoint in others.items()}
         self.given_endpoints = list(endpoints.values())

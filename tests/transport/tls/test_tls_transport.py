@@ -53,7 +53,7 @@ class Visited(asyncio.Protocol):
 
 
 class Site:
-    """A listener of ours."""
+    """A listener of `TlsTransport` on loopback, and its connections."""
 
     def __init__(self, listener: TcpListener, gate: Gate, received: bytearray) -> None:
         self.listener = listener
