@@ -103,7 +103,7 @@ class FarmState:
 
     @property
     def publisher(self) -> int | None:
-        """Id of the server that is to publish."""
+        """Id of the chosen publisher; None while no server can publish."""
         return self.election.publisher
 
     @property

@@ -54,7 +54,7 @@ class SigningKey:
 
     @property
     def private(self) -> bytes:
-        """The 32 bytes to keep secret."""
+        """The 32-byte private key, which must stay secret."""
         return self._key.private_bytes_raw()
 
     def sign(self, data: bytes) -> bytes:

@@ -277,7 +277,7 @@ class Link:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, from TLS to its end."""
+    """One connection of a `Link`, from the TLS connection to the end: handshake, requests, responses."""
 
     __slots__ = (
         "_answered_at",

@@ -53,7 +53,7 @@ class Visit:
     total: float
     """From the first dial on, with the challenge and the second dial."""
     round_trip: float
-    """From the last request to its answer. An upper bound inside I2P, where the stream is opened in that time."""
+    """Seconds from the last request to its answer. Inside I2P this includes opening the stream."""
 
 
 class PeerChecks:

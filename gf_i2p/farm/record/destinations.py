@@ -18,7 +18,7 @@ from gf_i2p.farm.strict_json import (
 from gf_i2p.netdb.encoding import to_base64
 
 LEAF_TYPE: Final = 3
-"""A destination with a LeaseSet2 of its own."""
+"""Type of a destination that has its own LeaseSet2: netDb store type 3."""
 META_TYPE: Final = 7
 """The master of another farm, which has a Meta LeaseSet2."""
 MAX_BELOW: Final = 16

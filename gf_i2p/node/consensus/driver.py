@@ -129,7 +129,7 @@ class Driver:
         self._applicable = 0
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._forwarded: dict[int, list[int]] = {}
-        """By server, the sizes of the posts on the way there."""
+        """The sizes in bytes of the posts that are on the way to another server, by the server's id."""
         self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
         if loaded.snapshot_fault is not None:

@@ -52,7 +52,7 @@ class KeysWatch:
             None  # None: the first check reads the file, which may have changed since `keys` was read
         )
         self._objection: str | None = None
-        """Why the present file was not taken over; None when it was."""
+        """Why the keys of the present file are not in use; None when these keys are in use."""
         self._logged_trouble: str | None = None
 
     @property

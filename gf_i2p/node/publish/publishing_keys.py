@@ -61,7 +61,7 @@ class Purpose(StrEnum):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """I2CP options of such a session."""
+        """I2CP options of a session of this kind."""
         return META_OPTIONS if self is Purpose.META else SERVICE_OPTIONS
 
 
@@ -74,7 +74,7 @@ class Stage(StrEnum):
     ENDING = "ending"
     """The operator should make new keys."""
     ENDED = "ended"
-    """The keys publish nothing any more."""
+    """The keys have ended, and the node publishes nothing with these keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class PublishingKeys:
 
     @property
     def destination(self) -> Destination:
-        """The master."""
+        """The destination of the master."""
         return self.keys.destination
 
     @property

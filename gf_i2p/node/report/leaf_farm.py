@@ -205,7 +205,7 @@ def _sent_ms(farm: NestedFarm) -> int:
 
 
 def _objection(farm: NestedFarm, sent_ms: int) -> str | None:
-    """Say why the farm's master leads nowhere now; None when it serves. `sent_ms`: version of the last set sent."""
+    """Say why the farm's master leads nowhere; None when the master serves. `sent_ms`: version of the last set sent."""
     if not farm.has_leader:
         return "it has no leader, so it is not known whether anything is published"
     record = _publisher_record(farm)

@@ -115,7 +115,7 @@ class _NewestRecord:
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts of one run."""
+    """The counts for one parameter set, while the replay runs."""
 
     changes: int = 0
     unneeded: int = 0

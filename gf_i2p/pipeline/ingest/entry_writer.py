@@ -105,7 +105,7 @@ class EntryWriter:
         self._numbers = 0
         self._held_bytes = 0
         self.files = 0
-        """Whole files."""
+        """Number of finished files in the table."""
         self.bytes = 0
         """Bytes of the whole files."""
 

@@ -88,7 +88,7 @@ class Timeline:
 
     led: Sequence[Turn] = ()
     published: Sequence[Turn] | None = ()
-    """None: no decisions are known."""
+    """The changes of publisher; None: the lake knows no decisions of this farm."""
     led_changes: int = 0
     """All changes of leader in the period. Of more than `MAX_TURNS`, only the newest are drawn."""
     published_changes: int = 0
@@ -110,7 +110,7 @@ class HeatRow:
 
     server: int
     availability: float
-    """Mean of the server's hours."""
+    """Mean availability over the server's hours, 0 to 1."""
     records: int
     flaps: int
     longest_gap_ms: int
@@ -130,7 +130,7 @@ class Heat:
     servers: int = 0
     """Servers of the farm, drawn or not, without leaf members."""
     servers_availability: float | None = None
-    """Mean of these servers."""
+    """Mean availability of these servers, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class SmallLines:
-    """Small lines below each other."""
+    """A chart of several leaves: one small line for each leaf, one below the other."""
 
     stretch_ms: int
     lines: Sequence[Line]
@@ -177,7 +177,7 @@ class TrialRow:
     """Results of the replay with one set of parameters."""
 
     parameters: str
-    """JSON."""
+    """Values that the set fixes, as JSON."""
     live: bool
     changes: int
     unneeded: int

@@ -32,7 +32,7 @@ EVENTS: Final = (
 BEGINS: Final = "begins"
 ENDS: Final = "ends"
 MAX_EVENTS: Final = 10_000
-"""Events of one batch; further events come with the next batch."""
+"""Most events of one batch; further events come with the next batch."""
 EventRow: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
 """An event without the time when it was noticed."""
 _NEWS_MS: Final = 300_000

@@ -162,7 +162,7 @@ class HistorySource(DataSource):
         return columns(LINES)
 
     def streamReader(self, schema: StructType) -> "HistoryReader":  # noqa: ARG002, N802 -- Spark's interface
-        """Make the reader."""
+        """Make the reader that Spark asks for offsets and partitions."""
         return HistoryReader(self.options)
 
 

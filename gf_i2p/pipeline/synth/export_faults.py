@@ -12,7 +12,7 @@ from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import packed_name, plain_name
 
 FAULTY: Final = "faulty"
-"""The farm's name."""
+"""Name of the farm with faults."""
 _UNIT: Final = 100
 """Entries of a file. The farm has at most five times as many."""
 _IN_1970: Final = 86_400_000

@@ -143,7 +143,7 @@ class _Maker:
         piece.add(f'{{"index":%d,"received":%d,"record":{record},"term":%d}}\n', index_hole, received, *times, term)
 
     def miss(self, index: int, entry: SynthEntry) -> None:
-        """Leave an entry out."""
+        """Leave an entry out; `end` later writes one gap line for all entries left out in a row."""
         self._missed_from = self._missed_from or index
         self._servers = entry.servers or self._servers
 

@@ -171,7 +171,7 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of several servers."""
+    """The servers' answers to a question for the Configuration, and the reasons of servers that gave none."""
 
     newest: Configuration | None
     """The Configuration with the greatest `log_index`; None when no server has told a Configuration."""

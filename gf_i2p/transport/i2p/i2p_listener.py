@@ -35,11 +35,11 @@ class SessionPauses:
     """Least delay: i2pd ends a destination 5 s after its session has ended, even if a new session uses it."""
     retry_ceiling: float = 30.0
     check: float = 3.0
-    """Between two checks of the netDb, until the address is published."""
+    """Seconds between two checks of the netDb, until the address is published."""
     check_again: float = 60.0
-    """Between two checks of the netDb after that, until a stream comes."""
+    """Seconds between two checks of the netDb after the first time, until a stream comes."""
     patience: float = 30.0
-    """Time in which the address must be published; doubled after each failure, up to `max_patience`."""
+    """Seconds in which the address must be published; doubled after each failure, up to `max_patience`."""
     max_patience: float = 600.0
 
 

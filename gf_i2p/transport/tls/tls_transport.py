@@ -257,7 +257,7 @@ class _TlsHandshake(asyncio.Protocol):
         """The connection, once the handshake is complete."""
         self.error: Exception | None = None
         self.handed_over = False
-        """Whether the other protocol has taken over."""
+        """Whether the TLS layer has handed the connection to the protocol of the factory."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = channel = cast("asyncio.Transport", transport)
