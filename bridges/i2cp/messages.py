@@ -69,7 +69,7 @@ class SetDate:
     """The router's clock and version; Java sends this also unasked."""
 
     date_ms: int
-    """Milliseconds since the epoch."""
+    """The router's time of day, in milliseconds since the epoch."""
     version: str
     """Version of the router's I2CP; i2pd 2.45 repeats the client's version. Empty before API 0.8.7."""
 

@@ -169,7 +169,7 @@ class MetaLeaseSet:
 
     @property
     def published(self) -> int:
-        """Seconds since the epoch."""
+        """Version and time of publication, in seconds since the epoch."""
         return self.header.published
 
     @property

@@ -126,7 +126,7 @@ class RouterInfo:
     """The whole RouterInfo, the signature last."""
     identity: RouterIdentity
     published: int
-    """Milliseconds since the epoch."""
+    """Time of publication, in milliseconds since the epoch."""
     addresses: tuple[RouterAddress, ...]
     options: Mapping[str, str]
     verified: bool

@@ -344,13 +344,13 @@ async def run_all(directory: Path, options: argparse.Namespace) -> Figures:
 def main() -> int:
     """Parse the options, run, print; return 0 when all checks hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", type=between(1, 1_000_000), default=100_000, metavar="N", help="that it misses")
+    parser.add_argument("--entries", type=between(1, 1_000_000), default=100_000, metavar="N", help="entries to miss")
     parser.add_argument("--rate", type=between(1, 10_000), default=1000, help="posts a second of the load `below`")
-    parser.add_argument("--writers", type=between(1, 512), default=64, help="of the load `full`")
-    parser.add_argument("--seconds", type=between(0.1, 300), default=10.0, help="before, meanwhile and after, each")
+    parser.add_argument("--writers", type=between(1, 512), default=64, help="clients of the load `full`")
+    parser.add_argument("--seconds", type=between(0.1, 300), default=10.0, help="seconds before, during and after each")
     parser.add_argument("--rounds", type=between(1, 20), default=3, metavar="N")
-    parser.add_argument("--load", choices=LOADS, action="append", help="one only")
-    parser.add_argument("--log", choices=LOGS, action="append", help="one only")
+    parser.add_argument("--load", choices=LOADS, action="append", help="measure this load only")
+    parser.add_argument("--log", choices=LOGS, action="append", help="measure this kind of log only")
     parser.add_argument("--same-priority", action="store_true", help="let the server that was away compete")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

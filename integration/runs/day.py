@@ -415,10 +415,10 @@ def figures_of(day: Day, options: argparse.Namespace, took: float) -> Figures:
 def main(arguments: list[str] | None = None) -> int:
     """Run the simulation; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--hours", type=between(0.1, 240), default=24, metavar="H", help="of farm time (default: 24)")
+    parser.add_argument("--hours", type=between(0.1, 240), default=24, metavar="H", help="farm time (default: 24)")
     parser.add_argument("--leaves", type=between(0, 4000), default=1000, metavar="N", help="members (default: 1000)")
     parser.add_argument("--servers", type=between(1, 9), default=5, metavar="N", help="voters (default: 5)")
-    parser.add_argument("--tree", choices=("best", "tree"), default="best", help="with more than 16 leaves")
+    parser.add_argument("--tree", choices=("best", "tree"), default="best", help="the choice with more than 16 leaves")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="the same seed is the same day")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)

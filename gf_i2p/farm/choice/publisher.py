@@ -21,7 +21,7 @@ class SetEntry:
     """One entry of a set."""
 
     hash: bytes
-    """32 bytes."""
+    """Hash of the destination that the entry leads to, 32 bytes."""
     type: int
     """3 for a leaf, 7 for the master of another farm."""
     cost: int

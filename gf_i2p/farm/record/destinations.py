@@ -45,7 +45,7 @@ class Leaf:
     """One destination that serves. None: the router does not report the value."""
 
     hash: bytes
-    """32 bytes."""
+    """Hash of the destination, 32 bytes."""
     up: bool
     destination: str | None = None
     """The destination in base64, where the router reports the destination."""

@@ -106,7 +106,8 @@ class RouterTable(ProxyTable):
     """The I2P router beside this node. The router's interfaces are plain TCP, so loopback is required by default."""
 
     inbound: Literal["sam", "tunnel"] = "sam"
-    """"tunnel": the operator has configured a server tunnel in the router, to `node.listen`."""
+    """The way of streams to this node. "sam": the node opens a SAM session. "tunnel": the operator has configured a
+    server tunnel in the router, to `node.listen`."""
     sam: HostPort = "127.0.0.1:7656"
     destination: str = DESTINATION_FILE
     """File of this node's keys inside I2P; for `inbound = "sam"`."""

@@ -222,7 +222,7 @@ class PublishingKeys:
                 continue
             name, _, value = line.partition(": ")
             if name not in {"server", "keys", *Purpose} or name in values:
-                raise StructureError(f"a line is unknown, or stands there twice: {name[:20]!r}")
+                raise StructureError(f"a line is unknown, or comes twice: {name[:20]!r}")
             values[name] = value.strip()
         missing = [name for name in ("keys", *Purpose) if name not in values]
         if missing:

@@ -107,7 +107,7 @@ class EntryWriter:
         self.files = 0
         """Number of finished files in the table."""
         self.bytes = 0
-        """Bytes of the whole files."""
+        """Bytes of the finished files in the table."""
 
     @property
     def open(self) -> int:

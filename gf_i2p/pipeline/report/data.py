@@ -271,7 +271,7 @@ class Reason:
     reason: str
     count: int
     length: int
-    """Bytes."""
+    """Bytes of all these records, lines or files."""
 
 
 @dataclass(frozen=True, slots=True)
