@@ -10,7 +10,7 @@ from gf_i2p.farm.record.router_facts import MeasuredStatus
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 ANSWER_SECONDS: Final = 60.0
-"""Time from opening the stream to the first byte of an answer."""
+"""Most seconds from opening the stream to the first byte of an answer."""
 _END_SECONDS: Final = 3.0
 """Seconds for the rest of the answer, and again for the stream's end. i2pd 2.45.1 may crash when a session ends before
 the session's streams have ended."""

@@ -36,15 +36,15 @@ MAX_ATTEMPTS: Final = 9
 MAX_LAST_ATTEMPTS: Final = 4
 """Attempts after which an unacknowledged packet ends its stream, once either side has closed: i2pd has forgotten it."""
 ACK_DELAY: Final = 0.01
-"""Time for which an acknowledgement waits: for data in the same packet, or for more packets to acknowledge."""
+"""Seconds for which an acknowledgement waits: for data in the same packet, or for more packets to acknowledge."""
 ACK_EVERY: Final = 4
 """Received packets after which an acknowledgement no longer waits."""
 IDLE: Final = 600.0
-"""Silence of the client after which a stream to a web server is reset."""
+"""Seconds of silence after which a stream of a web server is reset."""
 LONG_IDLE: Final = 7200.0
-"""The same for any other service: shells and chats may be silent for long."""
+"""Seconds of silence after which a stream of any other service is reset: shells and chats may be silent for long."""
 LINGER: Final = 20.0
-"""Time for which an ended stream still answers: the peer may have missed the last acknowledgement."""
+"""Seconds for which an ended stream still answers: the peer may have missed the last acknowledgement."""
 
 # All streams of a session ---------------------------------------------------------------------------------------------
 
@@ -56,10 +56,10 @@ MAX_BUFFERED: Final = 64 * 1024 * 1024
 MAX_EARLY: Final = 64
 """Most kept packets of streams whose first packet has not come yet."""
 EARLY: Final = 10.0
-"""Time for which such a packet is kept."""
+"""Seconds for which a packet is kept while its stream's first packet has not come."""
 MAX_RECENT: Final = 8192
 """Most remembered first packets: a remembered packet opens no second stream."""
 RECENT: Final = 900.0
-"""Time for which a first packet is remembered: longer than a router keeps the session keys that decrypt a copy."""
+"""Seconds for which a first packet is remembered: longer than a router keeps the keys that decrypt a copy."""
 MAX_BACKLOG: Final = 4 * 1024 * 1024
 """Most bytes that the router has not taken yet. Further packets are lost as in any network, and sent again."""

@@ -26,7 +26,7 @@ NET: Final = os.environ.get(NET_VARIABLE) or "254"
 SECOND_NET: Final = "255" if NET != "255" else "254"
 """The number for a second farm beside the tests' farm."""
 KEPT: Final = "72h"
-"""Time for which a build step stays that no image needs."""
+"""Age up to which unused build steps stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ async def jraft_leads(farm: Farm) -> None:
     await farm.add(leader, ours)
     await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
     await farm.post(leader, 100)
-    await farm.post(ours, 10)  # ours hands the values on to the leader
+    await farm.post(ours, 10)  # the gf-i2p server hands the values on to the leader
     await farm.all_have_everything()
     leader.kill()
     await farm.our_leader([3])
@@ -149,7 +149,7 @@ async def jraft_leads(farm: Farm) -> None:
     await farm.post(leader, 50)
     ours = await farm.our(3, port=port)
     await farm.all_have_everything()
-    leader = await farm.jraft_leader([1, 2])  # ours may have stood for election meanwhile
+    leader = await farm.jraft_leader([1, 2])  # the gf-i2p server may have stood for election meanwhile
     await farm.remove(leader, 3)
     await farm.see("ours was removed", lambda: not ours.driver.core.is_voter)
     # JRaft may not tell it that this is committed: it must not stand for election all the same.

@@ -168,7 +168,7 @@ class Config(Table):
         for server in self.servers:
             if (other := at.setdefault(server.endpoint, server.id)) != server.id:
                 raise ValueError(
-                    f"servers: two of them have the same endpoint, {server.endpoint}: {other} and {server.id}. Take "
+                    f"servers: two servers have the same endpoint, {server.endpoint}: {other} and {server.id}. Take "
                     "out the table of the server that has left the farm, or correct an endpoint"
                 )
         if self.node.id not in ids:

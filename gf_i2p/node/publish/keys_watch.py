@@ -109,7 +109,7 @@ class KeysWatch:
             self._logged_trouble = trouble
             self._notify()
             if trouble is not None:
-                logger.warning("the keys for publishing", server=self._server, reason=trouble)
+                logger.warning("the keys for publishing need attention", server=self._server, reason=trouble)
 
     def _take_over(self, path: Path, result: _ReadResult | None) -> None:
         """Take over the result of `_read`; None: the file has not changed."""

@@ -22,7 +22,7 @@ SILENT_MS: Final = Parameters().fresh_ms
 """Longest time between two records of a poster that lived all the time."""
 AHEAD_MS: Final = Parameters().ahead_ms
 LONG_MS: Final = 600_000
-"""Time for which a replaced publisher must stay able to publish, so that the change counts as unneeded."""
+"""Milliseconds for which a replaced publisher must stay able to publish, so that the change counts as unneeded."""
 SETTLE_MS: Final = 2 * SILENT_MS
 """Time after the beginning, or after a gap, that is not measured, so that every server can post first."""
 BALANCE_MS: Final = 300_000

@@ -260,7 +260,7 @@ def test_a_word_about_packets_that_were_never_sent_changes_nothing() -> None:
     stream.write(b"x", 0.1)
     stream.take()
     stream.receive(ack(2**32 - 1), 0.2)
-    stream.receive(Packet.parse(Packet(0, THEIRS, 1, 1, payload=b"y").encode()), 0.2)  # the packet lacks our number
+    stream.receive(Packet.parse(Packet(0, THEIRS, 1, 1, payload=b"y").encode()), 0.2)  # without the stream's number
     stream.tick(0.1 + limits.FIRST_TIMEOUT)
     assert b"x" in [each.payload for each in taken(stream)]
 

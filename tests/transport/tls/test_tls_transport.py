@@ -109,7 +109,7 @@ async def dial(endpoint: Endpoint, deadline: float = PATIENCE, **settings: Any) 
     return talker
 
 
-# --- The peers that we talk to ----------------------------------------------------------------------------
+# --- The peers that are dialled ----------------------------------------------------------------------------
 
 
 async def test_a_pinned_peer_is_reached(node: Identity, identities: dict[str, Identity]) -> None:
@@ -306,7 +306,7 @@ async def test_the_next_address_of_a_name_gets_its_share_of_the_time(
 
             def note(delay: float | None) -> asyncio.Timeout:
                 seconds.append(delay)
-                return timeout(0.1 if len(seconds) == 2 else delay)  # the silent address takes none of our time
+                return timeout(0.1 if len(seconds) == 2 else delay)  # the silent address costs no time
 
             with monkeypatch.context() as patch:
                 patch.setattr(asyncio, "timeout", note)
