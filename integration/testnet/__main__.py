@@ -138,7 +138,7 @@ def _up(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         os.close(write)
         process.wait()
-        raise CommandError("stopped before it was up; nothing is left of it") from None
+        raise CommandError("the network was stopped before it was up; nothing is left of the network") from None
     os.write(write, KEEP)
     if options.json:
         print(json.dumps({"ok": True, **json.loads(_ask(options.directory, "/status"))}))

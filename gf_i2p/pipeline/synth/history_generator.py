@@ -164,12 +164,12 @@ class HistoryGenerator:
     """Writes one server's history from entry 1 on. Like a running node, `close` leaves the newest file plain."""
 
     def __init__(self, directory: Path, farm: str, server: int, *, level: int, rotate: int = ROTATE_BYTES) -> None:
-        """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes of a file. Raises `OSError`."""
+        """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes at which a file ends. Raises `OSError`."""
         directory.mkdir(mode=0o700, parents=True)
         self.raw_bytes = 0
-        """Bytes before packing."""
+        """Bytes of all lines so far, before packing."""
         self.bytes = 0
-        """Bytes on the disk."""
+        """Bytes of all files so far on the disk."""
         self.files: list[Path] = []
         self._directory = directory
         self._farm = farm
