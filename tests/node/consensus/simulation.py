@@ -122,7 +122,7 @@ class Farm(Lab):
             self.step(server, event)
 
     def dial(self, one: int, other: int, trips: int = HANDSHAKE_TRIPS) -> None:
-        """Shake hands: several ways there and back; the last one is measured."""
+        """Make a connection after `trips` round trips; the last round trip is the measured one."""
         began = self.now
 
         def back() -> None:

@@ -532,7 +532,7 @@ def test_longer_silences_never_make_a_follower_wait_for_less(limits: Range, gaps
         life.connect()
         life.hear(0.1)
     for number, gap in enumerate(gaps):
-        # At the same times, so that both remember the same.
+        # Both get their measurements at the same times, so that both forget old ones at the same time.
         for life, seconds in ((short, gap), (long, factor * gap)):
             life.timeouts._now = number * 1.0
             life.timeouts._silent(min(seconds, limits.ceiling.election_max))
