@@ -17,7 +17,7 @@ _READ_BYTES: Final = 65_536
 
 
 class I2cpTap:
-    """The tap before one router. Use the tap as an asynchronous context manager."""
+    """Passes I2CP between nodes and one router, and keeps the Meta sets. Use as an asynchronous context manager."""
 
     def __init__(self, router: RouterPlace) -> None:
         self.given: list[ByHand] = []
