@@ -26,7 +26,7 @@ SAFE_TUNNELS_BYTES: Final = 640
 """Safe size of the list of tunnels, in bytes. i2pd's buffer has 1,024; the rest of the answer needs 165, and a new
 tunnel may add about 150."""
 SAFE_TUNNELS: Final = 4
-"""Tunnels that are safe with names of up to 60 characters."""
+"""Most tunnels, with names of up to 60 characters, whose list does not crash i2pd."""
 MAX_NOTES: Final = 32
 
 _USE_THE_LEAF: Final = "Configure the leaf's destination itself"

@@ -3,17 +3,17 @@
     python -m integration.runs.absence [--entries 100000] [--rate 1000] [--writers 64] [--seconds 10] [--rounds 3]
                                   [--load below|full] [--log short|whole] [--same-priority] [--json]
 
-Three servers. One is stopped, 100,000 entries of 1 KiB are committed, the server starts again, and is measured until it
-has caught up; this is repeated in rounds. The load is the same all the time: a rate that the farm bears easily, or as
-much as some sequential writers achieve. The log is as short as usual (a snapshot, and later entries), or kept whole, so
-that all missed data come as entries. Without --load and --log all four combinations are measured. Exit 1 when a load
-was slowed by more than a tenth of its usual throughput with three servers, when histories differ, or when the log had
-another length than was planned.
+The farm has three servers. In each round one server is stopped, 100,000 entries of 1 KiB are committed, and the server
+starts again. The round measures until that server has caught up. The load is the same all the time: a rate that the
+farm bears easily, or as much as some sequential writers achieve. The log is as short as usual (a snapshot, and later
+entries), or kept whole, so that all missed data come as entries. Without --load and --log all four combinations are
+measured. Exit 1 when a load was slowed by more than a tenth of its usual throughput with three servers, when histories
+differ, or when the log had another length than was planned.
 
 All servers and clients share this machine, while a real farm has a machine for each server. So the returning server
-gets only the processor time that the others leave, as if it had a machine of its own. With --same-priority the server
-competes with the others, and the measurement shows mostly that. As root, the farm goes before other processes of this
-machine. `cores` tells the cores in use, by user.
+gets only the processor time that the others leave: on a separate machine, too, that server would take no time from the
+others. With --same-priority the server competes with the others, and the measurement shows mostly this competition. As
+root, the farm goes before other processes of this machine. `cores` is the mean number of cores in use, by process.
 """
 
 import argparse

@@ -232,7 +232,10 @@ async def opened(router: RouterPlace, leaf: DestinationKeys) -> SamSession:
 
 
 async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
-    """Whether a router finds a leaf. A member that first reports a leaf as down waits a minute to be listed."""
+    """Return whether a router finds a leaf.
+
+    A leaf member starts only after this: if its first record reports the leaf as down, the farm lists the leaf late.
+    """
     try:
         return await Sam(router.address, SAM_PORT).lookup(leaf.destination.b32) is not None
     except RouterError as error:

@@ -333,7 +333,8 @@ def _check_pin(endpoint: Endpoint, pins: frozenset[str], certificate: bytes | No
     if actual not in pins:
         raise PeerRefusedError(
             f"{endpoint} shows another certificate than configured: {actual}, not {' or '.join(sorted(pins))}. Nothing "
-            "was sent. If the peer's certificate was renewed, configure the new fingerprint; otherwise a stranger answers."
+            "was sent. If the peer has renewed its certificate, configure the new fingerprint; otherwise a stranger "
+            "answers."
         )
 
 
