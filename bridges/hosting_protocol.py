@@ -78,7 +78,7 @@ class Service(Protocol):
 
     @property
     def state(self) -> ServiceState:
-        """The present state."""
+        """The present state of the service."""
         ...
 
     @property

@@ -27,7 +27,7 @@ class CallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request."""
+    """One JSON-RPC request of a caller, checked for its form."""
 
     id: Id
     method: str

@@ -38,7 +38,7 @@ _BEHIND: Final = "the log begins at"
 
 @dataclass(slots=True)
 class Access:
-    """One operation."""
+    """One operation of a client on a register, from its call to its answer."""
 
     key: int
     kind: OperationKind

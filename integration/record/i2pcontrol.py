@@ -58,7 +58,7 @@ class Middleman:
 
 
 async def record(directory: Path) -> None:
-    """Record everything, and save the recording."""
+    """Run a router, record its answers to all requests of `ask`, and save the recording."""
     router = Router(0, directory / "router", floodfill=False, password=PASSWORD)
     take_addresses([router.address])
     router.directory.mkdir()

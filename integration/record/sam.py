@@ -69,7 +69,7 @@ class Middleman:
 
 
 async def record(directory: Path, version: str) -> None:
-    """Record everything, and save the recording."""
+    """Run a router, record its answers to all requests of `ask`, and save the recording."""
     router = Router(0, directory / "router", floodfill=False, password="-")
     take_addresses([router.address])
     middleman = Middleman(router)

@@ -153,7 +153,7 @@ def members(farm: LocalFarm, count: int) -> list[LeafFile]:
 
 
 class Run:
-    """One run."""
+    """One run: the farm, its members and their posts, and the findings so far."""
 
     def __init__(self, farm: LocalFarm, tell: Say) -> None:
         self.posts = Posts()

@@ -85,7 +85,7 @@ class NodeFarm:
             on_halt=self.halted.append,
         )
         core = node.driver.core
-        if self._calm and calm:  # or a newcomer that the leader is slow to find would depose it
+        if self._calm and calm:  # otherwise a newcomer that gets no heartbeat in time would depose the leader
             core.timing = CALM
             core._await_election()
         elif self._alone and server == 1:

@@ -126,7 +126,7 @@ class _Tally:
     samples: int = 0
     """Number of samples of the balance. `imbalance` is the sum of the samples."""
     publisher: int | None = None
-    """The latest publisher."""
+    """The publisher of the run's latest decision; None before the first publisher."""
     replaced: dict[int, list[int]] = field(default_factory=dict)
     """The times of the changes by replaced publisher, as long as that server stays able to publish."""
     listed: dict[_Leaf, int] = field(default_factory=dict)

@@ -44,7 +44,7 @@ _LEAVES: Final = (1, 2, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class SynthOptions:
-    """Settings of one run."""
+    """Settings of one run of the job `synth`."""
 
     out: Path
     """A directory that is new, or empty."""
@@ -69,7 +69,7 @@ class SynthOptions:
 
 @dataclass(frozen=True, slots=True)
 class SynthFigures:
-    """Figures of one run."""
+    """Counts, bytes and durations of one run of the job `synth`."""
 
     farms: int
     days: int

@@ -40,7 +40,7 @@ def about(keys: DestinationKeys = KEYS) -> dict[str, Any]:
 
 
 class Served:
-    """A running endpoint."""
+    """A running endpoint of `gf-i2p bridge serve`, and the calls that a test makes there."""
 
     def __init__(self, server: BridgeServer, bridge: FakeBridge, port: int, tls: ssl.SSLContext | None) -> None:
         self.server = server
