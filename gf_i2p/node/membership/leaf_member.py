@@ -73,7 +73,7 @@ class LeafMemberReport:
     leaves: tuple[tuple[str, bool], ...] = ()
     """Addresses of the leaves, and whether each is up, by the router's last answer."""
     error: str | None = None
-    """Why the newest record is not known to be in the log; None when it is."""
+    """Why the newest record is not known to be in the log; None when the record is in the log."""
     failed: int | None = None
     """Time of the last failed post, in ms since the epoch."""
 

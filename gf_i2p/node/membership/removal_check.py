@@ -47,7 +47,7 @@ class RemovalCheck:
 
     @property
     def farm(self) -> tuple[ClusterServer, ...] | None:
-        """The farm's members as far as known, when this server was removed; None when it is a member, or does not know.
+        """The farm's members as far as known, after this server was removed; None for a member, or if not known.
 
         When this server is added again, it hears a leader before `removal` is cleared.
         """

@@ -160,7 +160,7 @@ class PublishingKeys:
         return None if data is None else SessionConfig.parse(data).options
 
     def objection(self, router: str) -> str | None:
-        """Say why a router ("i2pd", "java") opens no session with these keys; None: it does, or its kind is unknown."""
+        """Say why a router ("i2pd", "java") opens no session with these keys; None: no known reason."""
         if router == "i2pd" and self.delegated and not self.signed:
             return (
                 "the keys are delegated, and i2pd opens a session only for the master's own key, or with a file of "

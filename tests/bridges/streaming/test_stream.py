@@ -335,7 +335,7 @@ def test_the_end_is_said_after_all_data_and_ends_the_stream_when_both_have_said_
     assert stream.state is StreamState.CLOSED
     assert taken(stream)[-1].acknowledged == 1
     stream.receive(signed(Flag.CLOSE, 1), 0.4)
-    assert taken(stream)[-1].acknowledged == 1  # the client had not heard
+    assert taken(stream)[-1].acknowledged == 1  # the client has missed the acknowledgement
 
 
 def test_a_peer_that_forgets_a_closed_stream_does_not_keep_it_open() -> None:
