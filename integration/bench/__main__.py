@@ -28,7 +28,7 @@ def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     names = [system.name for system in SYSTEMS] + [workload.name for workload in WORKLOADS]
     parser = argparse.ArgumentParser(
         prog="python -m integration.bench",
-        description="Measure our farm (TLS, fsync) beside etcd: three nodes each on loopback, values of 1 KiB.",
+        description="Measure a gf-i2p farm (TLS, fsync) beside etcd: three nodes each on loopback, values of 1 KiB.",
     )
     add = parser.add_argument
     add("--seconds", type=_positive, default=5.0, help="length of each run, without warm-up (default 5)")
