@@ -69,7 +69,7 @@ def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
     if is_everything():
         _build_spark(engine)
     build_seconds = time.monotonic() - began
-    if engine.private:  # the steps of a build make the next one quicker; old steps only take up space
+    if engine.private:  # recent steps make the next build quicker; old steps only take up space
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
     # Docker's builder keeps a fetched base to itself: that base is no image of the engine.
     names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if is_everything() else [])]

@@ -152,7 +152,7 @@ async def jraft_leads(farm: Farm) -> None:
     leader = await farm.jraft_leader([1, 2])  # the gf-i2p server may have stood for election meanwhile
     await farm.remove(leader, 3)
     await farm.see("ours was removed", lambda: not ours.driver.core.is_voter)
-    # JRaft may not tell it that this is committed: it must not stand for election all the same.
+    # JRaft may not tell the removed server that the removal is committed. Still that server must not campaign.
     del farm.ours[3]
     try:
         began = farm.progress.seconds

@@ -168,7 +168,7 @@ class Absence:
         await asyncio.to_thread(farm.kill, away, signal.SIGTERM)
         last = (await self.status(leader))["log"]["commit"]
         await self.fill(entries)
-        if self._shortens:  # this takes time: entries that the history has not yet on its disk are kept
+        if self._shortens:  # this takes time: the log keeps entries that the history does not have yet
 
             async def dropped() -> bool:
                 return bool((await self.status(leader))["log"]["first_index"] > last + 1)

@@ -51,7 +51,7 @@ class NodeFarm:
         endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
         self.endpoints = endpoints
         make_farm(directory, endpoints, cluster="farm", profile=profile, clients=["test"], admins=["test"])
-        if servers == 1:  # nobody to collide with: no need to wait
+        if servers == 1:  # no other candidate can collide: no need to wait
             path = self.path(1) / CONFIG_FILE
             quick = "[timing]\nheartbeat = 0.01\nelection_min = 0.02\nelection_max = 0.04\n"
             path.write_text(path.read_text().replace("[timing]", quick, 1))

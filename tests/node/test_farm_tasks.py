@@ -118,7 +118,7 @@ async def test_a_publisher_that_is_stopped_says_so_and_is_replaced_at_once(
 ) -> None:
     own_times(monkeypatch)
     async with running(tmp_path, status_seconds=30.0) as made:
-        await made.farm.calm()  # without a known leader, a server has nobody to tell
+        await made.farm.calm()  # without a known leader, a server can post nothing
         first = await made.publishes(1, 2, 3)
         stop = made.nodes[first].farm_tasks.stop
         others = [made.nodes[other].farm_tasks.view for other in without(first)]

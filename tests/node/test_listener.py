@@ -143,7 +143,7 @@ async def test_a_door_opens_with_the_first_and_closes_after_the_last(tmp_path: P
     assert await listener.enter("b", Served(authenticator(), echo)) is first
     await listener.leave("b", 0.0)
     assert (sorted(listener.server.farms), listener.gate.handshake_seconds) == (["a"], 6.0)
-    await listener.leave("c", 0.0)  # it has never come
+    await listener.leave("c", 0.0)  # farm "c" has never entered
     await listener.enter("b", Served(authenticator(), echo))
     await listener.leave("b", 0.0)
     other = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)

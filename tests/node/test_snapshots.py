@@ -121,7 +121,7 @@ async def test_a_damaged_snapshot_is_sent_again_by_the_leader(tmp_path: Path) ->
         await shortened(leader, leader, 100)
         await farm.stop(server)
         damage(farm.path(server))
-        await fills(leader, 120, 70)  # so that the leader has a newer one
+        await fills(leader, 120, 70)  # so that the leader has a newer snapshot
         back = await farm.start(server)
         assert back.driver.core.snapshot is None
         await same_state(leader, back)

@@ -33,7 +33,7 @@ _JVM: Final = (
 _FOR_FEW_ROWS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "2",
-    # To plan a query takes nearly all of its time, and so would making and compiling Java for it.
+    # Planning takes nearly all of a query's time. Generating and compiling Java for a query would take as long.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -74,7 +74,7 @@ def test_random_writes_and_crashes_leave_what_they_should(
                     before = state
                 crash_after(connection, None)
                 log = on(connection)
-                if state_of(log) != state:  # an interrupted COMMIT may have been one
+                if state_of(log) != state:  # an interrupted COMMIT may have been committed
                     assert state_of(log) == before
                     store(log, *batch)
             else:

@@ -105,7 +105,7 @@ async def test_requests_of_one_turn_leave_together(node: Identity, monkeypatch: 
         for index in range(50):
             ask(link, request(index=index))
         await until(lambda: len(farm.requests) == 50)
-        # The first one at once, the rest when the turn of the loop is over.
+        # The first request leaves at once, the rest when the turn of the loop is over.
         monkeypatch.undo()
         assert writes == [REQUEST_HEADER_BYTES, 49 * REQUEST_HEADER_BYTES]
 

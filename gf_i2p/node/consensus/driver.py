@@ -113,7 +113,7 @@ class Driver:
         self._gate = DurabilityGate()
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
-        self._timer_at = 0.0  # uvloop's handles do not all know their time
+        self._timer_at = 0.0  # not every handle of uvloop tells its time
         self.on_applicable: list[Callable[[], None]] = []
         """Each is called when more entries can be applied; must not raise."""
         self.on_restore: list[Callable[[Snapshot], None]] = []

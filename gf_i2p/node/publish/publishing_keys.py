@@ -255,7 +255,7 @@ def load(path: Path) -> PublishingKeys:
         raise ConfigError(
             f"{path} is neither a private key file of an I2P destination nor one of `gf-i2p keys delegate`: {error}."
         ) from error
-    check_mode(path, status)  # now that it is the right file
+    check_mode(path, status)  # only now is the file known to be a key file
     return keys
 
 

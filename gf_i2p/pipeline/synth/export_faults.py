@@ -81,7 +81,7 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
         return path.relative_to(directory.parent).as_posix()
 
     return {
-        "entries": 4 * unit - 2,  # without the cut line, and without the torn one
+        "entries": 4 * unit - 2,  # without the cut line and the torn line
         "misfits": {
             "router.up is text": [text_up.index],
             "id is text": [text_id.index],

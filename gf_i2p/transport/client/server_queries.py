@@ -124,8 +124,8 @@ class _Inquiry:
             raise outcome
         if outcome is None:
             raise UnreachableError(
-                f"{self._endpoint}: the connection ended before it had answered: check that it runs, and that the port "
-                "is a farm node's."
+                f"{self._endpoint}: the connection ended without an answer: check that the server runs, and "
+                "that the port is a farm node's."
             )
         return outcome
 

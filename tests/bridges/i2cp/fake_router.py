@@ -31,7 +31,7 @@ from tests.netdb.strategies import NOW
 
 LEASE = bytes(44)
 JAVA_SECONDS = 180
-# No test waits for these: they only end one that has failed. A test that does wait sets its own deadlines.
+# Long deadlines, which only end a failed test. A test that waits for a deadline sets its own deadlines.
 PATIENT = Deadlines(connect=20, answer=20, tunnels=20, goodbye=20)
 
 

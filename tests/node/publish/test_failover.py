@@ -388,7 +388,7 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
     monkeypatch.setattr(farm_tasks, "RESIGN_SECONDS", 60.0)
     monkeypatch.setattr(farm_tasks, "FINISH_SECONDS", 60.0)
     async with serving_farm(tmp_path) as made:
-        await made.farm.calm()  # without a known leader, a server has nobody to tell
+        await made.farm.calm()  # without a known leader, a server can post nothing
         first = await made.one_serves()
         service = made.hostings[first].services[-1]
         service.streams = 1

@@ -107,7 +107,7 @@ async def test_values_go_to_the_leader(node: Identity) -> None:
         assert await soon(farm.client.post([b"a"])) == 1
         assert await soon(farm.client.post([b"b", b"c"])) == 3
         assert farm.members[1].log == [b"a", b"b", b"c"]
-        # Nobody else was even dialled.
+        # No other server was even dialled.
         assert [farm.farms[number].server.counters.accepted for number in (2, 3)] == [0, 0]
 
 

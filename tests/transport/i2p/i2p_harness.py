@@ -103,7 +103,7 @@ class Router:
 
     @contextlib.asynccontextmanager
     async def _stream(self, name: bytes) -> AsyncIterator[Stream | None]:
-        # As the router: names in other letters are not known, and would be an outproxy's to look up.
+        # As in a router, a name in capital letters is unknown: an outproxy would look the name up.
         port = self.destinations.get(name.decode())
         if port is None:
             yield None

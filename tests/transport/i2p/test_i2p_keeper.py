@@ -201,7 +201,7 @@ async def test_a_stream_that_comes_shows_that_we_are_published() -> None:
         looks = inbound.looks
         inbound.end()
         await until(lambda: watched(inbound, 2))
-        # Nobody has heard of the new session yet.
+        # No look-up has found the new session yet.
         await until(lambda: inbound.looks > looks + 3)
         assert keeper.reports == ["reachable", "the router has ended the node's session: a new one is made"]
 

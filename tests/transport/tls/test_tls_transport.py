@@ -342,7 +342,7 @@ async def test_a_dial_that_is_cancelled_as_the_handshake_completes_waits_for_no_
     def serve() -> None:
         accepted, _ = server.accept()
         with accepted:
-            over.wait(PATIENCE)  # the peer reads nothing more, so it never answers the end of TLS
+            over.wait(PATIENCE)  # the peer reads nothing more, so the peer never answers the end of TLS
 
     with server_context(node).wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True) as server:
         endpoint = Endpoint("127.0.0.1", server.getsockname()[1])
