@@ -1,4 +1,4 @@
-"""Publishes by the router's best interface: our extension of i2pcontrol, or else I2CP."""
+"""Publishes by the router's best interface: gf-i2p's extension of i2pcontrol, or else I2CP."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class PublisherChoice:
     """
 
     def __init__(self, control: I2pControl, i2cp: MetaPublishing) -> None:
-        """The caller closes `control`."""
+        """The caller makes and closes `control`, the client of the i2pcontrol endpoint."""
         self._control = control
         self._extension = ExtensionPublisher(control)
         self._i2cp = i2cp

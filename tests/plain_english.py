@@ -24,7 +24,7 @@ who whom whose what
 """
 PRONOUNS: Final = frozenset(_PRONOUNS.split())
 LONGEST: Final = 30
-"""Words in one sentence."""
+"""Words of a sentence above which `worst` counts the sentence as long."""
 _RIDDLE: Final = re.compile(r"(?:Who|Whom|Whose|What|Those who|That of|Those of|Of which|Of whom)\b(?![^.?!]*\?)")
 """How no sentence begins, unless the sentence is a question."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9'-]*")

@@ -21,11 +21,11 @@ PAGES = [
 RIDDLE = "Wh" + "at"
 """In two parts, so that the tests below are no riddles themselves."""
 MOST_PRONOUNS = 2.5
-"""In 100 words."""
+"""Most pronouns in 100 words."""
 MOST_WORDS = 15.0
-"""In a sentence of the code, on average."""
+"""Most words in a sentence of the code, on average."""
 MOST_WORDS_OF_A_PAGE = 20.0
-"""In a sentence of a Markdown file, on average."""
+"""Most words in a sentence of a Markdown file, on average."""
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(ROOT)))

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 MAX_LINES = 600
 MAX_ARCHITECTURE_BYTES = 12_000
-# None of these matches its own text.
+# No pattern here matches its own text.
 FORBIDDEN = {
     "a path of a developer's machine": r"(?<![\w.])/(?:home|Users|root|work)/",
     "a registry's host name": r"\b(?:pypi|pythonhosted|npmjs|golang|maven\.apache|crates|docker|ghcr)\.(?:org|io)\b",

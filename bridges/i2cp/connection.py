@@ -21,7 +21,7 @@ from bridges.i2cp.messages import (
 from bridges.i2cp.settings import I2cpSettings
 
 _VERSION: Final = "0.9.57"
-"""The I2CP version that we claim. Java chooses messages by this version; both routers were tested with 0.9.57."""
+"""The I2CP version that the bridge claims. Java chooses messages by this version. Tested with both routers."""
 _READ_BYTES: Final = 65_536
 _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
 """Seconds of silence before the first probe, seconds between probes, and number of probes.
@@ -46,7 +46,7 @@ class I2cpConnection:
     ) -> None:
         self.settings = settings
         self.ahead_ms = 0
-        """How far the router's clock is ahead of ours, in ms; the router's time to answer is included."""
+        """How far the router's clock is ahead of this machine's clock, in ms; the router's answer time is included."""
         self._reader = reader
         self._writer = writer
         self._decoder = Decoder()

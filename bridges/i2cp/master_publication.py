@@ -100,7 +100,7 @@ class MasterPublication:
             self._stops -= 1
 
     async def wait_until_inactive(self) -> PublicationStatus:
-        """Wait until nothing is kept published; returns at once when that is so already."""
+        """Wait until the bridge keeps no set published; return at once if the bridge keeps none now."""
         await self._inactive.wait()
         return self.status
 
@@ -181,7 +181,7 @@ class MasterPublication:
         error = task.exception()
         if not isinstance(error, RouterError):
             self._log.error("i2cp_defect", exc_info=error)
-        self._lose(session, str(error) if isinstance(error, RouterError) else f"a defect of ours: {error!r}")
+        self._lose(session, str(error) if isinstance(error, RouterError) else f"a defect of gf-i2p: {error!r}")
 
     async def _handle(self, session: _Session, message: RouterMessage) -> None:
         match message:

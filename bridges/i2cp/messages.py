@@ -69,7 +69,7 @@ class SetDate:
     """The router's clock and version; Java sends this also unasked."""
 
     date_ms: int
-    """Milliseconds since the epoch."""
+    """The router's time of day, in milliseconds since the epoch."""
     version: str
     """Version of the router's I2CP; i2pd 2.45 repeats the client's version. Empty before API 0.8.7."""
 
@@ -112,7 +112,7 @@ class MessagePayload:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """An ignored message: the outcome of a message that we sent, or an unknown type."""
+    """An ignored message: the outcome of a sent message, or an unknown type."""
 
     type: int
 
@@ -192,8 +192,8 @@ class Decoder:
 def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
     """Ask for the date. This opens the conversation.
 
-    `version`: the version that we claim. `login`: user name and password, for a Java router that asks for them. Both
-    must suit `encode_mapping`. Its `LimitError` shows the text, so check a password before.
+    `version`: the version that the bridge claims. `login`: user name and password, for a Java router that asks for
+    them. Both must suit `encode_mapping`. Its `LimitError` shows the text, so check a password before.
     """
     body = bytes([len(version)]) + version.encode("ascii")
     if login is not None:

@@ -14,7 +14,7 @@ class I2cpPhase(StrEnum):
     OPENING = "opening"
     """A session is being opened; its tunnels may still have to be built."""
     SENT = "sent"
-    """The router has a set, and gets the set again when it asks."""
+    """The router has a set. The bridge gives the set again when the router asks."""
     STALE = "stale"
     """The router asked when the last set was too old: publish a fresh set."""
     LOST = "lost"
@@ -29,7 +29,7 @@ class PublicationStatus:
     reason: str = ""
     """Why the publication is stale or lost, in a sentence."""
     since: float | None = None
-    """When `phase` or `reason` last changed."""
+    """Time at which `phase` or `reason` last changed."""
     published: int | None = None
     """`published` of the last set that the router got."""
     sets_given: int = 0
@@ -37,7 +37,7 @@ class PublicationStatus:
     sessions: int = 0
     """Number of sessions that were opened: above 1 the router has lost sessions."""
     kind: RouterKind | None = None
-    """The kind of router; None until it is known."""
+    """The kind of router; None while the kind is not known."""
 
     @property
     def is_active(self) -> bool:

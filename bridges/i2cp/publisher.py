@@ -21,7 +21,7 @@ class I2cpPublisher:
     """
 
     def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: gives seconds since the epoch."""
+        """`clock`: returns seconds since the epoch."""
         self._settings = settings
         self._clock = clock
         self._masters: dict[bytes, MasterPublication] = {}

@@ -1,7 +1,8 @@
-"""Serves destinations through a router's I2CP: `ServiceHosting`, with lease sets and streaming of our own.
+"""Serves destinations through a router's I2CP: `ServiceHosting`, with its own lease sets and streaming.
 
 With SAM the router would make both. But i2pd's HTTP proxy keeps a lease set that it has found until the leases end, for
-up to ten minutes after the holder's death. Our leases end after `LEASE_SECONDS`, and are renewed every `RENEW_SECONDS`.
+up to ten minutes after the holder's death. These leases end after `LEASE_SECONDS`. A new set comes every
+`RENEW_SECONDS`.
 """
 
 import asyncio
@@ -54,7 +55,7 @@ A lease is more than twice as long as the router's own pause between two publica
 RENEW_SECONDS: float = 25.0
 """Seconds between two lease sets."""
 _PATIENCE: float = 6.0
-"""Seconds for announcing a new set. After that, a router that has asked gets its last set again: i2pd waits 10 s."""
+"""Seconds for announcing a new set. Then a router that has asked gets the last set again: i2pd waits only 10 s."""
 _AGAIN: float = 3.0
 """Seconds between a failed announcement and the next try."""
 _MESSAGE_MS = 60_000
@@ -65,7 +66,7 @@ class I2cpHosting:
     """`ServiceHosting` at one router."""
 
     def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
-        """`clock`: gives seconds since the epoch."""
+        """`clock`: returns seconds since the epoch."""
         self._settings = settings
         self._clock = clock
 

@@ -78,7 +78,9 @@ def read_config(data: bytes, destination: Destination, *, subject: str, owner: s
     try:
         config = SessionConfig.parse(data)
     except NetDbError as error:
-        raise RouterRefusedError(f"no session was opened: its config is broken, {error}. Make it anew") from error
+        raise RouterRefusedError(
+            f"no session was opened: its config is broken, {error}. Make another config"
+        ) from error
     if config.destination != destination:
         raise RouterRefusedError(
             f"no session was opened: its config is for {config.destination.b32}, and {subject} for {destination.b32}. "

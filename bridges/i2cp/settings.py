@@ -24,13 +24,13 @@ class Deadlines:
     """Time limits, in seconds."""
 
     connect: float = 10.0
-    """For TCP and TLS."""
+    """To connect, by TCP and TLS."""
     answer: float = 30.0
-    """For an answer that the router can give at once, and for the router to take our data."""
+    """For an answer that the router can give at once, and for the router to take sent data."""
     tunnels: float = 120.0
     """From a session's start to the router's first request for a lease set: the router builds tunnels in between."""
     goodbye: float = 5.0
-    """For the router to hang up at the end of a session. After this time we hang up."""
+    """For the router to hang up at the end of a session. After this time the bridge hangs up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class I2cpSettings:
     """With `password`, for a Java router with `i2cp.auth`. i2pd asks for neither."""
     password: str | None = field(default=None, repr=False)
     allow_plain: bool = False
-    """Speak without TLS to another machine. Only for a network that carries nothing but our traffic."""
+    """Speak without TLS to another machine. Only for a network that no other machine can read."""
     deadlines: Deadlines = Deadlines()
 
     def __post_init__(self) -> None:

@@ -1,1 +1,1 @@
-"""Client of i2pcontrol: the router's status, and publishing by our extension of i2pcontrol."""
+"""Client of i2pcontrol: the router's status, and publishing by gf-i2p's extension of i2pcontrol."""

@@ -47,7 +47,7 @@ class Method(StrEnum):
 
 
 class Code(IntEnum):
-    """Error codes: those of JSON-RPC 2, those of i2pcontrol's API 1, and ours from -32010 on."""
+    """Error codes of JSON-RPC 2 and of i2pcontrol's API 1. The codes from -32010 down belong to this extension."""
 
     PARSE = -32700
     REQUEST = -32600
@@ -73,7 +73,7 @@ class Code(IntEnum):
 
 
 class ParameterError(ValueError):
-    """A parameter is missing, unknown or wrong; `str()` names it and says why."""
+    """A parameter is missing, unknown or wrong. `str()` names the parameter and says why."""
 
 
 class PublicationPhase(StrEnum):
@@ -84,7 +84,7 @@ class PublicationPhase(StrEnum):
     OPENING = "opening"
     """The router is about to get the first set: tunnels may still have to be built."""
     SENT = "sent"
-    """The router has the last set, and gets the set again when it asks."""
+    """The router has the last set. The endpoint sends the set again when the router asks."""
     LOST = "lost"
     """The router does not have the set, and the endpoint does not try again: publish a fresh set."""
 

@@ -1,4 +1,4 @@
-"""Publishes through an i2pcontrol endpoint with our extension (docs/router-interface.md)."""
+"""Publishes through an i2pcontrol endpoint that has gf-i2p's extension (docs/router-interface.md)."""
 
 import asyncio
 from typing import Final
@@ -20,30 +20,33 @@ from bridges.router_protocol import Publication
 from gf_i2p.netdb.encoding import to_base64
 
 ANSWER_SECONDS: Final = 2.0
-"""Time for which an endpoint may keep a call open: the node's other calls wait meanwhile."""
+"""Seconds for which an endpoint may keep a call open: the node's other calls wait meanwhile."""
 POLL_SECONDS: Final = 1.0
-"""Pause between two questions while tunnels are built."""
+"""Seconds between two questions for the state while tunnels are built."""
 OPENING_SECONDS: Final = 300.0
-"""Time after which we give up an opening; an endpoint that publishes by I2CP gives up earlier (`Deadlines`)."""
+"""Seconds until the node gives up an opening. An endpoint that publishes by I2CP gives up earlier (`Deadlines`)."""
 WATCH_SECONDS: Final = 10.0
-"""Pause between two checks of the published sets."""
+"""Seconds between two checks of the published sets."""
 MISSES: Final = 3
 """Missing answers in a row after which the endpoint and its sets count as lost. Fewer may be a restart."""
 CLOSE_SECONDS: Final = 5.0
 
 
 class ExtensionPublisher:
-    """`MetaPublishing` by the extension."""
+    """`MetaPublishing` by calls to an i2pcontrol endpoint, which publishes in the node's place.
+
+    A task checks every `WATCH_SECONDS` whether the endpoint still publishes each set.
+    """
 
     def __init__(self, control: I2pControl) -> None:
-        """The caller closes `control`."""
+        """The caller makes and closes `control`, the client of the i2pcontrol endpoint."""
         self._control = control
         self._troubles: dict[bytes, str | None] = {}  # of each published master
         self._misses = 0
         self._watching: asyncio.Task[None] | None = None
 
     async def available(self) -> bool:
-        """Whether the endpoint has the extension. Raises `RouterError` when the answer does not show that."""
+        """Return whether the endpoint has the extension. Raises `RouterError` when the answer leaves that open."""
         try:
             await self._control.call(Method.PUBLISH, {})
         except UnknownMethodError:
@@ -55,7 +58,7 @@ class ExtensionPublisher:
         return False
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
-        """See `MetaPublishing`. While the endpoint builds tunnels, this asks for the state every second."""
+        """See `MetaPublishing`. While the endpoint builds tunnels, this method asks for the state every second."""
         master = publication.lease_set.destination.hash
         self._troubles[master] = "the first set is on its way"
         try:
@@ -79,7 +82,7 @@ class ExtensionPublisher:
         return self._troubles.get(master, "nothing is published")
 
     async def close(self) -> None:
-        """Stop publishing. An endpoint that does not hear of the stop ends publications that are not renewed."""
+        """Stop all publications. If the endpoint cannot be reached, a publication ends there when no renewal comes."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])

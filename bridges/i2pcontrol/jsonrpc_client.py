@@ -32,7 +32,7 @@ MAX_TOKEN_CHARACTERS: Final = 128
 """Java's tokens have 44 characters, i2pd's ten."""
 
 _HEAD_BYTES: Final = 160
-"""Upper limit for our HTTP heads, without host and path."""
+"""Most bytes of a request's HTTP head, without host and path."""
 _ID: Final = 1
 
 _WRONG_PASSWORD: Final = -32001
@@ -59,7 +59,7 @@ class UnknownMethodError(RpcError):
 
 
 class PasswordError(RouterRefusedError):
-    """The router refuses our password."""
+    """The router refuses the configured password."""
 
 
 class CertificateError(RouterError):
@@ -198,7 +198,7 @@ class JsonRpc:
             raise self._certificate_error(error.got) from error
         except aiohttp.ClientSSLError as error:
             raise RouterError(
-                f"{self} does not speak TLS as we do ({error}): check that the port is i2pcontrol's, and speaks HTTPS"
+                f"{self} does not speak the same TLS ({error}): check that the port is i2pcontrol's, and speaks HTTPS"
             ) from error
         except aiohttp.ClientConnectorError as error:
             raise RouterUnreachableError(

@@ -36,7 +36,7 @@ KEYS: Final = (
     UPTIME, VERSION, NET_STATUS, INBOUND, OUTBOUND, PARTICIPATING, KNOWN_PEERS, ACTIVE_PEERS,
     ONLY_I2PD, ONLY_JAVA, *NEWER_I2PD,
 )  # fmt: skip
-"""All names that we ever ask of RouterInfo."""
+"""All names that the bridge ever asks of RouterInfo."""
 
 LIMIT_IN: Final = "i2p.router.net.bw.in"
 LIMIT_OUT: Final = "i2p.router.net.bw.out"

@@ -19,14 +19,14 @@ from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
 
 KNOWN_SECONDS: Final = 600.0
-"""Time for which facts that change seldom are kept: the router's names, and its bandwidth limits."""
+"""Seconds for which facts that change seldom are kept: the router's names, and its bandwidth limits."""
 LAG_PERIOD_MS: Final = 60_000
 """Period of Java's averages, in ms."""
 SAFE_TUNNELS_BYTES: Final = 640
 """Safe size of the list of tunnels, in bytes. i2pd's buffer has 1,024; the rest of the answer needs 165, and a new
 tunnel may add about 150."""
 SAFE_TUNNELS: Final = 4
-"""Tunnels that are safe with names of up to 60 characters."""
+"""Most tunnels, with names of up to 60 characters, whose list does not crash i2pd."""
 MAX_NOTES: Final = 32
 
 _USE_THE_LEAF: Final = "Configure the leaf's destination itself"
@@ -58,7 +58,7 @@ class I2pControl:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Odd points in this router's answers so far, each once: sentences for the operator."""
+        """Unexpected values in this router's answers so far, each once, as sentences for the operator."""
         return tuple(self._notes)
 
     @property

@@ -1,4 +1,4 @@
-"""Reads JSON from a router or caller, within limits: one object."""
+"""Reads one JSON object from a router or a caller, within limits."""
 
 import json
 import math
@@ -13,7 +13,7 @@ MAX_DIGITS: Final = 32
 
 
 class JsonError(ValueError):
-    """The text is refused; `str()` says why, in words that can follow "because"."""
+    """The text is refused; `str()` gives the reason as a clause that can follow "because"."""
 
 
 class NoObjectError(JsonError):
@@ -42,7 +42,7 @@ def parse_object(data: bytes) -> dict[str, Json]:
     except json.JSONDecodeError as error:
         raise JsonError(f"{error.msg} at character {error.pos}") from error
     if not isinstance(value, dict):
-        raise NoObjectError("it is no object")
+        raise NoObjectError("the JSON value is no object")
     return value
 
 

@@ -1,4 +1,4 @@
-"""The part of SAM 3.1 that we need: destinations, names, and a session that forwards or opens streams.
+"""The part of SAM 3.1 that a node needs: destinations, names, and a session that forwards or opens streams.
 
 Version 3.1 is chosen on purpose: 3.1 is enough, and with 3.1 Java I2P sends no PING. A PING makes i2pd hang up. Values
 have no spaces, since i2pd splits at every space (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
@@ -24,7 +24,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 VERSION: Final = "3.1"
 DEFAULT_PORT: Final = 7656
 ANSWER_SECONDS: Final = 30.0
-"""For answers that need no tunnels."""
+"""Most seconds for an answer that needs no tunnels."""
 LOOKUP_SECONDS: Final = 60.0
 """For looking a name up. i2pd asks one floodfill after another, for up to 40 s."""
 SESSION_SECONDS: Final = 120.0
@@ -32,7 +32,7 @@ SESSION_SECONDS: Final = 120.0
 MAX_LINE_BYTES: Final = 4096
 _NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
 _REFUSALS: Final = frozenset({"SESSION STATUS", "STREAM STATUS"})
-"""i2pd sometimes sends one of these replies where the other one is due."""
+"""i2pd sometimes sends one of these replies where the protocol wants the other one."""
 _ADVICE: Final = {
     "NOVERSION": "the router speaks no SAM 3.1: update the router",
     "DUPLICATED_DEST": "another session has this destination: no other node or tunnel may have the same keys",
@@ -83,7 +83,7 @@ class Sam:
     async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
         """Make a session for streams under this destination; wait two minutes at most. Raises `RouterError`."""
         words = {"SIGNATURE_TYPE": "7", "i2cp.leaseSetEncType": "4,0", **(options or {})}
-        # A Java router that gets an id twice ends the older session. So nobody may guess our id.
+        # A Java router that gets an id twice ends the older session. So nobody may guess this session's id.
         session_id = "gf" + secrets.token_hex(8)
         settings = " ".join(_checked_word(f"{name}={value}") for name, value in words.items())
         request = sam.session_create("STREAM", session_id, keys.base64, settings)

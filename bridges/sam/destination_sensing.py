@@ -10,10 +10,10 @@ from gf_i2p.farm.record.router_facts import MeasuredStatus
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 ANSWER_SECONDS: Final = 60.0
-"""Time from opening the stream to the first byte of an answer."""
+"""Most seconds from opening the stream to the first byte of an answer."""
 _END_SECONDS: Final = 3.0
-"""Time for the rest of the answer, and again for the stream's end: i2pd 2.45.1 may crash when a session ends before its
-streams have."""
+"""Seconds for the rest of the answer, and again for the stream's end. i2pd 2.45.1 may crash when a session ends before
+the session's streams have ended."""
 _END_BYTES: Final = 64 << 10
 """Most bytes of the rest of the answer."""
 _PROBE: Final = b"HEAD / HTTP/1.0\r\n\r\n"
@@ -26,7 +26,7 @@ async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS)
     i2pd calls a stream open before the peer knows of the stream. So only a byte from the peer shows that the peer
     lives. A silent service looks the same as a dead service.
 
-    Takes minutes: the router builds tunnels for the new destination. Raises `RouterError` when our own router fails.
+    Takes minutes: the router builds tunnels for the new destination. Raises `RouterError` when the own router fails.
     """
     session = await router.session(DestinationKeys.generate())
     try:

@@ -55,7 +55,7 @@ class SamInbound:
         return self._keys.destination.b32
 
     async def _await_old_session(self) -> None:
-        """Return at once when our address is not found. Otherwise wait: an old session may be about to end."""
+        """Wait `settle` seconds if the router finds this node's address: an old session may be about to end."""
         if not self._settle:
             return
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""A `RouterBridge` for programs in any language: an i2pcontrol endpoint with the router's methods and ours.
+"""A `RouterBridge` for programs in any language: an i2pcontrol endpoint with the router's methods and the extension's.
 
 docs/router-interface.md describes the endpoint from outside. A request with a bad token gets the same answer for every
 method, whether the method exists or not.
@@ -36,9 +36,9 @@ T = TypeVar("T")
 API: Final = 1
 """Version of i2pcontrol's API."""
 LOCAL_SECONDS: Final = 30.0
-"""Time limit of the router's methods. Also of our methods that need no tunnels, unless a call gives a `Timeout`."""
+"""Seconds for the router's methods, and for the extension's methods without tunnels unless a call gives `Timeout`."""
 REMOTE_SECONDS: Final = 180.0
-"""Time limit of our methods that build tunnels, unless a call gives a `Timeout`."""
+"""Seconds for the extension's methods that build tunnels, unless a call gives a `Timeout`."""
 MAX_MEASUREMENTS: Final = 2
 """Most measurements at once: each has tunnels of its own."""
 
@@ -47,7 +47,7 @@ _PASSWORD_METHOD: Final = "I2PControl"  # noqa: S105
 _SERVICES: Final = "ClientServicesInfo"
 _LONG_LISTS: Final = frozenset({"I2PTunnel", "SAM"})
 _STANDARD: Final = frozenset({Code.REQUEST, Code.METHOD, Code.PARAMETERS, Code.DEFECT})
-"""Error codes of the router that our caller gets unchanged. The router's errors about tokens concern our own token."""
+"""Error codes of the router that the caller gets unchanged. Codes about tokens concern this server's own token."""
 _LOG_SECONDS: Final = 10.0
 """Pause between two log lines about wrong passwords."""
 
@@ -56,8 +56,8 @@ class BridgeServer:
     """Serves one router. Use `start`, then `stop`; the caller closes the bridge.
 
     Args:
-        bridge: does the work of our methods.
-        control: the router's own i2pcontrol; None: the endpoint has only our methods.
+        bridge: does the work of the extension's methods.
+        control: the router's own i2pcontrol; None: the endpoint has only the extension's methods.
         password: the password of callers.
         tls: a server's context with its certificate; None speaks plain HTTP, and then listens on loopback only.
         allow_long_lists: pass questions about the router's tunnels and sessions on. `I2pControl` says how such a
@@ -173,7 +173,7 @@ class BridgeServer:
         if len(params) > 1:
             raise CallError(Code.REFUSED, "ask for one service at a time: i2pd's buffer for the answer is small")
 
-    # Our methods ------------------------------------------------------------------------------------------------------
+    # The extension ----------------------------------------------------------------------------------------------------
 
     async def _router_status(self, params: CallParameters) -> dict[str, Json]:
         seconds = params.timeout(LOCAL_SECONDS)

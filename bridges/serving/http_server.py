@@ -43,7 +43,7 @@ class HttpLimits:
     connections: int = 64
     """Most connections at once. Beyond, the oldest connection without a good token is closed."""
     request_seconds: float = 10.0
-    """For TLS, head and body together."""
+    """Most seconds for TLS, head and body together."""
     reply_seconds: float = 10.0
     """For the caller to take the answer."""
     head_bytes: int = 8192
@@ -76,7 +76,7 @@ class HttpServer:
     """Listens on one address. Use `start`, then `stop`."""
 
     def __init__(self, handler: Handler, tls: ssl.SSLContext | None, limits: HttpLimits | None = None) -> None:
-        """`tls`: of a server, with its certificate; None speaks plain HTTP."""
+        """`tls`: a server's TLS context with a certificate; None speaks plain HTTP."""
         self._handler = handler
         self._tls = tls
         self._limits = limits or HttpLimits()

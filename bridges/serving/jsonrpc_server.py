@@ -27,7 +27,7 @@ class CallError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request."""
+    """One JSON-RPC request of a caller, checked for its form."""
 
     id: Id
     method: str
@@ -68,7 +68,7 @@ def error_reply(call_id: Id, code: int, message: str) -> bytes:
 
 
 def _id(request: dict[str, Json]) -> Id:
-    """Check the id. A request without an id would be a notification: nobody would learn its outcome."""
+    """Check the id. A request without an id would be a notification, and a notification gets no answer."""
     call_id = request.get("id", ...)
     if call_id is None or (isinstance(call_id, int | float) and not isinstance(call_id, bool)):
         return call_id

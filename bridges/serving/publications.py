@@ -1,4 +1,4 @@
-"""The callers' publications. A publication goes on after the call is answered, and after the caller is gone."""
+"""The callers' publications. A publication goes on after the answer of the call, and after the caller's end."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -52,11 +52,11 @@ class Acceptor:
         self._entropy = entropy
         self._wall = wall
         self._idle = idle
-        self._streams: dict[int, Stream] = {}  # by our number
+        self._streams: dict[int, Stream] = {}  # by this side's number
         self._by_first: dict[tuple[bytes, int], Stream] = {}  # by peer and the peer's number
-        self._by_remote: dict[int, Stream] = {}  # by the peer's number, as long as the peer does not know our number
+        self._by_remote: dict[int, Stream] = {}  # by the peer's number, until the peer knows this side's number
         self._per_peer: Counter[bytes] = Counter()
-        self._ended: OrderedDict[int, float] = OrderedDict()  # our number of an ended stream: end of the linger time
+        self._ended: OrderedDict[int, float] = OrderedDict()  # by this side's number: end of the linger time
         self._recent: OrderedDict[bytes, float] = OrderedDict()
         self._early: list[_Early] = []
         self._buffered = 0

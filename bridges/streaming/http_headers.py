@@ -1,6 +1,6 @@
 """Tells a web server its client, as the HTTP server tunnels of the routers do, and refuses forged identities.
 
-Each stream carries one request. The web server gets the request's head with our three headers in place of any that
+Each stream carries one request. The web server gets the request's head with three headers in place of any that
 the client sent, `Connection: close`, and exactly the body that the head announces. Bytes after that body could be a
 second request with unchecked headers, so nothing after the body is passed on. Headers of one hop are dropped, and so
 are the headers that `Connection` names (RFC 9110, 7.6.1).
@@ -41,7 +41,7 @@ _NEEDED: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
 """Headers that a client cannot take away by naming them in `Connection`: they say where the request ends and
 whom it is for."""
 _MAX_DIGITS: Final = 18
-"""Most digits of a body's length: a web server that counts with 64 bits reads every such length as we do."""
+"""Most digits of a body's length: a web server that counts with 64 bits reads the same length."""
 _PIECE: Final = 512
 """Bytes that h11 gets at once, and may keep of an unfinished line after the head. h11 needs quadratic time for some
 lines that are not headers; 1,024 bytes of trailers take three milliseconds at most."""

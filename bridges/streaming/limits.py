@@ -7,9 +7,9 @@ from typing import Final
 MAX_PACKET: Final = 4096
 """i2pd's largest packet with its head. Java's have up to 1,812 bytes of payload and a head of some hundred."""
 MAX_PAYLOAD: Final = 1812
-"""Payload of our packets. With all layers around the payload, a packet fills two tunnel messages (proposal 155)."""
+"""Most payload of a sent packet, in bytes. With all layers, such a packet fills two tunnel messages (proposal 155)."""
 MIN_PAYLOAD: Final = 512
-"""Least payload of our packets; a peer's smaller limit is ignored."""
+"""Least bytes of payload in a full packet; a peer's smaller limit is ignored."""
 MAX_NACKS: Final = 255
 """The NACK count has one byte."""
 
@@ -22,7 +22,7 @@ MAX_AHEAD: Final = 512
 MAX_UNSENT: Final = 256 * 1024
 """Most data of the service that is not sent yet. At this limit, nothing more is read from the service."""
 FIRST_WINDOW: Final = 16
-"""Packets on their way at the start."""
+"""Unacknowledged packets that a new stream may have."""
 MAX_WINDOW: Final = 256
 """Most packets on their way: 460 kB, more than tunnels carry for one stream in a round trip."""
 MIN_WINDOW: Final = 2
@@ -34,17 +34,17 @@ MAX_TIMEOUT: Final = 20.0
 MAX_ATTEMPTS: Final = 9
 """Attempts after which an unacknowledged packet ends its stream: after some minutes, as with the routers."""
 MAX_LAST_ATTEMPTS: Final = 4
-"""The same once either side has closed: i2pd forgets the stream by then."""
+"""Attempts after which an unacknowledged packet ends its stream, once either side has closed: i2pd has forgotten it."""
 ACK_DELAY: Final = 0.01
-"""Time for which an acknowledgement waits: for data in the same packet, or for more packets to acknowledge."""
+"""Seconds for which an acknowledgement waits: for data in the same packet, or for more packets to acknowledge."""
 ACK_EVERY: Final = 4
 """Received packets after which an acknowledgement no longer waits."""
 IDLE: Final = 600.0
-"""Silence of the client after which a stream to a web server is reset."""
+"""Seconds of silence after which a stream of a web server is reset."""
 LONG_IDLE: Final = 7200.0
-"""The same for any other service: shells and chats may be silent for long."""
+"""Seconds of silence after which a stream of any other service is reset: shells and chats may be silent for long."""
 LINGER: Final = 20.0
-"""Time for which an ended stream still answers: the peer may have missed our last acknowledgement."""
+"""Seconds for which an ended stream still answers: the peer may have missed the last acknowledgement."""
 
 # All streams of a session ---------------------------------------------------------------------------------------------
 
@@ -56,10 +56,10 @@ MAX_BUFFERED: Final = 64 * 1024 * 1024
 MAX_EARLY: Final = 64
 """Most kept packets of streams whose first packet has not come yet."""
 EARLY: Final = 10.0
-"""Time for which such a packet is kept."""
+"""Seconds for which a packet is kept while its stream's first packet has not come."""
 MAX_RECENT: Final = 8192
 """Most remembered first packets: a remembered packet opens no second stream."""
 RECENT: Final = 900.0
-"""Time for which a first packet is remembered: longer than a router keeps the session keys that decrypt a copy."""
+"""Seconds for which a first packet is remembered: longer than a router keeps the keys that decrypt a copy."""
 MAX_BACKLOG: Final = 4 * 1024 * 1024
-"""Most data that the router has not taken from us yet. Further packets are lost as in any network, and sent again."""
+"""Most bytes that the router has not taken yet. Further packets are lost as in any network, and sent again."""

@@ -54,7 +54,7 @@ _WITH_SIGNATURE: Final = Flag.SYNCHRONIZE | Flag.CLOSE | Flag.RESET
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """One packet. `parse` reads received packets; `encode` makes the bytes of ours."""
+    """One packet. `parse` reads a received packet; `encode` makes the bytes of a packet to send."""
 
     to: int
     """The receiver's number for the stream (sendStreamId); 0 until the sender knows that number."""
@@ -71,7 +71,7 @@ class Packet:
     max_payload: int | None = None
     offline: OfflineSignature | None = None
     resend_delay: int = 0
-    """In seconds; nobody reads this field."""
+    """Seconds; neither router reads this field."""
     raw: bytes = field(default=b"", repr=False, compare=False)
     """For a received packet, all its bytes."""
     signature_at: int = field(default=0, compare=False)

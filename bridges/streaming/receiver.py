@@ -26,7 +26,7 @@ class Receiver:
 
     @property
     def buffered(self) -> int:
-        """Number of bytes that are kept."""
+        """Bytes that were received and not yet read."""
         return self._unread_bytes + self._ahead_bytes
 
     @property

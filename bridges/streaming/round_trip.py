@@ -14,7 +14,7 @@ class RoundTripEstimate:
 
     @property
     def timeout(self) -> float:
-        """Time to wait for an acknowledgement."""
+        """Seconds to wait for an acknowledgement."""
         base = FIRST_TIMEOUT
         if self.smoothed is not None:
             base = max(self.smoothed + 4 * self._variation, MIN_TIMEOUT)
@@ -34,5 +34,5 @@ class RoundTripEstimate:
         self._backoff = 1
 
     def missed(self) -> None:
-        """No acknowledgement came in time: wait twice as long."""
+        """Double the timeout, because no acknowledgement came in time."""
         self._backoff = min(self._backoff * 2, 64)

@@ -21,22 +21,25 @@ class _Sent:
 
 
 class Sender:
-    """Packets on their way, and the limit for these. Times are seconds of any clock that does not go back."""
+    """Keeps the packets that the peer has not acknowledged, and decides when to repeat a packet.
+
+    `now` is seconds of any clock that does not go back.
+    """
 
     def __init__(self) -> None:
         self.next = 0
         """Number of the next packet."""
         self.round_trip = RoundTripEstimate()
         self.window = float(FIRST_WINDOW)
-        """Most packets on their way."""
+        """Congestion window: most packets that may be unacknowledged at one time."""
         self.attempts = 0
         """Attempts of the most repeated overdue packet; 0 after a new acknowledgement."""
         self._threshold = float(MAX_WINDOW)
         self._under_way: dict[int, _Sent] = {}  # in the order of their numbers
         self.buffered = 0
-        """Bytes on their way."""
+        """Bytes of data in the packets that are not acknowledged."""
         self._recovered = 0
-        """Losses of packets before this number have shrunk the window already."""
+        """A packet number. The window has shrunk once for all losses of earlier packets."""
 
     @property
     def room(self) -> bool:
@@ -45,7 +48,7 @@ class Sender:
 
     @property
     def all_acknowledged(self) -> bool:
-        """Whether no packet is on its way."""
+        """Whether the peer has acknowledged every packet that was sent."""
         return not self._under_way
 
     def sent(self, data: bytes, now: float) -> None:
@@ -60,7 +63,10 @@ class Sender:
         return self._under_way.keys() == {self.next - 1}
 
     def first_again(self, now: float) -> list[bytes]:
-        """Return our first packet unless it is acknowledged: the peer has repeated the peer's own first packet."""
+        """Return this side's first packet, or nothing once that packet is acknowledged.
+
+        Call this when the peer repeats the peer's first packet: the peer has probably not got this side's one.
+        """
         first = self._under_way.get(0)
         if first is None:
             return []
@@ -69,7 +75,7 @@ class Sender:
         return [first.data]
 
     def due(self) -> float | None:
-        """Return when the oldest packet must be sent again; None when no packet is on its way."""
+        """Return when the oldest unacknowledged packet must be sent again; None without such a packet."""
         if not self._under_way:
             return None
         return next(iter(self._under_way.values())).at + self.round_trip.timeout

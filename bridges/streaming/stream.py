@@ -36,7 +36,7 @@ class StreamState(StrEnum):
 
     OPEN = "open"
     CLOSED = "closed"
-    """Both sides have closed, or we have closed and the peer no longer answers."""
+    """Both sides have closed, or this side has closed and the peer no longer answers."""
     RESET = "reset"
     """The stream was broken off. Earlier data of the peer can still be read."""
 
@@ -51,7 +51,7 @@ class StreamPeer:
     port: int
     """The peer's port, for the envelope."""
     local_port: int
-    """Our port."""
+    """This side's port."""
 
 
 class Stream:
@@ -65,7 +65,8 @@ class Stream:
     ) -> None:
         """Take a verified first packet.
 
-        `number`: our number for the stream, random, not 0. `idle`: seconds of silence after which the stream is reset.
+        `number`: this side's number for the stream, random, not 0. `idle`: seconds of silence after which the stream is
+        reset.
         """
         self.peer = peer
         self.number = number
@@ -129,7 +130,7 @@ class Stream:
         self._send(now)
 
     def close(self, now: float) -> None:
-        """Close our side after the written bytes. The peer's bytes can still be read."""
+        """Close this side after the written bytes. The peer's bytes can still be read."""
         if self.state is StreamState.OPEN and not self._closing:
             self._closing = True
             self._send(now)
@@ -156,13 +157,13 @@ class Stream:
             packet.verify(self.peer.key)
         if self.state is not StreamState.OPEN:
             if not packet.plain_ack and not packet.flags & Flag.RESET and self.state is StreamState.CLOSED:
-                self._acknowledge()  # the peer has missed our last acknowledgement
+                self._acknowledge()  # the peer has missed the last acknowledgement
             return
         self._last = now
         if packet.flags & Flag.RESET:
             self._end(StreamState.RESET, "the client has reset the stream")
             return
-        if packet.to and not packet.flags & Flag.NO_ACK:  # a peer that does not know our number can acknowledge nothing
+        if packet.to and not packet.flags & Flag.NO_ACK:  # a peer without this side's number can acknowledge nothing
             self._take_acknowledgement(packet, now)
         if packet.flags & Flag.SYNCHRONIZE:
             self._out += self._sender.first_again(now)  # the peer has no answer to its first packet yet
@@ -203,11 +204,11 @@ class Stream:
         return min(times)
 
     def tick(self, now: float) -> None:
-        """Do the work that is due. An early call does nothing."""
+        """Repeat overdue packets, send a delayed acknowledgement, end a silent stream. An early call does nothing."""
         if self.state is not StreamState.OPEN:
             return
         if self._close_sent and self._sender.all_acknowledged and now >= self._last + LINGER:
-            self._end(StreamState.CLOSED)  # i2pd forgets a stream that we have closed, and sends nothing more
+            self._end(StreamState.CLOSED)  # i2pd forgets a stream that the other side has closed
             return
         if now >= self._last + self._idle:
             self.reset(f"nothing was heard of the client for {self._idle:g} s")
@@ -216,7 +217,7 @@ class Stream:
         if overdue is not None and now >= overdue:
             max_attempts = MAX_LAST_ATTEMPTS if self._receiver.ended or self._close_sent else MAX_ATTEMPTS
             if self._sender.attempts >= max_attempts and self._close_sent and self._sender.only_last:
-                self._end(StreamState.CLOSED)  # the peer has acknowledged all data, and only our CLOSE is missing
+                self._end(StreamState.CLOSED)  # the peer has acknowledged all data, and misses only the CLOSE
                 return
             if self._sender.attempts >= max_attempts:
                 self.reset(f"the client has not acknowledged a packet that was sent {max_attempts} times")

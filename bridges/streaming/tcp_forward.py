@@ -20,11 +20,11 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 logger = structlog.get_logger()
 
 CONNECT_SECONDS: Final = 10.0
-"""Time for the local service to accept a connection."""
+"""Most seconds for the local service to accept a connection."""
 DRAIN_SECONDS: Final = 300.0
-"""Time for the local service to take its data."""
+"""Most seconds for the local service to take one piece of data."""
 HEAD_SECONDS: Final = 60.0
-"""Time for a client to send a request's head, before its stream gets a connection to the service."""
+"""Seconds for a client to send a request's head, before its stream gets a connection to the service."""
 MAX_FED: Final = 16 * 1024
 """Most bytes of all requests that are read in one turn of the loop. Tiny chunks cost some 15 ms then."""
 _READ: Final = 32 * MAX_PAYLOAD
@@ -40,7 +40,7 @@ class _Carrier:
         self.stream = stream
         self.timer: asyncio.Handle | None = None
         self.timer_at = 0.0
-        """When the timer goes off."""
+        """Time at which the timer goes off, by the event loop's clock."""
         self.changed = asyncio.Event()
         """Set when data has come, when there is room, and when the stream has ended."""
         self.task: asyncio.Task[None] | None = None
@@ -162,7 +162,7 @@ class Forwarder:
             stream.reset(f"the connection to the local service broke: {error!r}")
         except Exception as error:
             logger.exception("streaming_defect")
-            stream.reset(f"a defect of ours: {error!r}")
+            stream.reset(f"a defect of gf-i2p: {error!r}")
         finally:
             stream.reset("the stream was given up")
             self._flush(stream)
@@ -272,7 +272,7 @@ class Forwarder:
             writer.transport.abort()
         except Exception as error:
             logger.exception("streaming_defect")
-            carrier.stream.reset(f"a defect of ours: {error!r}")
+            carrier.stream.reset(f"a defect of gf-i2p: {error!r}")
             self._flush(carrier.stream)
             writer.transport.abort()
 
@@ -296,7 +296,7 @@ class Forwarder:
         self._flush(stream)
 
     async def _next_bytes(self, carrier: _Carrier) -> bytes:
-        """Wait for bytes to read; b"" when no more will come."""
+        """Wait for bytes of the stream and return these bytes; b"" at the end of the stream."""
         stream = carrier.stream
         while not stream.readable:
             if stream.ended:

@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run_one(words)
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of our output has closed the pipe
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
 

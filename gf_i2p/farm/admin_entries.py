@@ -28,7 +28,7 @@ from gf_i2p.netdb.encoding import to_b32_address, to_base64
 ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed")
 MAX_ENTRY_BYTES: Final = 8 << 10
 MAX_REASON: Final = 200
-"""In characters."""
+"""Most characters of an administrator's reason."""
 MAX_NAME: Final = 100
 MAX_EXCLUDED: Final = 1024
 MAX_DRAINED: Final = 64
@@ -166,7 +166,7 @@ class Administration:
         """Servers that publish only when no other server can."""
         self.parameters = Parameters()
         self.changed: dict[str, AdminChange] = {}
-        """By a parameter's name, the last change that set it."""
+        """The last change of each parameter, by the parameter's name."""
         self.sensing = ClosestFloodfills()
         """The newest posts of sensed floodfills; no choice depends on these."""
         self.log: list[AdminChange] = []

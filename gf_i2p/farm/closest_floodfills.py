@@ -20,7 +20,7 @@ MAX_CLOSEST: Final = 8
 MAX_FIGURES: Final = 8
 """Most figures in one floodfill's profile."""
 MAX_FIGURE_NAME: Final = 32
-"""In characters."""
+"""Most characters of a figure's name in a floodfill's profile."""
 MAX_HASHES: Final = 64
 MAX_DAYS: Final = 3
 """Most days of one hash: yesterday, today and tomorrow."""

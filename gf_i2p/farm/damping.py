@@ -28,7 +28,7 @@ class Health:
 
     up: bool
     since_ms: int
-    """When the leaf came up, or went down."""
+    """Time when the leaf last came up or went down, by the farm's stopwatch in ms."""
     flaps: int = 0
     """Recent flaps at `since_ms`: how often the leaf had gone down, less the flaps that quiet times removed."""
     proven: bool = True

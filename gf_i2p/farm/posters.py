@@ -29,7 +29,7 @@ class Poster:
     index: int
     """Index of that record in the log."""
     heard_ms: int
-    """When that record was committed."""
+    """Time when the newest record was committed, by the farm's stopwatch in ms."""
     accused_ms: int | None = None
     """When a server first reported that this poster is not heard; None: no such report is in force."""
     leaf_health: dict[bytes, Health] = field(default_factory=dict)

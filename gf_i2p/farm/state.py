@@ -103,7 +103,7 @@ class FarmState:
 
     @property
     def publisher(self) -> int | None:
-        """Id of the server that is to publish."""
+        """Id of the chosen publisher; None while no server can publish."""
         return self.election.publisher
 
     @property
@@ -463,4 +463,5 @@ class FarmState:
 
     def _check_poster(self, record: StatusRecord, poster: int) -> None:
         if record.id != poster or record.cluster != self.cluster:
-            raise SnapshotError(f"it has a record of server {record.id} of {record.cluster!r} for another")
+            place = f"server {poster} of {self.cluster!r}"
+            raise SnapshotError(f"it has a record of server {record.id} of {record.cluster!r} in the place of {place}")

@@ -151,7 +151,7 @@ _PLAIN_JSON: Final = json.JSONDecoder(parse_constant=_no_number)
 _SHAPES: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG: Final = b"0" * MAX_DIGITS
 _LARGE: Final = (b"0e000", b"0e+000")
-"""With less than `_LONG` before it, and with a shorter exponent, a number is finite."""
+"""Texts of exponents that may be too large. A shorter number with a shorter exponent is surely finite."""
 
 
 def _decode(data: bytes) -> object:

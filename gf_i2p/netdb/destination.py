@@ -32,7 +32,7 @@ class Destination:
     crypto_type: int
     """0 for every destination that can be used with a Java router."""
     signing_key: bytes
-    """32 bytes."""
+    """Ed25519 public key that verifies the destination's signatures, 32 bytes."""
 
     @classmethod
     def build(cls, signing_key: bytes, filler: bytes) -> Self:

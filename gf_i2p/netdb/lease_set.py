@@ -192,12 +192,12 @@ class LeaseSet2:
 
     @property
     def published(self) -> int:
-        """Seconds since the epoch."""
+        """Version and time of publication, in seconds since the epoch."""
         return self.header.published
 
     @property
     def expires_at(self) -> int:
-        """Seconds since the epoch."""
+        """Time at which the set expires, in seconds since the epoch."""
         return self.header.expires_at
 
     @property

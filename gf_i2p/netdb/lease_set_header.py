@@ -57,7 +57,7 @@ class LeaseSet2Header:
 
     @property
     def expires_at(self) -> int:
-        """Seconds since the epoch."""
+        """Time at which the set expires, in seconds since the epoch."""
         return self.published + self.expires
 
     def verify(self, signature: bytes, data: bytes) -> None:

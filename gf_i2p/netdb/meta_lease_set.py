@@ -46,7 +46,7 @@ class MetaLease:
     """One entry: another destination, which serves instead of the set's own destination."""
 
     hash: bytes
-    """SHA-256 of the other destination, 32 bytes."""
+    """SHA-256 of the destination that the entry leads to, 32 bytes."""
     end: int
     """End of the entry, in seconds since the epoch."""
     cost: int = 0
@@ -169,7 +169,7 @@ class MetaLeaseSet:
 
     @property
     def published(self) -> int:
-        """Seconds since the epoch."""
+        """Version and time of publication, in seconds since the epoch."""
         return self.header.published
 
     @property

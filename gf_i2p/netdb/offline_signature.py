@@ -25,7 +25,7 @@ class OfflineSignature:
     """Until `expires`, a signature by `key` is as good as the destination's own."""
 
     expires: int
-    """Seconds since the epoch."""
+    """Time at which the transient key ends, in seconds since the epoch."""
     type: SignatureType
     key: bytes
     """The transient public key, 32 bytes."""

@@ -31,7 +31,7 @@ _KEY_TYPES_BYTES: Final = 4
 _FILLER_BYTES: Final = 32
 _DSA: Final = 0
 _SIGNATURE_BYTES: Final = {0: 40, 1: 64, 2: 96, 3: 132, 4: 256, 5: 384, 6: 512, 7: 64, 8: 64, 9: 64, 10: 128, 11: 64}
-"""By signature type (common structures, "Certificate")."""
+"""Bytes of a signature by signature type (common structures, "Certificate")."""
 _VERIFIABLE: Final = frozenset(int(each) for each in SignatureType)
 _ADDRESS_HEAD: Final = struct.Struct(">BQ")
 _PUBLISHED: Final = struct.Struct(">Q")
@@ -126,7 +126,7 @@ class RouterInfo:
     """The whole RouterInfo, the signature last."""
     identity: RouterIdentity
     published: int
-    """Milliseconds since the epoch."""
+    """Time of publication, in milliseconds since the epoch."""
     addresses: tuple[RouterAddress, ...]
     options: Mapping[str, str]
     verified: bool

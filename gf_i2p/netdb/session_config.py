@@ -43,7 +43,7 @@ _TRANSIENT_KEY: Final = "i2cp.leaseSetTransientPublicKey"
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """A config as its bytes. Use `parse`."""
+    """A SessionConfig, kept as its bytes. Make one with `parse`, or with the function `session_config`."""
 
     data: bytes = field(repr=False)
     """The whole config, the signature last."""

@@ -50,11 +50,11 @@ class SigningKey:
             raise StructureError(f"an Ed25519 private key has {PRIVATE_KEY_BYTES} bytes, not {len(private)}")
         self._key = Ed25519PrivateKey.from_private_bytes(private)
         self.public = self._key.public_key().public_bytes_raw()
-        """32 bytes."""
+        """The public key, 32 bytes."""
 
     @property
     def private(self) -> bytes:
-        """The 32 bytes to keep secret."""
+        """The 32-byte private key, which must stay secret."""
         return self._key.private_bytes_raw()
 
     def sign(self, data: bytes) -> bytes:

@@ -1,1 +1,1 @@
-"""The running node: connects the consensus core with disk, connections, router and clock. It knows no command."""
+"""The running node: connects the consensus core with disk, connections, router and clock."""

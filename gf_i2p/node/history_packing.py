@@ -21,7 +21,7 @@ class Packing:
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self.error: OSError | None = None
-        """Why the last attempt failed; None when it did not."""
+        """Why the last attempt failed; None after a success, or before the first attempt."""
         self._on_end = on_end
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="packing")
         self._work: asyncio.Future[bool] | None = None
@@ -55,7 +55,7 @@ class Packing:
             await asyncio.wait([self._work])
 
     async def close(self) -> None:
-        """Stop for good."""
+        """Stop the packing thread for good."""
         await self.stop()
         if self._work is not None:
             self._work.exception()  # marks the error as seen

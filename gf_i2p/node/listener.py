@@ -145,8 +145,8 @@ def _check_apart(tenants: Sequence[Tenant]) -> None:
             if other != tenant.directory:
                 raise ConfigError(
                     f"{other} and {tenant.directory} would both publish for {tenant.master.b32}: the netDb has one "
-                    "place for it, and each farm would replace the other's set. Give each farm a master of its own, "
-                    'or set publish.mode = "off" in one.'
+                    "place for a destination, and each farm would replace the other's set. Give each farm its own "
+                    'master, or set publish.mode = "off" in one.'
                 )
 
 

@@ -370,7 +370,7 @@ class Node:
             self.driver.unreachable(peer)
 
     def lacking(self, server: ClusterServer) -> str | None:
-        """Why the files, as last loaded, do not let this node speak with a joining server; None if they do."""
+        """Why the files, as last loaded, do not let this node speak with a joining server; None without an obstacle."""
         return lacking(self._reloaded, self._verifiers, server)
 
     def _why_silent(self) -> str | None:
@@ -444,7 +444,7 @@ class Node:
         return self.rights.objection_to(User(f"server-{self._config.node.id}"), values)
 
     def _objection_to_newcomer(self, user: User, request: Request) -> str | None:
-        """Return why this node, as leader, cannot speak with a server that an administrator adds; None if it can.
+        """Return why this node, as leader, cannot speak with a server that an administrator adds; None: no reason.
 
         The farm would wait for that server in vain, and meanwhile no other server could join or leave. A server that
         asks for itself is not refused here: the server would take the refusal for another change, and go on asking.

@@ -19,7 +19,7 @@ class Span:
 
     since: date | None = None
     until: date | None = None
-    """The last day."""
+    """The last day, included; None: no end."""
 
     @classmethod
     def parse(cls, since: str | None, until: str | None) -> Self:

@@ -57,14 +57,14 @@ _OF_THIS_MACHINE: Final = {"spark.driver.host": "localhost", "spark.driver.bindA
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """The way to Spark. The default is a Spark of our own, on all cores of this machine."""
+    """The way to Spark. By default this process starts a Spark of its own, on all cores of this machine."""
 
     master: str | None = None
     """As spark-submit's --master; None: `local[*]`, or the master that spark-submit has set."""
     remote: str | None = None
     """A Spark Connect server: sc://HOST:PORT."""
     memory_mb: int = DEFAULT_MEMORY_MB
-    """Heap of a JVM of our own, in MiB. Python's workers need memory besides."""
+    """MiB of heap of the JVM that this process starts. Python's workers need memory besides."""
     scratch: Path | None = None
     """Directory to which Spark spills; None: the system's directory for temporary files."""
     settings: dict[str, str] = field(default_factory=dict)
@@ -170,12 +170,12 @@ def _reason(error: Exception) -> str:
 
 
 def is_local(options: SessionOptions) -> bool:
-    """Return whether a Spark of our own would run wholly on this machine."""
+    """Return whether a Spark that this process starts would run wholly on this machine."""
     return options.master is None or options.master.startswith("local")
 
 
 def own_settings(options: SessionOptions) -> dict[str, str]:
-    """Return the settings for a JVM of our own, by Spark's names."""
+    """Return the settings for a JVM that this process starts, by Spark's names."""
     settings = _OF_OUR_OWN | {"spark.driver.memory": f"{options.memory_mb}m"}
     if is_local(options):
         settings |= _OF_THIS_MACHINE

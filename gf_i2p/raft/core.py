@@ -194,7 +194,7 @@ class Core:
 
     @property
     def change_obstacle(self) -> str | None:
-        """The reason, in words, why this server cannot begin a membership change now. None: it can."""
+        """The reason, in words, why this server cannot begin a membership change now. None: no obstacle."""
         return self._role.changes.obstacle if isinstance(self._role, Leader) else "this server does not lead"
 
     @property

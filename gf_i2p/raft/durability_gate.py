@@ -11,7 +11,7 @@ class DurabilityGate:
     def __init__(self) -> None:
         self._issued = 0  # number of the last write
         self._durable = 0
-        self._held: deque[tuple[int, Send | SendReply]] = deque()  # each with the number of its write, rising
+        self._held: deque[tuple[int, Send | SendReply]] = deque()  # each with its write's number, in rising order
 
     @property
     def held(self) -> int:

@@ -34,7 +34,7 @@ class Snapshot:
     index: int
     """Index of the last entry that the snapshot covers; at least 1."""
     term: int
-    """Term of that entry."""
+    """Term of the entry at `index`."""
     configuration: Configuration
     """The Configuration in force at `index`."""
     data: bytes

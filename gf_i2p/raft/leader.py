@@ -190,7 +190,7 @@ class Leader:
             # The follower names an index where the logs may agree. Go back at least one entry, so that probing ends.
             first_sent = flight.previous + 1
             next_index = min(response.next_index, flight.previous)
-            # That index proves no loss: a restarted follower may name one below acknowledged entries. A refusal of an
+            # That index proves no loss: a restarted follower may name an earlier index. A refusal of an
             # acknowledged entry does prove a loss.
             if 0 < flight.previous <= progress.match and not progress.forgetful:
                 progress.forgetful = True

@@ -48,10 +48,10 @@ class Flow:
     """Most bytes of entries in one AppendEntries (one larger entry goes alone). A slow line must carry a message
     within an election time-out, since a follower hears its leader only when a whole message has arrived."""
     snapshot_bytes: int = 128 << 10
-    """Most bytes of data in one InstallSnapshot, for the same reason."""
+    """Most bytes of data in one InstallSnapshot. A slow line must carry each block within an election time-out."""
     in_flight: int = 16
     """Most unanswered AppendEntries to one follower."""
     queue_entries: int = 16_384
     """Most proposed entries that are not committed yet. The leader refuses proposals beyond this number."""
     queue_bytes: int = 32 << 20
-    """Most bytes of those entries."""
+    """Most bytes of the proposed entries that are not committed yet."""

@@ -101,7 +101,7 @@ class State:
         *,
         gated: bool,
     ) -> int:
-        """Send a request of this term; return its tag. `previous`: the log index in its header."""
+        """Send a request of this term; return the request's tag. `previous`: the log index in the request's header."""
         return self.send_about(peer, message_type, (previous, self.log.term(previous)), commit, entries, gated=gated)
 
     def send_about(
@@ -114,7 +114,7 @@ class State:
         *,
         gated: bool = False,
     ) -> int:
-        """Send a request of this term; return its tag. `last`: the log index and term in its header."""
+        """Send a request of this term; return the request's tag. `last`: log index and term in the request's header."""
         self._last_tag += 1
         request = Request(
             type=message_type,

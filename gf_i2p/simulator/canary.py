@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """One mistake."""
+    """A mistake that is put into the code on purpose, to show that the simulator notices the mistake."""
 
     name: str
     mistake: str

@@ -17,7 +17,7 @@ REJOIN: Final = (
     "a new, empty directory (`gf-i2p members remove … --force`, then `invite`). The other servers go on meanwhile. "
     "When the logs of all servers are lost, `gf-i2p snapshot restore` begins anew from a saved snapshot."
 )
-"""Advice for a lost log."""
+"""Advice to the operator of a server whose log is lost."""
 
 
 class StorageError(Exception):

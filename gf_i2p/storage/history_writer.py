@@ -74,11 +74,11 @@ class Rotation:
     """Limits at which files are ended and removed."""
 
     bytes: int = 64 << 20
-    """Size at which a file is ended; a file may have `BATCH_BYTES` more."""
+    """Size at which a file is ended, in bytes. A file may have `BATCH_BYTES` more."""
     ms: int = 24 * 3_600_000
-    """Age at which a file is ended, if the file has entries."""
+    """Age at which a file with entries is ended, in milliseconds."""
     keep_ms: int = 0
-    """Time after packing at which a packed file is removed, the oldest first; 0: never."""
+    """Milliseconds from packing to removing a packed file, the oldest first; 0: never remove."""
 
 
 def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:

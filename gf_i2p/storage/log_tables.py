@@ -16,7 +16,7 @@ from gf_i2p.wire.messages import NOBODY
 SWEEP_BYTES: Final = 1 << 20
 """Bytes of dropped rows that a transaction removes, plus twice the bytes that the transaction stores: 1 to 4 ms."""
 SWEEP_ROWS: Final = 256
-"""The same limit for small rows, in rows: the number of small rows costs more than their bytes."""
+"""Dropped rows that a transaction removes, plus twice the stored chunks: many small rows cost more than their bytes."""
 
 
 class Tables:

@@ -158,7 +158,7 @@ class Lock:
             ) from error
 
     def close(self) -> None:
-        """Release the lock."""
+        """Release the lock, so that another process may take the lock."""
         os.close(self._descriptor)
 
 

@@ -40,7 +40,7 @@ _START: Final = struct.Struct(">8sI")
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 _MAX_TIME_MS: Final = 2**53 - 1
 MAX_FILE_BYTES: Final = _HEAD.size + MAX_NAME_BYTES + MAX_CONFIGURATION_BYTES + MAX_SNAPSHOT_BYTES + _DIGEST_BYTES
-"""The longest possible file."""
+"""Most bytes of a snapshot's file."""
 
 
 class SnapshotFileError(StorageError):
@@ -60,7 +60,7 @@ class SavedSnapshot:
     reached: int
     """The server's term: at least `snapshot.term`."""
     saved_ms: int
-    """Time of saving, since the epoch."""
+    """Time of saving, in ms since the epoch."""
     committed: int
     """Index up to which all entries are known as committed, 0 to `snapshot.index`."""
     snapshot: Snapshot

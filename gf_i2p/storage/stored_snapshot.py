@@ -99,10 +99,10 @@ def _row(connection: sqlite3.Connection) -> SnapshotRow | None:
     if not rows and connection.execute("SELECT 1 FROM snapshot_block LIMIT 1").fetchone() is None:
         return None
     if len(rows) != 1:
-        raise ValueError(f"{len(rows)} rows describe it instead of one")
+        raise ValueError(f"{len(rows)} rows describe the snapshot instead of one")
     row = SnapshotRow(*rows[0])
     if [type(value) for value in row] != [int, int, bytes, int, int, int]:
-        raise ValueError("the row that describes it has the wrong types")
+        raise ValueError("the row that describes the snapshot has the wrong types")
     if _checksum(*row[:-1]) != row.checksum:
         raise ValueError("the row that describes it does not match its checksum")
     return row

@@ -44,25 +44,25 @@ class Counters:
     """Totals since the start of the process, and the numbers of present connections."""
 
     accepted: int = 0
-    """Connections taken from the listening sockets."""
+    """Number of connections that were accepted from the listening sockets so far."""
     challenged: int = 0
-    """Answered with 401 because of missing or stale credentials: the ordinary first request."""
+    """Number of requests answered with 401 for missing or stale credentials: the ordinary first request."""
     authenticated: int = 0
-    """Answered with 101."""
+    """Number of connections that have authenticated so far, with the answer 101."""
     told: int = 0
-    """Authenticated, asked for the Configuration, and answered: with 404 when the user gets no Configuration."""
+    """Number of answered questions for the Configuration. A user that may not read the Configuration gets 404."""
     refused: Counter[Refusal] = field(default_factory=Counter)
     unauthenticated: int = 0
-    """Present connections that have not authenticated yet."""
+    """Number of open connections that have not authenticated yet."""
     current: int = 0
-    """Present connections that have authenticated."""
+    """Number of connections that have authenticated and are still open."""
 
 
 class RefusalLog:
     """Counts refusals. Logs one refusal per reason in ten seconds, with the number of refusals not logged before."""
 
     def __init__(self, counters: Counters, now: Callable[[], float]) -> None:
-        """`now`: monotonic seconds."""
+        """`now`: returns monotonic seconds."""
         self._counters = counters
         self._now = now
         # By reason: time of the last line, and refusals at that time.

@@ -14,7 +14,7 @@ class NotTaken(NamedTuple):
     """Why a server has not taken the request, or why no server can be asked."""
 
     why: str
-    """A clause for the operator."""
+    """The reason, as a clause for the operator."""
     at_once: bool = False
     """Whether another server to ask is known now, so that the next try needs no pause."""
 

@@ -58,14 +58,14 @@ class PeerLink:
             transport: the way to the endpoint.
             endpoint: the peer.
             cluster: the farm's name.
-            credentials: our credentials for this peer. Use the same object for the peer's next link: the object keeps
-                the peer's challenge, which saves a request.
+            credentials: this side's credentials for the peer. Use the same object for the next link to the peer: the
+                object keeps the peer's challenge, which saves a request.
             on_up: called when the connection has come up. A callback that raises is logged, and the link goes on.
             on_down: called when the connection has ended, and after a failed attempt; `last_error` has the reason.
             backoff: the delays between attempts.
-            request_seconds: for one answer, from the sending of the request or from the answer before, whichever is
-                later. So the link keeps a slow peer that goes on answering, and gives up a silent peer.
-            handshake_seconds: for one attempt: name, TCP, TLS and HTTP.
+            request_seconds: most seconds for one answer, from the sending of the request or from the answer before,
+                whichever is later. So the link keeps a slow peer that goes on answering, and gives up a silent peer.
+            handshake_seconds: most seconds for one attempt: look-up of the name, TCP, TLS and HTTP.
             max_buffered: bytes that the peer has not taken, beyond which the connection is given up.
             max_in_flight: unanswered requests, beyond which the connection is given up.
             entropy: returns the given number of random bytes.
@@ -90,7 +90,7 @@ class PeerLink:
         self._on_up = on_up
         self._on_down = on_down
         self.backoff = backoff or Backoff()
-        """May be replaced at run time, like the seconds."""
+        """The delays between attempts. The caller may replace this object at any time."""
         self._entropy = entropy
         self._connection: _OutboundConnection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -277,7 +277,7 @@ class PeerLink:
 
 
 class _OutboundConnection(asyncio.Protocol):
-    """One connection, from TLS to its end."""
+    """One connection of a `Link`, from the TLS connection to the end: handshake, requests, responses."""
 
     __slots__ = (
         "_answered_at",
@@ -429,7 +429,7 @@ class _OutboundConnection(asyncio.Protocol):
                 fault = "it sent an answer without a request"
                 break
             if response.type is not in_flight[0][0]:
-                fault = f"it answered {response.type.name} where {in_flight[0][0].name} is due"
+                fault = f"it answered {response.type.name} where {in_flight[0][0].name} is expected"
                 break
             call(in_flight.popleft()[1], response)
             if self._transport is None:

@@ -65,14 +65,14 @@ class Replier:
         self.data: bytes | None = None  # encoded; b"" stands for None
 
     def __call__(self, response: Response | None) -> None:
-        """Answer; see the class."""
+        """Give the response, or None, to the request; see the class."""
         connection = self._connection
         if connection is None:
             raise LocalProtocolError("a request was answered twice")
         if response is None:
             self.data = b""
         elif response.type is not self._due:
-            raise LocalProtocolError(f"a response of type {response.type.name} where {self._due.name} is due")
+            raise LocalProtocolError(f"a response of type {response.type.name} where {self._due.name} is expected")
         else:
             self.data = encode_response(response)
         self._connection = None
@@ -233,7 +233,7 @@ class Server:
     # --- Called by connections ----------------------------------------------------------------------------
 
     def opened(self, connection: "_InboundConnection") -> None:
-        """A connection has come up, unauthenticated."""
+        """Note a new connection, which has not authenticated yet."""
         self._connections.add(connection)
         self._no_connections.clear()
 
@@ -247,7 +247,7 @@ class Server:
         return True
 
     def lost(self, connection: "_InboundConnection") -> None:
-        """A connection is gone."""
+        """Forget a connection that has ended."""
         self._connections.discard(connection)
         if not self._connections:
             self._no_connections.set()
@@ -270,12 +270,12 @@ class Server:
         return self._unfinished_bytes[key] <= self._max_unfinished_bytes
 
     def illegal(self, session: AuthenticatedConnection, error: Exception | str) -> None:
-        """An authenticated peer sent something illegal."""
+        """Note that an authenticated peer sent an illegal message, and end the connection."""
         self._gate.record(Refusal.MESSAGE, session.remote, f"{session.user} of {session.cluster}: {error}")
 
 
 class _InboundConnection(asyncio.Protocol):
-    """One connection, from TLS to its end."""
+    """One incoming connection, from the TLS connection to the end: handshake, requests, responses."""
 
     __slots__ = (
         "_admission",

@@ -85,7 +85,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
 
     resource: Resource
     success: int
-    """Status of a successful answer."""
+    """HTTP status of a successful answer: 101 or 200."""
 
     def __init__(
         self,

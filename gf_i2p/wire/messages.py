@@ -199,7 +199,7 @@ def decode_request(data: bytes) -> Request:
     """Decode one whole request; raises `RemoteProtocolError` when `data` is anything else."""
     request, end = read_request(data, 0)
     if request is None or end != len(data):
-        raise RemoteProtocolError(f"{len(data)} bytes where one request of {end} or more is due")
+        raise RemoteProtocolError(f"{len(data)} bytes where one request of {end} or more is expected")
     return request
 
 
@@ -207,7 +207,7 @@ def decode_response(data: bytes) -> Response:
     """Decode one whole response; raises `RemoteProtocolError` when `data` is anything else."""
     response, end = read_response(data, 0)
     if response is None or end != len(data):
-        raise RemoteProtocolError(f"{len(data)} bytes where one response of {end} is due")
+        raise RemoteProtocolError(f"{len(data)} bytes where one response of {end} is expected")
     return response
 
 
@@ -255,7 +255,7 @@ def read_response(data: bytes, start: int) -> tuple[Response | None, int]:
 
 
 def _type_fault(number: int, expected: str) -> str:
-    return f"a message of type {number} where a {expected} is due"
+    return f"a message of type {number} where a {expected} is expected"
 
 
 def _header_fault(number: int, size: int, numbers: int) -> str | None:

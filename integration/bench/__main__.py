@@ -1,4 +1,4 @@
-"""`python -m integration.bench`: our farm beside etcd.
+"""`python -m integration.bench`: a farm of gf-i2p beside etcd.
 
 Exit codes: 0 measured (whether or not the goals are met), 1 failed, 2 wrong usage, 130 interrupted.
 """
@@ -28,7 +28,7 @@ def arguments(line: Sequence[str] | None = None) -> argparse.Namespace:
     names = [system.name for system in SYSTEMS] + [workload.name for workload in WORKLOADS]
     parser = argparse.ArgumentParser(
         prog="python -m integration.bench",
-        description="Measure our farm (TLS, fsync) beside etcd: three nodes each on loopback, values of 1 KiB.",
+        description="Measure a gf-i2p farm (TLS, fsync) beside etcd: three nodes each on loopback, values of 1 KiB.",
     )
     add = parser.add_argument
     add("--seconds", type=_positive, default=5.0, help="length of each run, without warm-up (default 5)")

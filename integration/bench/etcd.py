@@ -5,7 +5,7 @@ asyncio channel stores the most entries per second as soon as there are several 
 5 % sooner through a synchronous channel. Each workload gets the better of the two. aetcd and etcd3 are slower by a
 fifth to two thirds.
 
-etcd uses plain TCP here, and our farm uses TLS: this is an advantage for etcd. A client puts its data under one set of
+etcd uses plain TCP here, and the farm uses TLS: this is an advantage for etcd. A client puts its data under one set of
 keys per writer; every put is one log entry and one revision.
 """
 

@@ -1,4 +1,4 @@
-"""Our farm: three `gf-i2p run` processes over TLS with fsync, asked through FarmClient.
+"""The farm under measurement: three `gf-i2p run` processes over TLS with fsync, asked through FarmClient.
 
 All writers share one FarmClient, as etcd's writers share one channel: requests are pipelined on one connection.
 """
@@ -33,7 +33,7 @@ class SharedClient:
 
 
 class FarmCluster:
-    """Three running nodes of ours."""
+    """Three running gf-i2p nodes on loopback."""
 
     def __init__(self, farm: LocalFarm, nodes: dict[int, ClusterProcess]) -> None:
         self._farm = farm

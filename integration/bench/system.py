@@ -28,7 +28,7 @@ class SystemClient(Protocol):
     """The client of one writer: one object per writer, used by one task at a time."""
 
     async def post(self, values: Sequence[bytes]) -> int:
-        """Store the values in order, all of them durable on a majority when this returns.
+        """Store the values in order; return when all values are durable on a majority.
 
         Returns a position in the system's log (farm: index of the last entry; etcd: revision) that rises strictly from
         answer to answer of one writer: the load checks that. Raises anything: the run ends.

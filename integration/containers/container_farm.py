@@ -1,4 +1,4 @@
-"""The farm of `docker/compose.yaml`, seen from outside: the words of its nodes, and the content of its routers."""
+"""The farm of `docker/compose.yaml`, seen from outside: the status of the nodes, and the netDbs of the routers."""
 
 import json
 import time

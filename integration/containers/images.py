@@ -1,4 +1,4 @@
-"""From the files in `docker/` to images: the base image without a registry, then the images that compose builds."""
+"""Makes images from the files in `docker/`: the base image without a registry, then the images that compose builds."""
 
 import contextlib
 import fcntl
@@ -24,9 +24,9 @@ NET_VARIABLE: Final = "GF_NET"
 NET: Final = os.environ.get(NET_VARIABLE) or "254"
 """The number for the tests' farm; not the compose file's own 0, which another farm on this machine may use."""
 SECOND_NET: Final = "255" if NET != "255" else "254"
-"""The number for a second farm."""
+"""The number for a second farm beside the tests' farm."""
 KEPT: Final = "72h"
-"""Time for which a build step stays that no image needs."""
+"""Age up to which unused build steps stay in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def build(engine: Engine, cache: Path, *, fresh: bool = False) -> Built:
     if is_everything():
         _build_spark(engine)
     build_seconds = time.monotonic() - began
-    if engine.private:  # the steps of a build make the next one quicker; old steps only take up space
+    if engine.private:  # recent steps make the next build quicker; old steps only take up space
         engine.run("image", "prune", "--force", "--filter", f"until={KEPT}")
     # Docker's builder keeps a fetched base to itself: that base is no image of the engine.
     names = [*(bases if engine.private else ()), *project.images(), *([SPARK] if is_everything() else [])]

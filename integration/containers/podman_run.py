@@ -78,7 +78,7 @@ def run(cache: Path, lifeline: int, command: Sequence[str]) -> int:
         try:
             shutil.rmtree(running, ignore_errors=True)  # left by a killed run
             running.mkdir(mode=0o700)
-            # Podman's record of containers, of which there are none: the record also has the paths of its first use.
+            # Podman's record of containers is empty, but has the paths of podman's first run: remove the record.
             shutil.rmtree(images / "libpod", ignore_errors=True)
             (images / "db.sql").unlink(missing_ok=True)
             podman.use(images)

@@ -1,4 +1,4 @@
-"""One compose project: built, brought up, hurt in one container at a time, taken down."""
+"""One compose project: builds and starts the containers, makes single containers fail, and removes everything."""
 
 import contextlib
 import subprocess
@@ -57,7 +57,7 @@ class Project:
     """The containers, networks and volumes of a compose file under a name; the `with` block removes them at its end."""
 
     def __init__(self, engine: Engine, name: str, file: Path, variables: Mapping[str, str] | None = None) -> None:
-        """`variables`: those of the compose file."""
+        """`variables`: values of the environment variables that the compose file names."""
         self.engine = engine
         self.name = name
         self._compose = [*engine.compose, "-p", name, "-f", str(file)]
@@ -131,14 +131,14 @@ class Project:
         return self._pid(service) > 0
 
     def exit_code(self, service: str) -> int | None:
-        """Return a container's exit code, None while it runs or without a container."""
+        """Return a container's exit code; None while the container runs, or without a container."""
         if service not in self.containers():
             return None
         state = self.inspect(service)["State"]
         return int(state["ExitCode"]) if state["Status"] == "exited" else None
 
     def exec(self, service: str, *command: str, seconds: float = 30.0, user: str | None = None) -> str:
-        """Run a command in a container; return its output. Raises `EngineError` when it fails."""
+        """Run a command in a container; return the command's output. Raises `EngineError` when the command fails."""
         options = ["--user", user] if user else []
         return self.engine.run("exec", *options, self.container(service), *command, seconds=seconds)
 

@@ -1,4 +1,4 @@
-"""Containers are killed, cut off or removed: the farm heals without a hand.
+"""Containers are killed, cut off or removed: the farm recovers by itself.
 
 The durations are printed, not asserted: they depend on the machine, too.
 """

@@ -20,12 +20,12 @@ class HandEntry:
     """One entry of a set."""
 
     hash: bytes
-    """32 bytes."""
+    """Hash of the destination that the entry leads to, 32 bytes."""
     type: int
-    """3 or 7."""
+    """Store type of the destination's set: 3 (LeaseSet2) or 7 (Meta LeaseSet2)."""
     cost: int
     ends: int
-    """Seconds since the epoch."""
+    """Time at which the entry ends, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

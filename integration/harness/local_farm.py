@@ -173,7 +173,7 @@ class LocalFarm:
             path.write_text(path.read_text().replace("[timing]", f"[timing]\n{_CALM}\n", 1))
             reload = await local_client.request(self.node(server_id), "POST", "/v1/reload", seconds=60, body={})
             assert reload["error"] is None, reload
-        # A follower uses the new time-outs from the next heartbeat on. This read ends when a majority has heard one.
+        # A follower uses the new time-outs from the next heartbeat on. This read ends after a heartbeat to a majority.
         leader = await self.leader()
         await local_client.request(self.node(leader), "GET", "/v1/entries?limit=1", seconds=60)
         return leader

@@ -25,7 +25,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def say(line: str) -> None:
-    """Print progress."""
+    """Print a line of progress on standard error."""
     with contextlib.suppress(OSError):  # the reader of the output may be gone
         print(f"  {line}", file=sys.stderr, flush=True)
 

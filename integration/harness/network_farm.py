@@ -17,7 +17,7 @@ from integration.harness.local_farm import PROGRAM, LocalFarm, becomes
 from integration.harness.processes import Processes
 
 CLIENTS: Final = 100
-"""Number of this process's own host."""
+"""Host number of this process, which runs the clients."""
 PORT: Final = 4150
 NEEDED: Final = {"unshare": "util-linux", "nsenter": "util-linux", "setpriv": "util-linux", "ip": "iproute2"}
 _FORWARD: Final = Path("/proc/sys/net/ipv4/ip_forward")
@@ -65,7 +65,7 @@ class FarmNet:
         self._rules("add", new)
 
     def mend(self, ways: Sequence[tuple[int, int]]) -> None:
-        """Undo one cut of each way."""
+        """Undo one cut of each of these ways; a way that was cut twice stays cut."""
         self._cuts.subtract(ways)
         self._rules("del", [way for way in ways if not self._cuts[way]])
 

@@ -45,7 +45,7 @@ class Jraft:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             raise JraftMissingError(
-                f"{CLASSES_VARIABLE} is no class path of JRaft, core and extensions: our driver does not compile with "
+                f"{CLASSES_VARIABLE} is no class path of JRaft, core and extensions: the driver does not compile with "
                 f"it\n{result.stderr[-2000:].strip()}"
             )
         return cls(f"{into}:{classpath}")
@@ -186,5 +186,5 @@ class JraftServer:
 
 
 def endpoint(port: int) -> str:
-    """Write a loopback port in the form of JRaft and of our servers."""
+    """Write a loopback port in the form of JRaft and of gf-i2p servers."""
     return f"tcp://{HOST}:{port}"

@@ -1,4 +1,4 @@
-"""A farm of our servers and JRaft's in one directory: made, watched, compared, ended."""
+"""A farm of gf-i2p servers and JRaft servers in one directory: starts, watches, compares and ends the servers."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -62,7 +62,7 @@ class MixedFarm:
         port: int | None = None,
         flow: Flow | None = None,
     ) -> PlainServer:
-        """Start a server of ours, also a second time; without founders the server waits for an invitation."""
+        """Start a gf-i2p server, also again after an end; without founders the server waits for an invitation."""
         if port is None:
             (port,) = free_ports(1)
         configuration = Configuration(0, 0, tuple(founders))
@@ -93,13 +93,13 @@ class MixedFarm:
         return server
 
     async def stop_ours(self, server_id: int) -> None:
-        """End a server of ours."""
+        """End a gf-i2p server."""
         await self.ours.pop(server_id).stop()
 
     # Actions ---------------------------------------------------------------------------------------------------------
 
     async def post(self, leader: PlainServer | JraftServer, count: int, *, size: int = 20, batch: int = 1) -> None:
-        """Have a leader append so many values, `batch` with each request."""
+        """Have the leader append `count` values, `batch` with each request."""
         for _ in range(0, count, batch):
             values = [f"value {len(self.posted) + n}".encode().ljust(size, b".") for n in range(batch)]
             if isinstance(leader, PlainServer):
@@ -141,7 +141,7 @@ class MixedFarm:
         return self.theirs[leader]
 
     async def our_leader(self, among: Sequence[int]) -> PlainServer:
-        """Wait until one of these servers of ours leads and may change the servers."""
+        """Wait until one of these gf-i2p servers leads and may change the servers."""
         found: list[PlainServer] = []
 
         def led() -> bool:
@@ -180,7 +180,7 @@ class MixedFarm:
         await self.see(f"{len(self.posted)} values in order on {names}", equal)
 
     def compare_logs(self, server: PlainServer, *stopped: JraftServer) -> None:
-        """Compare the committed entries in logs of stopped JRaft servers with ours, entry by entry."""
+        """Compare the committed entries in logs of stopped JRaft servers with a gf-i2p server's log, entry by entry."""
         ours = dict(server.log())
         commit = server.driver.core.commit
         for other in stopped:

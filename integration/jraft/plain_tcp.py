@@ -32,7 +32,7 @@ class PlainPeer:
     def __init__(self, port: int, on_up: Callable[[], None], *, request_seconds: float) -> None:
         self.sent: Counter[MessageType] = Counter()
         self.deaf = False
-        """Whether answers are lost on the way: scenarios set this, and then call `reset`."""
+        """Whether the link drops all answers. A scenario sets this, and then calls `reset`."""
         self._port = port
         self._on_up = on_up
         self._seconds = request_seconds

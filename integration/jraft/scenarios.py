@@ -16,7 +16,7 @@ Scenario = Callable[[MixedFarm], Awaitable[None]]
 
 
 async def short_log(farm: MixedFarm) -> None:
-    """A JRaft server joins a farm of ours that is so young that no log pack is needed."""
+    """A JRaft server joins a young gf-i2p farm, whose short log needs no LogPack."""
     ours = await _alone(farm)
     await farm.post(ours, 2)
     jraft = farm.their(2)
@@ -30,7 +30,7 @@ async def short_log(farm: MixedFarm) -> None:
 
 
 async def we_lead(farm: MixedFarm) -> None:
-    """Ours leads; JRaft joins by packs, follows, is killed and comes back, votes, and is removed."""
+    """gf-i2p leads; JRaft joins by LogPacks, follows, is killed and restarted, votes, and is removed."""
     ports = free_ports(2)
     founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
     for server, port in zip(founders, ports, strict=True):
@@ -68,7 +68,7 @@ async def we_lead(farm: MixedFarm) -> None:
 
 
 async def comes_again(farm: MixedFarm) -> None:
-    """Ours leads; JRaft joins, leaves, and joins again under the old id with a new directory. The log knows the id."""
+    """gf-i2p leads; JRaft joins, leaves, and joins again by the old id, which the log knows, with a new directory."""
     ours = await _alone(farm, Flow(append_entries=5))
     for posts in (20, 40):
         await farm.post(ours, posts)
@@ -85,7 +85,7 @@ async def comes_again(farm: MixedFarm) -> None:
 
 
 async def interrupted(farm: MixedFarm) -> None:
-    """A joining server is killed in the midst and comes back: first JRaft with ours, then ours with JRaft."""
+    """A server is killed while joining, and restarted: first JRaft joins gf-i2p, then gf-i2p joins JRaft."""
     ours = await _alone(farm, Flow(append_entries=1))
     await farm.post(ours, 400, batch=50)
     jraft = farm.their(2)
@@ -118,7 +118,7 @@ async def interrupted(farm: MixedFarm) -> None:
 
 
 async def jraft_leads(farm: MixedFarm) -> None:
-    """JRaft leads; one of ours joins, wins an election and leads JRaft; then JRaft leads again, and ours is removed."""
+    """JRaft leads; gf-i2p joins, wins an election and leads JRaft; JRaft leads again, and gf-i2p is removed."""
     ports = free_ports(2)
     servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
     for server, port in zip(servers, ports, strict=True):
@@ -130,7 +130,7 @@ async def jraft_leads(farm: MixedFarm) -> None:
     await farm.add(leader, ours)
     await farm.see("ours is a member", lambda: len(ours.driver.core.configuration.servers) == 3)
     await farm.post(leader, 100)
-    await farm.post(ours, 10)  # ours hands the values on to the leader
+    await farm.post(ours, 10)  # the gf-i2p server hands the values on to the leader
     await farm.all_have_everything()
     leader.kill()
     await farm.our_leader([3])
@@ -149,10 +149,10 @@ async def jraft_leads(farm: MixedFarm) -> None:
     await farm.post(leader, 50)
     ours = await farm.our(3, port=port)
     await farm.all_have_everything()
-    leader = await farm.jraft_leader([1, 2])  # ours may have stood for election meanwhile
+    leader = await farm.jraft_leader([1, 2])  # the gf-i2p server may have stood for election meanwhile
     await farm.remove(leader, 3)
     await farm.see("ours was removed", lambda: not ours.driver.core.is_voter)
-    # JRaft may not tell it that this is committed: it must not stand for election all the same.
+    # JRaft may not tell the removed server that the removal is committed. Still that server must not campaign.
     del farm.ours[3]
     try:
         began = farm.progress.seconds
@@ -165,7 +165,7 @@ async def jraft_leads(farm: MixedFarm) -> None:
 
 
 async def our_snapshots(farm: MixedFarm) -> None:
-    """Ours leads with a dropped log: JRaft joins by a snapshot, and gets another one after a long absence."""
+    """gf-i2p leads without the log's beginning: JRaft joins by a snapshot, and gets another one after an absence."""
     ours = await _alone(farm, Flow(append_entries=50, snapshot_bytes=4096))
     await farm.post(ours, 300, size=200)
     ours.keep_snapshot(keep=20)
@@ -198,7 +198,7 @@ async def our_snapshots(farm: MixedFarm) -> None:
 
 
 async def answers_lost(farm: MixedFarm) -> None:
-    """Ours leads; JRaft's answers are lost, and JRaft has meanwhile dropped the entries that the answers named."""
+    """gf-i2p leads; JRaft's answers are lost, and JRaft then drops the entries that these answers named."""
     ports = free_ports(2)
     founders = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports, 1)]
     for server, port in zip(founders, ports, strict=True):
@@ -221,7 +221,7 @@ async def answers_lost(farm: MixedFarm) -> None:
 
 
 async def jraft_snapshots(farm: MixedFarm) -> None:
-    """JRaft leads and makes snapshots: ours begins from one, joins by one, and gets another one after an absence."""
+    """JRaft leads and makes snapshots: gf-i2p starts from one, joins by one, and gets another after an absence."""
     ports = free_ports(4)
     servers = [ClusterServer(i, endpoint(port)) for i, port in enumerate(ports[:3], 1)]
     for server, port in zip(servers[:2], ports[:2], strict=True):

@@ -14,7 +14,7 @@ VALUE_BYTES: Final = 1024
 
 
 def value_of(key: str, size: int = VALUE_BYTES) -> bytes:
-    """Make an entry of so many bytes with its key."""
+    """Make an entry of `size` bytes that begins with its key."""
     head = f'{{"key":"{key}","pad":"'.encode()
     return head + b"x" * (size - len(head) - 2) + b'"}'
 
@@ -30,7 +30,7 @@ class Pause:
 
 @dataclass
 class PostingRecord:
-    """The clients' knowledge."""
+    """The posts that the clients know to be committed, and the pauses without an acknowledgement."""
 
     acknowledged: list[str] = field(default_factory=list)
     retried: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ class Writers:
     """Clients with connections of their own that post one entry after the other until `finish`."""
 
     def __init__(self, client_file: Path, count: int) -> None:
-        """`client_file`: read again at `renew`."""
+        """Start no client yet. `client_file`: the credentials, read again at each `renew`."""
         self.record = PostingRecord()
         self._file = client_file
         self._generation = 0

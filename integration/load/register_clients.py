@@ -27,7 +27,7 @@ from integration.load.log_comparison import MOST_TOLD
 MOST_OPERATIONS: Final = 120
 """Operations on one register: the time of a check grows much faster. Then another register takes its place."""
 MOST_UNKNOWN: Final = 20
-"""Writes of these with unknown outcome."""
+"""Most writes with unknown outcome among the operations on one register."""
 REGISTERS: Final = 4
 """Registers in use at a time: few, so that many operations on each run side by side."""
 WRITE_SECONDS: Final = 3.0
@@ -38,7 +38,7 @@ _BEHIND: Final = "the log begins at"
 
 @dataclass(slots=True)
 class RegisterAccess:
-    """One operation."""
+    """One operation of a client on a register, from its call to its answer."""
 
     key: int
     kind: OperationKind
@@ -138,7 +138,7 @@ class RegisterClient:
         self._stopping = True
 
     async def run(self) -> None:
-        """Go on until `stop`."""
+        """Read and write registers until `stop`."""
         rng = self._rng
         async with ClientFile.load(self._file).open() as farm:
             while not self._stopping:

@@ -43,14 +43,14 @@ class Fault:
     """Pause before the fault, since the end of the last one."""
     lasts: float
     order: tuple[int, ...]
-    """All servers: the first one that can have the fault has it."""
+    """All servers. The first server of this order that can have the fault gets the fault."""
 
     def __str__(self) -> str:
         return f"{self.pause:.2f} s, then {self.kind.value} for {self.lasts:.2f} s, {self.order}"
 
 
 def plan_faults(rng: random.Random, seconds: float, servers: Sequence[int]) -> list[Fault]:
-    """Choose faults one after another for so many seconds."""
+    """Choose faults one after another, for a run of `seconds`."""
     faults: list[Fault] = []
     total = 0.0
     while total < seconds:

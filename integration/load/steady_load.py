@@ -12,7 +12,7 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.load.posting_clients import value_of
 
 MOST_OPEN: Final = 512
-"""Posts of a fixed rate that wait for answers; beyond this the rate is not kept, and the throughput shows it."""
+"""Most posts of a fixed rate that wait for answers. At this limit the load pauses, and the throughput falls."""
 _TICK_SECONDS: Final = 0.005
 
 

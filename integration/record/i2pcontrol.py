@@ -58,7 +58,7 @@ class I2pControlMiddleman:
 
 
 async def record(directory: Path) -> None:
-    """Record everything, and save the recording."""
+    """Run a router, record its answers to all requests of `ask`, and save the recording."""
     router = RouterProcess(0, directory / "router", floodfill=False, password=PASSWORD)
     take_addresses([router.address])
     router.directory.mkdir()
@@ -83,7 +83,7 @@ async def record(directory: Path) -> None:
 
 
 async def ask(url: str) -> str:
-    """Ask the client's questions, and some that it must bear; return the router's version."""
+    """Send the client's requests, and wrong requests with answers that the client must survive; return the version."""
     control = I2pControl(I2pControlAccess(url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
 
     async def runs() -> bool:
@@ -113,7 +113,7 @@ async def refused(control: I2pControl, method: str, params: dict[str, str | int 
 
 
 def main() -> int:
-    """Go into a namespace of its own, and record."""
+    """Run this module again in fresh namespaces, and record there."""
     parser = argparse.ArgumentParser(prog="python -m integration.record.i2pcontrol", description=__doc__)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -35,7 +35,7 @@ _OPTIONS: Final = {
 
 
 class SamMiddleman:
-    """The middleman between our client and the router."""
+    """The middleman between the project's SAM client and the router."""
 
     def __init__(self, router: RouterProcess) -> None:
         self._router = router
@@ -69,7 +69,7 @@ class SamMiddleman:
 
 
 async def record(directory: Path, version: str) -> None:
-    """Record everything, and save the recording."""
+    """Run a router, record its answers to all requests of `ask`, and save the recording."""
     router = RouterProcess(0, directory / "router", floodfill=False, password="-")
     take_addresses([router.address])
     middleman = SamMiddleman(router)
@@ -89,7 +89,7 @@ async def record(directory: Path, version: str) -> None:
 
 
 async def ask(middleman: SamMiddleman, sam: Sam, directly: Sam) -> None:
-    """Ask the client's questions, and some that it must bear."""
+    """Send the client's requests, and wrong requests whose answers the client must survive."""
 
     async def runs() -> bool:
         try:
@@ -129,7 +129,7 @@ async def ask(middleman: SamMiddleman, sam: Sam, directly: Sam) -> None:
 
 
 async def say(sam: Sam, request: str) -> None:
-    """Send a request that our client never sends."""
+    """Send a request that the project's client never sends."""
     reader, writer = await asyncio.open_connection(sam.host, sam.port)
     for line in (_HELLO, request) if not request.startswith("HELLO") else (request,):
         writer.write(f"{line}\n".encode())
@@ -138,7 +138,7 @@ async def say(sam: Sam, request: str) -> None:
 
 
 def main() -> int:
-    """Go into a namespace of its own, and record."""
+    """Run this module again in fresh namespaces, and record there."""
     parser = argparse.ArgumentParser(prog="python -m integration.record.sam", description=__doc__)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

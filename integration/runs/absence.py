@@ -3,17 +3,17 @@
     python -m integration.runs.absence [--entries 100000] [--rate 1000] [--writers 64] [--seconds 10] [--rounds 3]
                                   [--load below|full] [--log short|whole] [--same-priority] [--json]
 
-Three servers. One is stopped, 100,000 entries of 1 KiB are committed, the server starts again, and is measured until it
-has caught up; this is repeated in rounds. The load is the same all the time: a rate that the farm bears easily, or as
-much as some sequential writers achieve. The log is as short as usual (a snapshot, and later entries), or kept whole, so
-that all missed data come as entries. Without --load and --log all four combinations are measured. Exit 1 when a load
-was slowed by more than a tenth of its usual throughput with three servers, when histories differ, or when the log had
-another length than was planned.
+The farm has three servers. In each round one server is stopped, 100,000 entries of 1 KiB are committed, and the server
+starts again. The round measures until that server has caught up. The load is the same all the time: a rate that the
+farm bears easily, or as much as some sequential writers achieve. The log is as short as usual (a snapshot, and later
+entries), or kept whole, so that all missed data come as entries. Without --load and --log all four combinations are
+measured. Exit 1 when a load was slowed by more than a tenth of its usual throughput with three servers, when histories
+differ, or when the log had another length than was planned.
 
 All servers and clients share this machine, while a real farm has a machine for each server. So the returning server
-gets only the processor time that the others leave, as if it had a machine of its own. With --same-priority the server
-competes with the others, and the measurement shows mostly that. As root, the farm goes before other processes of this
-machine. `cores` tells the cores in use, by user.
+gets only the processor time that the others leave: on a separate machine, too, that server would take no time from the
+others. With --same-priority the server competes with the others, and the measurement shows mostly this competition. As
+root, the farm goes before other processes of this machine. `cores` is the mean number of cores in use, by process.
 """
 
 import argparse
@@ -49,7 +49,7 @@ LOADS: Final = ("below", "full")
 LOGS: Final = ("short", "whole")
 
 MOST_SLOWED: Final = 0.1
-"""Part of the throughput."""
+"""Most loss of throughput, as a share of the usual throughput."""
 ALMOST: Final = 500
 """A server that lacks no more entries than this has caught up: under load a follower always lacks some."""
 CATCH_UP_SECONDS: Final = 300.0
@@ -58,7 +58,7 @@ _FILL_BATCH: Final = 100
 _FILL_WRITERS: Final = 4
 _POLL_SECONDS: Final = 0.05
 _NICER: Final = 10
-"""Difference between the returning server and the others: a share of a tenth where all want the processor."""
+"""Niceness of the returning server above the others: that server gets a tenth when all want the processor."""
 _WHOLE_LOG: Final = 10_000_000
 _RECORD_PAD: Final = 60_000
 
@@ -79,7 +79,7 @@ class AbsencePhase:
     latencies: list[float] = field(default_factory=list)
     """Seconds of each acknowledged post."""
     cores: dict[str, float] = field(default_factory=dict)
-    """Processor seconds by user."""
+    """Processor seconds by process: "clients", "leader", "away", "follower" and "others", the rest of the machine."""
 
     @property
     def rate(self) -> float:
@@ -87,7 +87,7 @@ class AbsencePhase:
         return len(self.latencies) / self.seconds if self.seconds else 0.0
 
     def shown(self, what: str) -> dict[str, Any]:
-        """Give the phase as a line of a table."""
+        """Return the phase as a row of the printed table, named `what`."""
         ordered = sorted(self.latencies) or [0.0]
         return {
             "phase": what,
@@ -116,7 +116,7 @@ class Absence:
         self._shortens = shortens
 
     async def watch(self, what: str, leader: int, away: int, awaited: Awaitable[object]) -> float:
-        """Add the measurements until then to a phase; return the seconds."""
+        """Measure until `awaited` is done. Add the measurements to the phase `what`; return the seconds that passed."""
         pids = {server: self.farm.pid(server) for server in self.farm.running}
         before, mark, began = _used(pids, leader, away), self._load.mark(), time.monotonic()
         await awaited
@@ -131,20 +131,23 @@ class Absence:
         return seconds
 
     async def fill(self, count: int) -> None:
-        """Post so many entries beside the load, as fast as possible."""
+        """Post `count` entries beside the load, as fast as possible."""
         shares = [count // _FILL_WRITERS + (number < count % _FILL_WRITERS) for number in range(_FILL_WRITERS)]
         async with ClientFile.load(self.farm.client_file).open() as farm, asyncio.TaskGroup() as group:
             for share in shares:
                 group.create_task(_post(farm, share))
 
     async def status(self, server: int) -> dict[str, Any]:
-        """Return a status, which must be available."""
+        """Return the status of a server. The server must be running and answer."""
         answer = await self.farm.status(server)
         assert answer is not None, f"server {server} does not answer"
         return answer
 
     async def roles(self) -> tuple[int, int]:
-        """Return the leader and the server to stop: always the same one, unless it leads. Set their priorities."""
+        """Return the leader and the server to stop, and set the priorities of all servers.
+
+        The server to stop is always the same server, unless that server leads.
+        """
         leader = await self.farm.leader()
         if self._away in {None, leader}:
             self._away = max(server for server in self.farm.ids if server != leader)
@@ -158,14 +161,14 @@ class Absence:
             set_share(self.farm.pid(server), self._shares.away if server == self._away else self._shares.others)
 
     async def round(self, entries: int, seconds: float) -> None:
-        """Run one round: before, away, back, after."""
+        """Run one round: measure before the server stops, while the server is away, while it catches up, and after."""
         farm = self.farm
         leader, away = await self.roles()
         await self.watch(BEFORE, leader, away, asyncio.sleep(seconds))
         await asyncio.to_thread(farm.kill, away, signal.SIGTERM)
         last = (await self.status(leader))["log"]["commit"]
         await self.fill(entries)
-        if self._shortens:  # this takes time: entries that the history has not yet on its disk are kept
+        if self._shortens:  # this takes time: the log keeps entries that the history does not have yet
 
             async def dropped() -> bool:
                 return bool((await self.status(leader))["log"]["first_index"] > last + 1)
@@ -208,7 +211,10 @@ class Absence:
         await until(f"server {away} has caught up", CATCH_UP_SECONDS, almost, poll=_POLL_SECONDS)
 
     async def _returning_server(self, leader: int, away: int) -> dict[str, Any]:
-        """Return the leader's view of the returning server, whose higher term may end the present leadership."""
+        """Return the leader's view of the returning server.
+
+        The higher term of the returning server may end the present leadership; then any later leader answers.
+        """
         answer = await self.status(leader)
         if answer["role"] != "leader" and answer["leader"] in self.farm.running:
             answer = await self.status(answer["leader"])
@@ -338,13 +344,13 @@ async def run_all(directory: Path, options: argparse.Namespace) -> Figures:
 def main() -> int:
     """Parse the options, run, print; return 0 when all checks hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", type=between(1, 1_000_000), default=100_000, metavar="N", help="that it misses")
+    parser.add_argument("--entries", type=between(1, 1_000_000), default=100_000, metavar="N", help="entries to miss")
     parser.add_argument("--rate", type=between(1, 10_000), default=1000, help="posts a second of the load `below`")
-    parser.add_argument("--writers", type=between(1, 512), default=64, help="of the load `full`")
-    parser.add_argument("--seconds", type=between(0.1, 300), default=10.0, help="before, meanwhile and after, each")
+    parser.add_argument("--writers", type=between(1, 512), default=64, help="clients of the load `full`")
+    parser.add_argument("--seconds", type=between(0.1, 300), default=10.0, help="seconds before, during and after each")
     parser.add_argument("--rounds", type=between(1, 20), default=3, metavar="N")
-    parser.add_argument("--load", choices=LOADS, action="append", help="one only")
-    parser.add_argument("--log", choices=LOGS, action="append", help="one only")
+    parser.add_argument("--load", choices=LOADS, action="append", help="measure this load only")
+    parser.add_argument("--log", choices=LOGS, action="append", help="measure this kind of log only")
     parser.add_argument("--same-priority", action="store_true", help="let the server that was away compete")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -53,7 +53,7 @@ _DATE: Final = b'"date":0'
 
 @dataclass(slots=True)
 class DayReporter:
-    """A server, or a member, as it is. Times are true seconds."""
+    """The true state of a server or a leaf member, which the log may not know. Times are true seconds."""
 
     id: int
     hash: bytes
@@ -61,7 +61,7 @@ class DayReporter:
     leaf_up: bool = True
     alive: bool = True
     error_ms: int = 0
-    """The error of the poster's clock."""
+    """Milliseconds that the poster's clock is ahead."""
     posted_error_ms: int = 0
     """The clock's error at the last post."""
     bad_since: float | None = None
@@ -95,7 +95,7 @@ class DayReporter:
         return self.value.replace(_DATE, b'"date":%d' % date_ms, 1)
 
     def look(self, now: float) -> None:
-        """Take note that something has changed."""
+        """Note a change: drop the stored record, and keep the time since when the leaf is bad."""
         self.value = b""
         bad = not (self.leaf_up and self.alive)
         if not bad:
@@ -150,7 +150,7 @@ class Day:
     # Time ------------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Plan an action."""
+        """Run `action` after `seconds` of simulated time."""
         self._number += 1
         heapq.heappush(self._queue, (self.now + seconds, self._number, action))
 
@@ -260,7 +260,7 @@ class Day:
                 each.error_ms = self.rng.choice((-1, 1)) * self.rng.randint(10_000, _WRONG_MS)
 
     def _load(self, server: DayReporter) -> None:
-        """Its router's numbers change, as those of a good router do."""
+        """Change the figures of a server's router every few minutes, within the values of a good router."""
         self.after(self.rng.uniform(60, 600), lambda: self._load(server))
         server.router = {
             "uptime": 90_000_000 + int(self.now * 1000),
@@ -415,10 +415,10 @@ def figures_of(day: Day, options: argparse.Namespace, took: float) -> Figures:
 def main(arguments: list[str] | None = None) -> int:
     """Run the simulation; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--hours", type=between(0.1, 240), default=24, metavar="H", help="of farm time (default: 24)")
+    parser.add_argument("--hours", type=between(0.1, 240), default=24, metavar="H", help="farm time (default: 24)")
     parser.add_argument("--leaves", type=between(0, 4000), default=1000, metavar="N", help="members (default: 1000)")
     parser.add_argument("--servers", type=between(1, 9), default=5, metavar="N", help="voters (default: 5)")
-    parser.add_argument("--tree", choices=("best", "tree"), default="best", help="with more than 16 leaves")
+    parser.add_argument("--tree", choices=("best", "tree"), default="best", help="the choice with more than 16 leaves")
     parser.add_argument("--seed", type=int, default=None, metavar="S", help="the same seed is the same day")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args(arguments)

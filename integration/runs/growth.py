@@ -80,7 +80,7 @@ class Growth:
         self._say(f"{len(self._writers.record.acknowledged):>6} acknowledged, {what}: {seconds:.2f} s")
 
     async def add(self, server: int) -> None:
-        """Invite a server, let all other servers accept the new one, start it, and wait for its membership."""
+        """Invite a server, have all others accept the invitation, start the server, and wait until it is a member."""
         farm = self.farm
         endpoint = Endpoint("127.0.0.1", free_ports(1)[0])
         written = invitation.invite(farm.node(farm.ids[0]), farm.directory, server, endpoint)
@@ -206,8 +206,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--most", type=between(2, 15), default=7, metavar="N", help="servers to grow to, 2 to 15")
     parser.add_argument("--left", type=between(1, 14), default=3, metavar="N", help="servers to shrink to")
-    parser.add_argument("--clients", type=between(1, 64), default=8, metavar="N", help="1 to 64")
-    parser.add_argument("--seconds", type=between(0, 60), default=2.0, help="of mere posting between changes, 0 to 60")
+    parser.add_argument("--clients", type=between(1, 64), default=8, metavar="N", help="clients that post, 1 to 64")
+    parser.add_argument("--seconds", type=between(0, 60), default=2.0, help="seconds between two changes, 0 to 60")
     parser.add_argument("--keep-log", action="store_true", help="no snapshots: every history that stays must be whole")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

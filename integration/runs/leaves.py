@@ -153,7 +153,7 @@ def members(farm: LocalFarm, count: int) -> list[LeafFile]:
 
 
 class Run:
-    """One run."""
+    """One run: the farm, its members and their posts, and the findings so far."""
 
     def __init__(self, farm: LocalFarm, tell: Say) -> None:
         self.posts = Posts()
@@ -333,9 +333,9 @@ def _ms(times: list[float], share: float) -> float | None:
 def main() -> int:
     """Parse the options, run, and print the figures; return 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--leaves", type=between(1, 4000), default=1000, metavar="N", help="1 to 4000")
-    parser.add_argument("--servers", type=between(1, 9), default=5, metavar="N", help="1 to 9")
-    parser.add_argument("--minutes", type=between(0.2, 60), default=3.0, help="0.2 to 60, from the first member on")
+    parser.add_argument("--leaves", type=between(1, 4000), default=1000, metavar="N", help="leaf members, 1 to 4000")
+    parser.add_argument("--servers", type=between(1, 9), default=5, metavar="N", help="servers, 1 to 9")
+    parser.add_argument("--minutes", type=between(0.2, 60), default=3.0, help="minutes from the first member on")
     parser.add_argument("--kill", action="store_true", help="kill the leader when two thirds are over")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -174,9 +174,9 @@ def _complaints(server: int, log: Path) -> list[str]:
 def main() -> int:
     """Parse the options, enter the namespaces, run, and print; return 0 when nothing is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=between(1, 86_400), default=600, help="of faults, 1 to 86,400")
+    parser.add_argument("--seconds", type=between(1, 86_400), default=600, help="seconds of faults, 1 to 86,400")
     parser.add_argument("--seed", type=between(0, 2**32 - 1), default=None)
-    parser.add_argument("--clients", type=between(1, 32), default=8, metavar="N", help="1 to 32")
+    parser.add_argument("--clients", type=between(1, 32), default=8, metavar="N", help="clients, 1 to 32")
     parser.add_argument(
         "--snapshot-entries", type=between(20, 1_000_000), metavar="N", help="shorten the logs after so many entries"
     )

@@ -39,7 +39,7 @@ GROUPS: Final = (
 """Files that share a network when all scenarios run, chosen so that all networks take about as long. All other files
 share one network."""
 QUICK: Final = (("test_make_farm.py",),)
-"""The same for the short scenarios."""
+"""Files of the short scenarios that share a network."""
 WITHOUT: Final = {"test_make_farm.py"}
 """Files whose scenarios start a network themselves."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"

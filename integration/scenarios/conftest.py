@@ -15,6 +15,6 @@ async def network() -> AsyncIterator[RouterNetwork]:
     """The private I2P network around this process."""
     found = RouterNetwork.here()
     if found is None:
-        pytest.skip("no private I2P network around us: start these with `make scenarios`")
+        pytest.skip("no private I2P network around this process: start these with `make scenarios`")
     async with found:
         yield found

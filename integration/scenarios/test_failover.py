@@ -112,7 +112,7 @@ async def local_service(server: int) -> AsyncIterator[int]:
 
 
 class FailoverSite:
-    """The farm, its services, and the visitor."""
+    """The farm, the farm's local web services, and the client that visits the master's address."""
 
     def __init__(self, farm: I2pFarm, visitor: Visitor) -> None:
         self.farm = farm

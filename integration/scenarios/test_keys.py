@@ -32,7 +32,7 @@ DAY: Final = 86_400
 FLOODFILLS: Final = 3
 """Floodfills that must hold a set. i2pd gives a set to one floodfill, which passes the set on to at most three."""
 SEEN_SECONDS: Final = 360.0
-"""Time for floodfills to hold a set. i2pd may lose the first sets; the node sends one every 25 s at first."""
+"""Most seconds until the floodfills hold a set. i2pd may lose the first sets, which the node sends 25 s apart."""
 
 
 class Offline:
@@ -159,7 +159,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     farm.start_all()
     await farm.leader(SEEN_SECONDS)
     first = await held(network, farm)
-    print(f"on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the node's start")
+    print(f"the first set on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the node's start")
     assert first.b32 == farm.master.destination.b32
     assert first.good_until is not None
     assert abs(first.good_until - delegated - 30 * DAY) < 600
@@ -168,7 +168,7 @@ async def test_delegated_keys_publish_through_i2pd_and_new_ones_are_taken_over(
     began, delegated = time.monotonic(), time.time()
     offline.delegate(60).replace(key_file)
     second = await held(network, farm, first.transient)
-    print(f"by new keys on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after they came")
+    print(f"a set by the new keys on {FLOODFILLS} floodfills {time.monotonic() - began:.1f} s after the new file")
     assert second.b32 == first.b32
     assert second.published > first.published
     assert second.good_until is not None

@@ -183,7 +183,8 @@ async def restarted(network: RouterNetwork, router: RouterPlace, inside: ServerB
     await network.start(router)
     await seen("the listener says that it is reachable again", lambda: inside.reachable)
     gone, *meanwhile, _ = inside.reasons[said:]
-    assert gone == "the router has ended our session: a new one is made" or (looks and re.search(AWAY, gone)), gone
+    ended = "the router has ended the node's session: a new one is made"
+    assert gone == ended or (looks and re.search(AWAY, gone)), gone
     assert all(re.search(f"{AWAY}|has not published", reason) for reason in meanwhile), meanwhile
 
     async def is_new() -> bool:

@@ -57,7 +57,7 @@ def replace(path: Path, changes: dict[str, str]) -> None:
 
 
 class Watch:
-    """Prints the time until each event."""
+    """Prints each event with the seconds since the start and since the event before."""
 
     def __init__(self) -> None:
         self._began = self._last = time.monotonic()
@@ -70,7 +70,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """A first set, and the sets of the same version that the first set leads to. Those were given before."""
+    """A first set, and the branches of the same version in the first set. The router gets the branches first."""
 
     top: ByHand
     branches: tuple[ByHand, ...]
@@ -234,7 +234,10 @@ async def opened(router: RouterPlace, leaf: DestinationKeys) -> SamSession:
 
 
 async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
-    """Whether a router finds a leaf. A member that first reports a leaf as down waits a minute to be listed."""
+    """Return whether a router finds a leaf.
+
+    A leaf member starts only after this: if its first record reports the leaf as down, the farm lists the leaf late.
+    """
     try:
         return await Sam(router.address, SAM_PORT).lookup(leaf.destination.b32) is not None
     except RouterError as error:

@@ -1,4 +1,4 @@
-"""A node behind a server tunnel, reached through another router in each way that there is."""
+"""A node behind a server tunnel, reached through another router by each proxy method and by the node's own session."""
 
 import time
 from collections.abc import AsyncIterator

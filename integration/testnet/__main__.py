@@ -140,7 +140,7 @@ def _up(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         os.close(write)
         process.wait()
-        raise NetworkCommandError("stopped before it was up; nothing is left of it") from None
+        raise NetworkCommandError("the network was stopped before it was up; nothing is left of the network") from None
     os.write(write, KEEP)
     if options.json:
         print(json.dumps({"ok": True, **json.loads(_ask(options.directory, "/status"))}))
@@ -205,7 +205,7 @@ def _logs(options: argparse.Namespace) -> int:
 
 
 def _runs(directory: Path) -> bool:
-    """Whether a network listens there, ready or not. The routers are not asked."""
+    """Whether a network listens on the directory's socket, ready or not. The routers are not asked."""
     with (
         socket.socket(socket.AF_UNIX) as ours,
         contextlib.suppress(OSError),

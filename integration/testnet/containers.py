@@ -124,7 +124,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--server", type=Pair.parse, action="append", required=True, metavar="ID=NODE,ROUTER", help="two addresses"
     )
-    parser.add_argument("--service", type=Endpoint.parse, required=True, metavar="tcp://HOST:PORT", help="of the farm")
+    parser.add_argument(
+        "--service", type=Endpoint.parse, required=True, metavar="tcp://HOST:PORT", help="the farm's local service"
+    )
     return parser
 
 

@@ -17,7 +17,7 @@ _READ_BYTES: Final = 65_536
 
 
 class I2cpTap:
-    """The tap before one router. Use the tap as an asynchronous context manager."""
+    """Passes I2CP between nodes and one router, and keeps the Meta sets. Use as an asynchronous context manager."""
 
     def __init__(self, router: RouterPlace) -> None:
         self.given: list[ByHand] = []
@@ -75,7 +75,7 @@ class I2cpTap:
             writer.close()
 
     async def _heard(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, masters: set[bytes]) -> None:
-        """Pass on the node's bytes: one byte first, then messages of four bytes of length, a type and a body."""
+        """Pass on the node's bytes: one byte, then frames of length, type and body. Keep each Meta set in `given`."""
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             writer.write(await reader.readexactly(1))
             while True:

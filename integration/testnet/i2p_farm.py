@@ -89,7 +89,7 @@ class I2pFarm(LocalFarm):
             self._leaf(server_id, f'leaf = "{leaf}"')
 
     def complaints(self) -> str:
-        """The ends of the servers' logs, for people."""
+        """Return the last 3,000 bytes of each server's log, for a message to a person."""
         return "\n".join(f"server {number}:\n{tail(self.log(number), 3000)}" for number in self.ids)
 
     def _lead(self, server_id: int, port: int) -> None:

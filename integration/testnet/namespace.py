@@ -38,7 +38,7 @@ def check_programs(needed: Mapping[str, str] = NEEDED) -> None:
     trial = subprocess.run([*_unshare(), "true"], capture_output=True, text=True, check=False, env=environment())
     if trial.returncode != 0:
         raise MissingError(
-            f"this system gives us no namespaces ({trial.stderr.strip()}): run as root, or allow users to have them "
+            f"this system gives no namespaces ({trial.stderr.strip()}): run as root, or allow users to have them "
             "(sysctl kernel.unprivileged_userns_clone=1, on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)"
         )
 
@@ -101,12 +101,12 @@ class Ending:
     """
 
     def __init__(self, task: "asyncio.Task[Any]", lifeline: int) -> None:
-        """Takes effect at once, also for signals that were held so far."""
+        """Handle the signals from now on; a signal that `held` has kept back is handled at once."""
         self._task = task
         self._lifeline = lifeline
         self._ended = False
         self.interruptible = True
-        """Whether SIGINT counts."""
+        """Whether SIGINT ends the work, too."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupted)
         for number in SIGNALS - {signal.SIGINT}:

@@ -32,7 +32,7 @@ READY: Final = "ready\n"
 
 
 class NetworkKeeper:
-    """The life of the network, from start to end."""
+    """Runs the network from start to end, and answers questions about the network on a Unix socket."""
 
     def __init__(self, directory: Path, routers: int, lifeline: int) -> None:
         self._directory = directory

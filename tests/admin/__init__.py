@@ -1,1 +1,1 @@
-"""Tests of the running node."""
+"""Tests of gf_i2p.admin."""

@@ -35,7 +35,7 @@ Answer = tuple[int, Any]
 
 
 class Asker:
-    """Asks one node over its socket."""
+    """Sends requests to one node's administration socket."""
 
     def __init__(self, node: Node, session: aiohttp.ClientSession) -> None:
         self.node = node

@@ -224,7 +224,7 @@ async def test_publishing_goes_by_i2cp_and_its_trouble_is_told(make: Make, i2cp:
 
 
 async def test_who_is_given_up_while_it_opens_can_be_asked_again(make: Make, i2cp: FakeRouter) -> None:
-    """A node that is not the publisher any more does not wait until tunnels are built."""
+    """A node that is no longer the publisher cancels the opening, and need not wait until tunnels are built."""
     router = make()
     i2cp.ready.clear()
     call = asyncio.create_task(router.publish_meta_lease_set(publication()))

@@ -61,7 +61,7 @@ def _run(words: list[str], stdin: str | None) -> tuple[int, str, str]:
 
 @functools.cache
 def _server() -> socket.socket:
-    """Start the process that starts the commands; it ends with this process."""
+    """Start the process that forks for each command. That process ends when this process ends."""
     requests, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with other:
         process = subprocess.Popen(

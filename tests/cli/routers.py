@@ -42,7 +42,7 @@ _TURNS: Final = 10
 """Turns of the event loop; an accepted connection is served three turns later."""
 INTERFACES: Final = ("proxy", "sam", "i2cp", "i2pcontrol")
 
-# i2pd 2.45.1 to GET http://gf--doctor.i2p/; the style sheet and the list of jump services are left out.
+# The answer of i2pd 2.45.1 to GET http://gf--doctor.i2p/, without the style sheet and the list of jump services.
 I2PD_UNKNOWN: Final = (
     b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 276\r\n"
     b"Content-Type: text/html; charset=UTF-8\r\nDate: Sat, 21 Nov 2026 17:58:28 GMT\r\n\r\n"
@@ -55,7 +55,7 @@ JAVA_UNKNOWN: Final = (
     b"Cache-Control: no-cache\r\nConnection: close\r\nProxy-Connection: close\r\n\r\n<html><head>\n"
     b'<link href="http://proxy.i2p/themes/console/default/console.css" rel="stylesheet" type="text/css">\n'
 )
-# i2pd 2.45.1 when no stream could be made.
+# The answer of i2pd 2.45.1 when the router could make no stream.
 I2PD_DOWN: Final = (
     b"HTTP/1.1 500 Internal Server Error\r\nConnection: close\r\nContent-Length: 80\r\n\r\n"
     b"<html><head><title>I2Pd HTTP proxy</title></head><body><h1>Proxy error: Host is down</h1>"
@@ -65,12 +65,15 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 
 
 class ScriptedRouter:
-    """The router runs as long as the asynchronous context lasts. `without`: interfaces that are off."""
+    """A simulated router: SOCKS or HTTP proxy, SAM, I2CP and i2pcontrol on loopback, with recorded answers.
+
+    The router runs as long as the asynchronous context lasts. `without`: interfaces that are off.
+    """
 
     def __init__(
         self, identity: Identity, *, java: bool = False, without: tuple[str, ...] = (), ahead: float = 0.0
     ) -> None:
-        """`ahead`: seconds that the router's clock is ahead of ours."""
+        """`ahead`: seconds that the router's clock is ahead of this machine's clock."""
         self.java = java
         self.without = without
         self.fingerprint = identity.fingerprint
@@ -80,7 +83,7 @@ class ScriptedRouter:
         self.peers: dict[str, Authenticator] = {}
         """Authenticators of the farm nodes, by address."""
         self.mute: set[str] = set()
-        """Addresses from which nothing comes back."""
+        """Addresses from which no answer ever comes."""
         self.asked: list[str] = []
         """Hosts that the proxy was asked for."""
         self.proxy_says = JAVA_UNKNOWN if java else I2PD_UNKNOWN
@@ -180,7 +183,7 @@ class ScriptedRouter:
 
 
 class Place:
-    """Server 1 of a farm of three inside I2P, a sound publisher beside a router."""
+    """The directory of server 1 of a farm of three inside I2P: set up without faults to publish beside `router`."""
 
     def __init__(self, directory: Path, router: ScriptedRouter) -> None:
         self.router = router
@@ -231,7 +234,7 @@ class Place:
         path.write_bytes(keys.encode())
 
     async def look(self, **seconds: float) -> dict[str, CheckResult]:
-        """Make all checks, with a time-out of so many `seconds` for the named ones, and with patience for others."""
+        """Make all checks. `seconds`: time-outs of single checks by name; the other checks have a long time-out."""
         checks = [
             replace(check, seconds=seconds.get(check.name, max(check.seconds, PATIENCE)))
             for group in all_checks(self.directory)
@@ -244,7 +247,7 @@ class Place:
 class RunningNode:
     """The visible parts of a running node: the socket and the lock.
 
-    The node shows the two as long as the asynchronous context lasts.
+    Both exist as long as the asynchronous context lasts.
     """
 
     def __init__(self, directory: Path, *, tree: str | None = None, **status: Any) -> None:

@@ -219,7 +219,7 @@ def test_run_never_begins_with_an_empty_log_where_one_was(tmp_path: Path, capsys
 )
 @pytest.mark.parametrize("closed", [False, True])
 def test_who_reads_no_more_gets_no_traceback(tmp_path: Path, words: list[str], closed: bool) -> None:
-    """The reader of a pipe has gone, or standard output was closed from the start."""
+    """A command ends quietly when the reader of its output has closed the pipe, or when standard output is closed."""
     main(["init", str(tmp_path / "f"), *SERVERS])
     command = [sys.executable, "-m", "gf_i2p.cli.main"]
     command += [str(tmp_path / "f" / "server-1") if word == "DIR" else word for word in words]

@@ -1,1 +1,1 @@
-"""Tests of the farm's knowledge and decisions."""
+"""Tests of gf_i2p.farm: the farm's state, the choices and the publishing machines."""

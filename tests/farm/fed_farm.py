@@ -39,7 +39,7 @@ class Farm:
         self.apply(AdminEntry("farm", self.now, "admin-ann", action, **changes).encode())
 
     def says(self, server: int) -> None:
-        """One server posts."""
+        """Post a status record of one server."""
         fields = dict(self.reports.get(server, {}))
         leaves: Iterable[Leaf] = fields.pop("leaves", (leaf(server),))
         self.post(record(server, *leaves, date=self.now + self.skew.get(server, 0), **fields))
@@ -55,7 +55,7 @@ class Farm:
             self.now += INTERVAL // len(self.servers)
 
     def lasts(self, ms: int, each: Callable[[], None] = lambda: None) -> None:
-        """Let so many ms pass."""
+        """Let `ms` milliseconds pass, with the posts of all living servers."""
         end = self.now + ms
         while self.now < end:
             self.turn(each)

@@ -134,7 +134,7 @@ def test_what_was_told_longest_ago_goes_first() -> None:
     for index, hash_ in enumerate(others, 6):
         state.apply(entry(hash_), index)
     assert len({post.hash for post in state.sensing.all()}) == MAX_HASHES
-    state.apply(entry(day="2026-07-03"), 100)  # LEAF is told of again: another one is now the oldest
+    state.apply(entry(day="2026-07-03"), 100)  # a newer post about LEAF: another hash is now the oldest
     state.apply(entry(b"\xff" * 32), 101)
     hashes = {post.hash for post in state.sensing.all()}
     assert hashes == {LEAF, *others[1:], b"\xff" * 32}

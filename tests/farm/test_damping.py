@@ -1,4 +1,4 @@
-"""Leaves that come and go."""
+"""A leaf that goes down and comes up again and again changes the published set only now and then."""
 
 import pytest
 

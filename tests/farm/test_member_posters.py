@@ -1,4 +1,4 @@
-"""Members that only serve."""
+"""Leaf members: their records list leaves, and cannot make a member publisher or move farm time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Properties of every log, whatever the entries are."""
+"""Properties that the farm's state has after every log; the logs are made from random seeds."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""The state that follows from a log: the same on all servers, whatever anybody posts."""
+"""The farm's state follows from the log alone, so that all servers have the same state."""
 
 import json
 import random
@@ -66,7 +66,7 @@ def test_the_greatest_announcement_is_kept_when_its_server_forgets_it() -> None:
 
 @pytest.mark.parametrize("liar", [1, 2, 3])
 def test_an_announcement_from_the_far_future_stops_nobody(liar: int) -> None:
-    """One clock is wrong, or one server lies: routers would refuse any set that is newer than the announced one."""
+    """A later version would have to exceed the announced one, and routers refuse sets from the far future."""
     honest = [record(server, published=NOW).encode() for server in (1, 2, 3) if server != liar]
     for date in (NOW, NOW + YEAR):
         farm = state(*honest, record(liar, date=date, published=NOW + YEAR).encode(), *honest)

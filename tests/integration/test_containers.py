@@ -265,7 +265,7 @@ esac
 def test_docker_keeps_the_base_that_it_has_fetched_to_its_builder(
     said: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("GF_I2P_TIER", raising=False)  # every test: also the image of the pipeline is built
+    monkeypatch.delenv("GF_I2P_TIER", raising=False)  # the tier "all" also builds the pipeline's image
     built = build(engine.docker(), tmp_path)
     assert set(built.sizes) == set(Project(engine.docker(), "any", COMPOSE).images())
 

@@ -1,4 +1,4 @@
-"""Real JRaft servers and ours in one farm; skipped on machines without JRaft (`python -m integration.jraft --help`)."""
+"""JRaft and gf-i2p servers in one farm; skipped without JRaft (`python -m integration.jraft --help`)."""
 
 from pathlib import Path
 

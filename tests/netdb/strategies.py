@@ -1,4 +1,4 @@
-"""Structures for property tests."""
+"""Hypothesis strategies for netDb structures."""
 
 import random
 from collections.abc import Callable
@@ -13,7 +13,7 @@ NOW = 1_700_000_000
 
 
 def entropy(seed: int) -> Callable[[int], bytes]:
-    """Give the same bytes in every run."""
+    """Return the same pseudo-random bytes in every run."""
     return random.Random(seed).randbytes
 
 

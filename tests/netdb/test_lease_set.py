@@ -1,4 +1,4 @@
-"""Lease sets of services with tunnels: sets that we make for routers, and refusals of all others."""
+"""Lease sets of services with tunnels: building sets for routers, and refusing sets that routers would refuse."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""Meta lease sets: sets that we make for both routers, and refusals of all others."""
+"""Meta lease sets: building sets for both routers, and refusing sets that routers would refuse."""
 
 import struct
 from dataclasses import replace
@@ -123,7 +123,7 @@ def test_a_set_is_not_signed_with_a_key_whose_time_is_over() -> None:
 
 
 def signed(body: bytes, signer: DestinationKeys = KEYS) -> bytes:
-    """Sign a body that our own `build` would not make."""
+    """Sign a body that `MetaLeaseSet.build` would not make."""
     return body + signer.key.sign(b"\x07" + body)
 
 

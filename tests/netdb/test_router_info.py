@@ -1,4 +1,4 @@
-"""RouterInfos: files of a real i2pd, and RouterInfos of our own."""
+"""RouterInfos: files of a real i2pd, and RouterInfos that the project makes."""
 
 import hashlib
 import struct
@@ -39,7 +39,7 @@ def build(*addresses: RouterAddress, options: dict[str, str] | None = None, publ
 
 
 def vector(name: str) -> bytes:
-    """Read a RouterInfo of i2pd 2.45.1, from a private network that is gone."""
+    """Read a stored RouterInfo of i2pd 2.45.1, recorded in a private network."""
     return (VECTORS / f"routerInfo-{name}.dat").read_bytes()
 
 

@@ -23,7 +23,7 @@ from integration.harness.local_farm import until
 from integration.harness.processes import free_ports
 
 CALM = Timing(heartbeat=0.1, election_min=60, election_max=120)
-"""No election while a test runs."""
+"""Time-outs that are too long for any election while a test runs."""
 
 
 class NodeFarm:
@@ -51,7 +51,7 @@ class NodeFarm:
         endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
         self.endpoints = endpoints
         make_farm(directory, endpoints, cluster="farm", profile=profile, clients=["test"], admins=["test"])
-        if servers == 1:  # nobody to collide with: no need to wait
+        if servers == 1:  # no other candidate can collide: no need to wait
             path = self.path(1) / CONFIG_FILE
             quick = "[timing]\nheartbeat = 0.01\nelection_min = 0.02\nelection_max = 0.04\n"
             path.write_text(path.read_text().replace("[timing]", quick, 1))
@@ -72,7 +72,7 @@ class NodeFarm:
         return self.directory / f"server-{server}"
 
     async def start(self, server: int, *, calm: bool = True) -> Node:
-        """Start one server; after a call of `calm()` with the others' patience, unless the argument `calm` is false."""
+        """Start one server. After a call of `calm()` the server has calm time-outs, too, unless `calm` is false."""
         config, secrets = Config.load(self.path(server)), Secrets.load(self.path(server))
         bridge = self.bridges.get(server)
         node = Node(
@@ -85,7 +85,7 @@ class NodeFarm:
             on_halt=self.halted.append,
         )
         core = node.driver.core
-        if self._calm and calm:  # or a newcomer that the leader is slow to find would depose it
+        if self._calm and calm:  # otherwise a newcomer that gets no heartbeat in time would depose the leader
             core.timing = CALM
             core._await_election()
         elif self._alone and server == 1:
@@ -95,7 +95,7 @@ class NodeFarm:
         return node
 
     async def stop(self, server: int, *, resigns: bool = False) -> None:
-        """Stop one server; unless the server `resigns`, the others hear nothing, as after a death."""
+        """Stop one server. Unless `resigns` is true, the server does not announce the stop, as after a death."""
         node = self.nodes.pop(server)
         if not resigns:
             setattr(node.farm_tasks, "resign", _silently)  # noqa: B010
@@ -120,7 +120,7 @@ class NodeFarm:
         return next(node for node in self.nodes.values() if node is not leader)
 
     async def calm(self) -> Node:
-        """Let the leader stay, however busy the machine is with something else; return it.
+        """Make all time-outs so long that the leader stays on a busy machine, too; return the leader.
 
         A server that starts from now on has the same patience, until all servers are stopped.
         """
@@ -134,7 +134,7 @@ class NodeFarm:
         return leader
 
     def lively(self) -> None:
-        """Undo `calm`: when the leader goes, the others elect another one soon."""
+        """Undo `calm`: when the leader stops, the other servers elect a leader soon."""
         self._calm = False
         for node in self.nodes.values():
             core = node.driver.core
@@ -170,4 +170,4 @@ class NodeFarm:
 
 
 async def _silently() -> None:
-    """Resign, and tell nobody."""
+    """Replaces `FarmTasks.resign`: the server ends without a last record."""

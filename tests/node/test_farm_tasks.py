@@ -1,4 +1,4 @@
-"""Farms of real nodes with routers that the test plays: the publisher, and changes when nodes come and go."""
+"""The tasks of real nodes with simulated routers: one node publishes, and another node takes over when nodes stop."""
 
 import asyncio
 import random
@@ -118,7 +118,7 @@ async def test_a_publisher_that_is_stopped_says_so_and_is_replaced_at_once(
 ) -> None:
     own_times(monkeypatch)
     async with running(tmp_path, status_seconds=30.0) as made:
-        await made.farm.calm()  # without a known leader, a server has nobody to tell
+        await made.farm.calm()  # without a known leader, a server can post nothing
         first = await made.publishes(1, 2, 3)
         stop = made.nodes[first].farm_tasks.stop
         others = [made.nodes[other].farm_tasks.view for other in without(first)]
@@ -162,7 +162,7 @@ async def test_published_rises_whoever_dies(tmp_path: Path) -> None:
 
 
 async def test_who_has_lost_the_farm_stops_by_itself(tmp_path: Path) -> None:
-    """Two servers may both publish for the time of a lease; then one does, or none without a majority."""
+    """For the time of a lease two servers may both publish; then at most one does, and none without a majority."""
     async with running(tmp_path) as made:
         first = await made.publishes(1, 2, 3)
         others = without(first)

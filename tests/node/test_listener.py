@@ -110,7 +110,7 @@ def test_what_cannot_work_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"are the same directory: name it once"):
         tenants_by_listener([one, same])
     elsewhere = Endpoint("127.0.0.1", 20_009)
-    with pytest.raises(ConfigError, match=r"would both publish for .*b32.i2p: the netDb has one place for it"):
+    with pytest.raises(ConfigError, match=r"would both publish for .*b32.i2p: the netDb has one"):
         tenants_by_listener([one, tenant(tmp_path, "four", elsewhere, master=KEYS.destination)])
     assert (
         len(
@@ -143,7 +143,7 @@ async def test_a_door_opens_with_the_first_and_closes_after_the_last(tmp_path: P
     assert await listener.enter("b", Served(authenticator(), echo)) is first
     await listener.leave("b", 0.0)
     assert (sorted(listener.server.farms), listener.gate.handshake_seconds) == (["a"], 6.0)
-    await listener.leave("c", 0.0)  # it has never come
+    await listener.leave("c", 0.0)  # farm "c" has never entered
     await listener.enter("b", Served(authenticator(), echo))
     await listener.leave("b", 0.0)
     other = TlsTransport(TlsSettings(identity.certificate, identity.key), port=port)

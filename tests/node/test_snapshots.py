@@ -25,7 +25,7 @@ def short_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def shortened(node: Node, leader: Node, least: int) -> None:
-    """Post until this node has dropped so many entries; entries that the history has not on the disk yet stay."""
+    """Post until this node has dropped the given number of entries. Entries that the history lacks are not dropped."""
 
     async def dropped() -> bool:
         await leader.driver.post([b'{"more":true}'], seconds=20)
@@ -121,7 +121,7 @@ async def test_a_damaged_snapshot_is_sent_again_by_the_leader(tmp_path: Path) ->
         await shortened(leader, leader, 100)
         await farm.stop(server)
         damage(farm.path(server))
-        await fills(leader, 120, 70)  # so that the leader has a newer one
+        await fills(leader, 120, 70)  # so that the leader has a newer snapshot
         back = await farm.start(server)
         assert back.driver.core.snapshot is None
         await same_state(leader, back)

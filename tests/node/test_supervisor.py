@@ -64,7 +64,7 @@ class FakeLife:
 
 @asynccontextmanager
 async def running(supervisor: Supervisor, **lives: SupervisedNode) -> AsyncIterator[Callable[[], None]]:
-    """All that can be started is; yields what stops them. Waits until all have ended."""
+    """Start all nodes that can start; yield a function that stops the nodes. At the end, wait until all have ended."""
     stopped: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
     started = asyncio.Event()
     task = asyncio.create_task(supervisor.run(lives, stopped, on_start=started.set))

@@ -33,7 +33,7 @@ _JVM: Final = (
 _FOR_FEW_ROWS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "2",
-    # To plan a query takes nearly all of its time, and so would making and compiling Java for it.
+    # Planning takes nearly all of a query's time. Generating and compiling Java for a query would take as long.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -44,7 +44,7 @@ _FOR_FEW_ROWS: Final = {
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    """Start one Spark, for tests with few rows; with `GF_I2P_TIER=all` it plans and compiles as it does for users."""
+    """Start the one Spark, tuned for few rows. With `GF_I2P_TIER=all` Spark plans and compiles as for users."""
     os.environ.setdefault("SPARK_SUBMIT_OPTS", _JVM)
     options = SessionOptions(
         master="local[2]",

@@ -73,7 +73,7 @@ class Row:
     record: StatusRecord | None = None
     """The record, for kind "status"."""
     received_ms: int | None = None
-    """None: the date of the record."""
+    """Time of receipt, in ms since the epoch; None: the record's own date."""
     farm: str = "farm"
     term: int = 1
     exporter: int = 1
@@ -84,7 +84,7 @@ class Row:
     servers: Sequence[int] | None = None
     leader: int | None = None
     misfit: str | None = None
-    """With a misfit there is no record in the row."""
+    """Why the entry is no valid record; such a row has no record."""
 
     def columns(self) -> dict[str, Any]:
         """Give the row by the names of the columns."""

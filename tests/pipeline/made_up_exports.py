@@ -38,7 +38,7 @@ def content(
 
 
 def plain(directory: Path, data: bytes, *, first: int = 1) -> Path:
-    """A file that is not packed."""
+    """Write a plain history file into `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / plain_name(first)
     path.write_bytes(data)
@@ -46,6 +46,6 @@ def plain(directory: Path, data: bytes, *, first: int = 1) -> Path:
 
 
 def packed(directory: Path, data: bytes, *, first: int = 1) -> Path:
-    """A packed file."""
+    """Write a packed history file into `directory`."""
     path = plain(directory, gzip.compress(data, mtime=0), first=first)
     return path.rename(path.with_name(path.name + ".gz"))

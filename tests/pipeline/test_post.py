@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline post`: the posted values, the refusals, and the question before."""
+"""`gf-i2p pipeline post`: the posted values, the refusals, and the question before a post."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -94,7 +94,7 @@ def test_what_no_entry_takes_is_no_profile() -> None:
 
 
 class Farm:
-    """Takes the posted entries."""
+    """Stands in for a farm, and keeps the posted entries."""
 
     def __init__(self) -> None:
         self.posts: list[list[AdminEntry]] = []
@@ -118,7 +118,7 @@ def farm(monkeypatch: pytest.MonkeyPatch) -> Farm:
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Credentials, and parameters."""
+    """Write credentials of an administrator and of a client, and a file of parameters; return the paths by name."""
     paths = {"admin": tmp_path / "admin-ann.toml", "client": tmp_path / "client-c.toml", "set": tmp_path / "set.toml"}
     for name in ("admin-ann", "client-c"):
         write_private(

@@ -310,7 +310,7 @@ class Lab:
             self.step(message.receiver, inputs.Answered(message.sender, message.tag, message.payload))
 
     def settle(self, limit: int = 10_000) -> None:
-        """Deliver until the network is empty."""
+        """Deliver messages until the network is empty."""
         for _ in range(limit):
             if not self.network:
                 return
@@ -345,7 +345,7 @@ class Lab:
             self.timeout(first.id)
 
     def crash(self, server_id: int) -> None:
-        """Lose all that is not durable; answers on the way to and from the server are lost."""
+        """Crash a server: drop its writes that are not durable, and all answers on the way to and from the server."""
         server = self.servers[server_id]
         server.up = False
         server.unwritten.clear()
@@ -371,7 +371,7 @@ class Lab:
         return self.servers[server_id].core
 
     def elect(self, server_id: int) -> None:
-        """Make this server the leader, by its time-out."""
+        """Make this server the leader: let its election time-out pass, and deliver the votes."""
         self.timeout(server_id)
         self.settle()
         assert self.core(server_id).is_leader

@@ -35,7 +35,7 @@ from tests.raft.lab import Lab, Message, entry_name, name
 
 
 class Scenario:
-    """Runs commands and writes their transcript."""
+    """Runs the commands of a scenario file, and writes the transcript."""
 
     def __init__(self) -> None:
         self.lab = Lab(1)

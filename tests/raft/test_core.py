@@ -30,7 +30,7 @@ def test_a_leader_is_not_unseated_by_a_vote_request() -> None:
 
 
 def test_a_candidate_that_is_refused_again_and_again_gives_others_more_and_more_time() -> None:
-    """A JRaft server waits anew after each higher term, and may have longer time-outs than ours."""
+    """A JRaft server waits anew after each higher term, and may have longer time-outs than a gf-i2p server."""
     lab = Lab(3)
     lab.elect(2)
     lab.isolate(1)

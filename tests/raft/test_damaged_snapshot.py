@@ -73,7 +73,7 @@ def test_who_lacks_its_state_leads_no_longer_than_until_another_member_has_its_l
     disk.damage_snapshot()
     lab.restart(1)
     lab.heal()
-    lab.now += LAN.election_min  # nobody takes the old leader for a leader any more
+    lab.now += LAN.election_min  # from now on every server may vote against the old leader
     for server in (3, 1):
         lab.timeout(server)
         lab.settle()

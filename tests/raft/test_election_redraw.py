@@ -1,4 +1,4 @@
-"""The effect of new time-outs on a wait that is under way."""
+"""A change of the time-outs while a server waits for its election time-out: the wait is drawn anew."""
 
 import pytest
 

@@ -149,7 +149,7 @@ def pack_end(request: Request) -> int:
 def test_a_newcomer_is_packed_the_first_entry_at_least() -> None:
     """A JRaft server has elected itself before the invitation, and holds a first entry (jraft-facts, "Join").
 
-    If the entry's term happens to be ours, AppendEntries would leave the entry there; only a pack replaces the entry.
+    If the entry's term happens to be the leader's, AppendEntries would keep the entry; only a pack replaces it.
     """
     lab = led(entries=0)
     sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
@@ -471,7 +471,7 @@ def test_snapshots_only_rise() -> None:
 
 
 def test_who_alone_has_several_configurations_without_itself_still_asks_for_votes() -> None:
-    """Found by the simulator: the no-op of its second term hid that none of them is known to be committed."""
+    """Found by the simulator: the no-op of the second term hid that no Configuration is known to be committed."""
     lab = Lab(2)
     lab.elect(1)
     lab.isolate(1)

@@ -1,1 +1,1 @@
-"""Tests of the simulator: the simulator is repeatable, keeps to the settings, and notices faults."""
+"""Tests of gf_i2p.simulator: runs are repeatable, runs keep to the settings, and the rules notice faults."""

@@ -9,7 +9,7 @@ import pytest
 from gf_i2p.simulator.seed_run import simulate
 
 SEEDS = (2, 3, 11)
-"""Connections and single messages, with crashes and pauses among their faults."""
+"""Seeds whose runs have connections and single messages, crashes and pauses."""
 
 
 def digest_elsewhere(seed: int, hash_seed: str) -> str:

@@ -1,4 +1,4 @@
-"""Seeds that never failed, seeds that once did, and the events in them."""
+"""Runs of fixed seeds, runs of seeds that once failed, and the events that these runs contain."""
 
 from collections import Counter
 from pathlib import Path

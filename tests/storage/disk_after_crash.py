@@ -1,7 +1,7 @@
 """The contents of a disk after a kill or a power cut.
 
-strace notes a process's calls on files, with the bytes. From the notes, disks are made in every state possible after a
-cut at any moment. All synced data is there. Of the rest some sectors, and some names, are there.
+strace records a process's calls on files, with the bytes. From this record the module makes disks as a cut at any time
+may leave them. Such a disk has all synced data. Of the unsynced data it has a random choice of sectors and file names.
 """
 
 import os

@@ -28,7 +28,7 @@ def configuration(index: int, *servers: int) -> bytes:
 
 
 def entry(index: int) -> Entry:
-    """The entry at this index, always the same."""
+    """Return the entry at this index: the same bytes at each call."""
     rng = random.Random(index)
     term = 1 + index // 40
     kind = rng.random()

@@ -16,7 +16,7 @@ _REAL: Final = {name: getattr(os, name) for name in ("open", "pwrite", "fsync", 
 
 
 class CrashError(BaseException):
-    """The process has ended: nobody catches this error."""
+    """Simulates the end of the process: no code under test catches this error."""
 
 
 class Operations:

@@ -236,7 +236,7 @@ def snapshot(index: int, term: int = 1, data: bytes = b"state") -> Snapshot:
 
 
 def filled(directory: Path, history: Iterable[Write]) -> Path:
-    """A closed log that holds `history`."""
+    """Make a log that holds `history`, close the log, and return its path."""
     path = create(directory)
     with closing(open_log(path)) as storage:
         for write in history:

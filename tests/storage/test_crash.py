@@ -1,4 +1,4 @@
-"""Kill -9 at random points: every acknowledged write is there, and nothing is torn."""
+"""Kill -9 at random points: every acknowledged write is kept, and no write is kept in part."""
 
 import random
 import time

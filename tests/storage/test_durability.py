@@ -74,7 +74,7 @@ def test_opening_syncs_what_a_killed_process_had_only_written(tmp_path: Path) ->
     disk = Disk(tmp_path)
     run, _ = traced(tmp_path, path, 5, 0, 6, 1)
     states = history_states(5, 6)
-    # Let nothing have been synced since the log was opened, as if the kill had come just before.
+    # Leave out all syncs since the log was opened, as if the kill had come before the first sync.
     opened = run.index(next(call for call in run if call.data == b"opened\n"))
     for number, call in enumerate(run):
         if number < opened or call.name == "pwrite64":

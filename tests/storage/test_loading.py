@@ -138,7 +138,7 @@ def test_a_base_that_is_another_one_is_noticed_whatever_its_checksum(
 
 
 def test_a_lost_end_is_noticed_also_after_a_kill(tmp_path: Path) -> None:
-    """Entries that were moved out of the WAL have lost their checksums; the log must remember such entries."""
+    """SQLite's WAL has checksums, but the database file has none. So the log itself must remember the last index."""
     path = create(tmp_path)
     with closing(open_log(path)) as storage:
         for write in SMALL:
@@ -178,9 +178,9 @@ def test_a_missing_page_is_damage(tmp_path: Path) -> None:
 
 
 def test_no_flipped_bit_ever_becomes_another_log(tmp_path: Path) -> None:
-    """Random damage to the file: an error at opening or reading, or nothing that matters was hit.
+    """After random damage to the file, opening or reading fails, or the state is exactly the stored state.
 
-    A snapshot alone may be lost, and a new one mends that.
+    Damage may also cost the snapshot alone. Then the log says so, and storing a new snapshot repairs the log.
     """
     seed = random.randrange(2**32)
     print(f"seed {seed}")

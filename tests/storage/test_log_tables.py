@@ -52,7 +52,7 @@ def test_a_database_in_memory_is_a_log() -> None:
 def test_random_writes_and_crashes_leave_what_they_should(
     seed: int, groups: list[int], sweep_rows: int, sweep_bytes: int
 ) -> None:
-    """Stored in groups, one of which may end anywhere in the middle: every whole group is there, and nothing else."""
+    """Writes are stored in groups, and a crash may come in the middle of a group: exactly the whole groups remain."""
     rng = random.Random(seed)
     history = writes(seed, max_value=2000)
     state = State()
@@ -74,7 +74,7 @@ def test_random_writes_and_crashes_leave_what_they_should(
                     before = state
                 crash_after(connection, None)
                 log = on(connection)
-                if state_of(log) != state:  # an interrupted COMMIT may have been one
+                if state_of(log) != state:  # an interrupted COMMIT may have been committed
                     assert state_of(log) == before
                     store(log, *batch)
             else:
@@ -104,7 +104,7 @@ def test_a_log_that_is_compacted_does_not_grow(per_write: int, size: int) -> Non
 
 
 def crash_after(connection: sqlite3.Connection, steps: int | None) -> None:
-    """Interrupt SQLite after about so many instructions, in the middle of anything."""
+    """Interrupt SQLite after about `count` instructions, as a crash would."""
     left = steps or 0
 
     def progress() -> bool:

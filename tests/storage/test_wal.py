@@ -58,7 +58,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def alone(path: Path, directory: Path) -> Path:
-    """Copy the main file only."""
+    """Copy the database file without its WAL."""
     directory.mkdir()
     copy = directory / path.name
     copy.write_bytes(path.read_bytes())
@@ -135,7 +135,7 @@ def test_a_log_that_was_closed_needs_no_wal(tmp_path: Path, busy: tuple[Path, li
 
 
 def test_a_wal_that_was_begun_anew_and_has_no_frame_is_none_that_was_lost(tmp_path: Path) -> None:
-    """A power cut leaves this state right after a checkpoint; `Disk` finds the state only now and then."""
+    """A power cut right after a checkpoint leaves this state, which the random tests with `Disk` seldom reach."""
     with closing(open_log(create(tmp_path))) as storage:
         store(storage, *SMALL)
         storage.checkpoint()

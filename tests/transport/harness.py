@@ -63,7 +63,7 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 async def soon(what: Awaitable[T]) -> T:
-    """Await with the tests' patience."""
+    """Await `what`; fail after the time limit that all these tests share."""
     async with asyncio.timeout(PATIENCE):
         return await what
 
@@ -106,7 +106,7 @@ class Farm:
 
 
 class GateClock:
-    """In place of a gate's event loop: time stands still until a test moves the clock."""
+    """Stands in for the event loop of a gate: time stands still until a test moves the clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._now = 1000.0
@@ -122,7 +122,7 @@ class GateClock:
         return alarm
 
     def move(self, seconds: float) -> None:
-        """Let this time pass."""
+        """Let `seconds` pass on this clock."""
         self._now += seconds
         due = [alarm for alarm in self._alarms if alarm.at <= self._now]
         self._alarms = [alarm for alarm in self._alarms if alarm.at > self._now]
@@ -158,7 +158,7 @@ async def serving(
     port: int = 0,
     **options: Any,
 ) -> AsyncIterator[Farm]:
-    """A server; without `on_request` it collects what it is asked in `Farm.requests`."""
+    """Run a server on loopback. Without `on_request`, the server collects the requests in `Farm.requests`."""
     requests: list[tuple[AuthenticatedConnection, Request, Replier]] = []
     handle = on_request or (lambda *each: requests.append(each))
     configurations_by_cluster = configurations or {}
@@ -183,7 +183,7 @@ async def serving(
 
 @contextlib.asynccontextmanager
 async def connected(farm: Farm, **options: Any) -> AsyncIterator[PeerLink]:
-    """A link that is up."""
+    """Start a link to the farm's server, wait until the link is up, and yield the link."""
     up = asyncio.Event()
     link = farm.link(on_up=up.set, **options)
     link.start()
@@ -223,7 +223,7 @@ async def foreign_client(farm: Farm) -> tuple[asyncio.StreamReader, asyncio.Stre
 async def foreign_session(
     farm: Farm, *, user: str = USER, cluster: str = CLUSTER
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A foreign client after authentication."""
+    """Connect and authenticate with asyncio's own TLS streams instead of the transport; yield reader and writer."""
     credentials = Credentials(user, PASSWORD)
     for _ in range(2):
         reader, writer = await foreign_client(farm)
@@ -283,7 +283,7 @@ Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Non
 
 @contextlib.asynccontextmanager
 async def foreign_farm(identity: Identity, behaviour: Behaviour) -> AsyncIterator[Farm]:
-    """A peer that lets us in correctly, and then follows `behaviour`."""
+    """Run a peer that accepts the handshake correctly, and then follows `behaviour`."""
     authenticators = {CLUSTER: authenticator()}
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(identity.certificate, identity.key)

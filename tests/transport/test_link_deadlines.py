@@ -31,7 +31,7 @@ class Alarm:
 
 
 class Clock:
-    """In place of a connection's event loop: time stands still, all else is the loop's."""
+    """Stands in for a connection's event loop: this clock gives the time, and the real loop does everything else."""
 
     def __init__(self, link: PeerLink, monkeypatch: pytest.MonkeyPatch) -> None:
         self.alarms: list[Alarm] = []
@@ -49,7 +49,7 @@ class Clock:
         return asyncio.get_running_loop().call_soon(callback, *args)
 
     def move(self, seconds: float) -> None:
-        """Let this time pass, with every alarm in its turn."""
+        """Let `seconds` pass, and run each timer at the timer's own time."""
         end = self._now + seconds
         while due := [alarm for alarm in self.alarms if alarm.at <= end]:
             alarm = min(due, key=lambda each: each.at)
@@ -79,7 +79,7 @@ async def answered(farm: Farm, index: int, answer: asyncio.Future[Response | Non
 async def test_a_slow_peer_that_goes_on_answering_is_alive(node: Identity, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(node) as farm, connected(farm, request_seconds=SECONDS, **ONCE) as link:
         clock = Clock(link, monkeypatch)
-        # The last one waits for five times as long as any may take.
+        # The last request waits five times as long as a single answer may take.
         for index, answer in enumerate(await sent(farm, link, 8)):
             clock.move(0.6 * SECONDS)
             await answered(farm, index, answer)
@@ -116,7 +116,7 @@ async def test_the_time_before_a_request_is_not_counted(node: Identity, monkeypa
 
 
 async def given_up_after(clock: Clock, link: PeerLink, seconds: float) -> str:
-    """Check that the link keeps the connection for almost as long, and no longer; return the reason."""
+    """Check that the link gives up the connection after `seconds`, within 1 %; return the reason."""
     clock.move(0.99 * seconds)
     assert link.connected
     clock.move(0.02 * seconds)

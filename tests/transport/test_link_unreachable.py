@@ -1,4 +1,4 @@
-"""A link's knowledge of a lost peer, for callers that wait for that peer."""
+"""A link tells its callers whether the peer is unreachable: the connection has ended, and no dial gets an answer."""
 
 import asyncio
 import math
@@ -71,7 +71,7 @@ async def test_the_round_trip_is_that_of_the_request_that_was_let_in(node: Ident
 
 
 class Tunnel(asyncio.Transport):
-    """A stream of I2P, as far as a link sees the stream."""
+    """The part of an I2P stream that a link uses."""
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Tunnel(asyncio.Transport):
 
 
 class Router:
-    """In place of a transport: the outcomes of the attempts, in order; the last one for ever."""
+    """Stands in for a transport. Each dial has the next outcome of `attempts`; later dials repeat the last outcome."""
 
     def __init__(self, *attempts: bytes | DialError | None) -> None:
         self._attempts: Iterator[bytes | DialError | None] = iter(attempts)

@@ -105,7 +105,7 @@ async def test_requests_of_one_turn_leave_together(node: Identity, monkeypatch: 
         for index in range(50):
             ask(link, request(index=index))
         await until(lambda: len(farm.requests) == 50)
-        # The first one at once, the rest when the turn of the loop is over.
+        # The first request leaves at once, the rest when the turn of the loop is over.
         monkeypatch.undo()
         assert writes == [REQUEST_HEADER_BYTES, 49 * REQUEST_HEADER_BYTES]
 
@@ -167,9 +167,9 @@ async def until_down(link: link_module.PeerLink) -> str:
     [
         (
             encode_response(response(request(kind=MessageType.REQUEST_VOTE_REQUEST))),
-            "the peer broke the protocol: it answered REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is due",
+            "the peer broke the protocol: it answered REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is expected",
         ),
-        (b"\x01" + bytes(25), "the peer broke the protocol: a message of type 1 where a response is due"),
+        (b"\x01" + bytes(25), "the peer broke the protocol: a message of type 1 where a response is expected"),
         (b"\x04" + bytes(20), "the peer closed the connection"),
     ],
 )

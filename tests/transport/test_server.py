@@ -189,7 +189,7 @@ async def test_a_reply_insists_on_one_right_answer(node: Identity) -> None:
         writer.write(encode_request(request(index=1)))
         await until(lambda: farm.requests)
         reply = farm.requests[0][2]
-        with pytest.raises(LocalProtocolError, match="REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is due"):
+        with pytest.raises(LocalProtocolError, match="REQUEST_VOTE_RESPONSE where APPEND_ENTRIES_RESPONSE is expected"):
             reply(response(request(kind=MessageType.REQUEST_VOTE_REQUEST)))
         reply(response(request(index=1)))
         with pytest.raises(LocalProtocolError, match="answered twice"):
@@ -222,7 +222,7 @@ async def test_an_illegal_message_ends_the_connection_after_what_came_before_it(
         assert farm.server.counters.refused == {Refusal.MESSAGE: 1}
         refusals = [line for line in lines if line["event"] == "connection refused"]
         assert [line["detail"] for line in refusals] == [
-            f"{USER} of {CLUSTER}: a message of type 99 where a request is due"
+            f"{USER} of {CLUSTER}: a message of type 99 where a request is expected"
         ]
         await hang_up(writer)
 

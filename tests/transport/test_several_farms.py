@@ -40,7 +40,7 @@ GET_OTHER = GET.replace(b"/farm/", b"/other/")
 def other(
     requests: list[tuple[AuthenticatedConnection, Request, Replier]], came: list[AuthenticatedConnection] | None = None
 ) -> Served:
-    """A second farm, which has a user of its own beside one that the first has, too."""
+    """Make a second farm with one user of its own, and one user whose name the first farm has, too."""
     users = authenticator({USER: PASSWORD, "client-b": PASSWORD}, OTHER)
     on_session = None if came is None else came.append
     return Served(users, lambda *each: requests.append(each), on_session, configuration=lambda _: b"told")

@@ -194,7 +194,7 @@ class Holder(asyncio.Protocol):
 
 
 async def hold(farm: Farm, context: ssl.SSLContext | None) -> None:
-    """Hold a connection without a word, and come again after each hang-up."""
+    """Hold a silent connection to the server, and dial again after each hang-up."""
     loop = asyncio.get_running_loop()
     while True:
         with contextlib.suppress(OSError):
@@ -209,7 +209,7 @@ async def hold(farm: Farm, context: ssl.SSLContext | None) -> None:
 
 @pytest.mark.parametrize("encrypted", [False, True])
 async def test_a_crowd_from_the_same_address_does_not_keep_a_peer_out(node: Identity, encrypted: bool) -> None:
-    # Nobody goes by the deadline.
+    # The deadline is so late that only the limits can end a connection.
     async with serving(node, echo, gate=Gate(handshake_seconds=1000.0)) as farm:
         counters = farm.server.counters
         crowd = [asyncio.create_task(hold(farm, foreign_client_context() if encrypted else None)) for _ in range(40)]

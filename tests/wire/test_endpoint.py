@@ -49,7 +49,7 @@ BAD = [
     "tcp://a-:9001",
     "tcp://" + "a" * 64 + ":9001",
     f"tcp://{LONGEST}b:9001",
-    # Texts that resolvers take for an IPv4 address and our parser would take for a name.
+    # Texts that resolvers take for an IPv4 address and `Endpoint.parse` would take for a name.
     "tcp://1.2.3:9001",
     "tcp://2130706433:9001",
     "tcp://0x7f.1:9001",

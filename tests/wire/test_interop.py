@@ -43,7 +43,7 @@ OFFERS = pytest.mark.parametrize(
 
 @dataclass
 class Served:
-    """The results of our server half behind a socket."""
+    """The results of the project's server half behind a socket."""
 
     offer: str
     port: int = 0
@@ -111,7 +111,7 @@ async def curl(*arguments: str) -> list[int]:
         stderr=asyncio.subprocess.PIPE,
     )
     output, errors = await process.communicate()
-    # 52: after a 101 curl waits for an HTTP answer, but our server closes.
+    # 52: after a 101 curl waits for an HTTP answer, but the server closes.
     assert process.returncode in (0, 52), errors
     return [int(line) for line in output.split()]
 
@@ -137,7 +137,7 @@ async def test_our_server_refuses_curl_with_wrong_credentials(user: str) -> None
 
 @needs_curl
 async def test_curl_through_the_absolute_form_of_a_proxy() -> None:
-    # curl takes our server for a proxy and so sends the absolute form, with the path as Digest's uri.
+    # curl takes the server for a proxy and so sends the absolute form, with the path as Digest's uri.
     async with serving("SHA-256 MD5") as served:
         arguments = ("--noproxy", "", "--proxy", f"http://127.0.0.1:{served.port}", "--user", f"{USER}:{PASSWORD}")
         assert await curl(*arguments, *CURL_UPGRADE, f"http://abcd.b32.i2p{PATH}") == [101]
@@ -145,7 +145,7 @@ async def test_curl_through_the_absolute_form_of_a_proxy() -> None:
 
 
 def get_with_requests(url: str, times: int, password: str = PASSWORD) -> list[int]:
-    """Make GETs with one Digest client's memory, but separate connections: ours ends with the 101."""
+    """Make GETs with one Digest client's memory, but separate connections: the server closes after the 101."""
     auth = requests.auth.HTTPDigestAuth(USER, password)
     statuses = []
     for _ in range(times):
@@ -201,7 +201,7 @@ class Dialler:
     statuses: list[int] = field(default_factory=list)
 
     async def dial(self, port: int) -> int:
-        """Connect until the server lets us in, check the connection; return the number of requests."""
+        """Connect until the server accepts the client, check the connection; return the number of requests."""
         for number in (1, 2):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             try:

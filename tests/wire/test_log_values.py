@@ -179,7 +179,7 @@ def test_any_unpacked_bytes_are_a_log_pack_or_refused(data: bytes) -> None:
 )
 def test_a_value_cut_anywhere_or_with_more_behind_it_is_refused(value: Value) -> None:
     data = value.encode()
-    # A Configuration cut behind a server is one of fewer servers.
+    # A Configuration cut behind a server is a Configuration of fewer servers.
     whole = {len(data)} | {len(replace(CONFIGURATION, servers=CONFIGURATION.servers[:n]).encode()) for n in range(2)}
     for end in range(len(data)):
         if type(value) is Configuration and end in whole:
@@ -365,11 +365,11 @@ def test_a_pack_larger_than_the_limit_is_not_sent() -> None:
 
 
 def zeros(head: bytes, mebibytes: int) -> bytes:
-    """A gzip of `head` and so many MiB of zeros, made without compressing them one by one."""
+    """Make a gzip of `head` and many MiB of zeros, without compressing each MiB."""
     deflate = zlib.compressobj(9, wbits=-zlib.MAX_WBITS)
     start = deflate.compress(head) + deflate.flush(zlib.Z_FULL_FLUSH)
     mebibyte = deflate.compress(bytes(MIB)) + deflate.flush(zlib.Z_FULL_FLUSH)
-    # After a full flush nothing refers back: the same bytes again are another MiB. No decoder gets to the check sum.
+    # After a full flush no byte refers back, so the same bytes again are another MiB. No decoder reaches the checksum.
     return gzip.compress(b"")[:10] + start + mebibyte * mebibytes + deflate.flush() + bytes(8)
 
 

@@ -82,7 +82,7 @@ ILLEGAL = [
 
 
 def raw_request(request_type: int, body: bytes, size: int | None = None) -> bytes:
-    """A request that our encoder may refuse to write."""
+    """Encode a request that `encode_request` may refuse."""
     size = len(body) if size is None else size
     return bytes([request_type]) + bytes(REQUEST_HEADER_BYTES - 5) + size.to_bytes(4, "big") + body
 
@@ -215,7 +215,7 @@ def test_one_response_is_not_less_and_not_more(size: int) -> None:
 def test_types_that_are_no_request_are_refused(number: int) -> None:
     data = bytes([number]) + encode_request(VOTE)[1:]
     for piece in (data, data[:1]):
-        with pytest.raises(RemoteProtocolError, match=f"type {number} where a request is due"):
+        with pytest.raises(RemoteProtocolError, match=f"type {number} where a request is expected"):
             decode_request(piece)
 
 
@@ -223,14 +223,14 @@ def test_types_that_are_no_request_are_refused(number: int) -> None:
 def test_types_that_are_no_response_are_refused(number: int) -> None:
     data = bytes([number]) + encode_response(ANSWER)[1:]
     for piece in (data, data[:1]):
-        with pytest.raises(RemoteProtocolError, match=f"type {number} where a response is due"):
+        with pytest.raises(RemoteProtocolError, match=f"type {number} where a response is expected"):
             decode_response(piece)
 
 
 def test_a_request_is_not_sent_as_a_response_nor_the_other_way_round() -> None:
-    with pytest.raises(LocalProtocolError, match="where a request is due"):
+    with pytest.raises(LocalProtocolError, match="where a request is expected"):
         encode_request(replace(VOTE, type=MessageType.REQUEST_VOTE_RESPONSE))
-    with pytest.raises(LocalProtocolError, match="where a response is due"):
+    with pytest.raises(LocalProtocolError, match="where a response is expected"):
         encode_response(replace(ANSWER, type=MessageType.CLIENT_REQUEST))
 
 

@@ -119,7 +119,7 @@ def test_memory_is_bounded_and_what_is_forgotten_cannot_be_used_again(monkeypatc
         assert len(nonces._used) == len(nonces._by_age) <= 10
     assert [nonces.spend(nonce, 1, 25.0) for nonce in issued] == [False] * 25
     assert [nonces.spend(nonce, 2, 25.0) for nonce in issued] == [False] * 15 + [True] * 10
-    assert not nonces.spend(unused, 1, 25.0)  # as old as the forgotten ones
+    assert not nonces.spend(unused, 1, 25.0)  # as old as the forgotten nonces
 
 
 def test_a_late_first_use_of_the_oldest_nonce_does_not_displace_a_younger_one(monkeypatch: pytest.MonkeyPatch) -> None:

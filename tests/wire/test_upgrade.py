@@ -354,7 +354,7 @@ def test_a_farm_added_while_a_connection_is_open_is_found() -> None:
 
 
 def i2pd_client(request: bytes) -> bytes:
-    """i2pd's HTTP proxy on a request's way: path form, Host rewritten, Proxy-* and Referer gone."""
+    """Change a request as i2pd's HTTP proxy does: path form, Host rewritten, Proxy-* and Referer removed."""
     text = request.replace(b"GET http://abcd.b32.i2p:9001/", b"GET /")
     text = re.sub(rb"Host: [^\r]*", b"Host: abcd.b32.i2p", text)
     return text.replace(b"\r\n\r\n", b"\r\nUser-Agent: MYOB/6.66 (AN/ON)\r\n\r\n")

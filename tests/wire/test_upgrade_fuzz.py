@@ -26,7 +26,7 @@ from tests.wire.handshakes import (
 
 
 def serve(*pieces: bytes, at: float = 0.0) -> HandshakeAnswer | str | None:
-    """The server's outcome, the same for the same bytes; `rest` with all later pieces."""
+    """Give the pieces to a server's handshake; return its outcome. The same bytes have the same outcome."""
     server = ServerHandshake({"farm": authenticator()}, entropy=Entropy("server"))
     try:
         for number, piece in enumerate(pieces):

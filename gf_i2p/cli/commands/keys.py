@@ -25,7 +25,7 @@ from gf_i2p.storage.private_files import write_durably
 
 DEFAULT_DAYS: Final = 90
 MAX_DAYS: Final = 365
-"""Days until a delegated key ends, at most: nobody can revoke a stolen key before that."""
+"""Longest life of a delegated key, in days: nobody can revoke a stolen key before the key's end."""
 
 _FIXED: Final = ("i2cp.leaseSetType", "i2cp.leaseSetEncType")
 """Options that an operator cannot set: the program decides the kind of its lease sets."""
@@ -37,14 +37,14 @@ _STANDARD_INPUT: Final = "-"
 
 
 def new(options: argparse.Namespace) -> Answer:
-    """`keys master new`."""
+    """`keys master new`: make the keys of a new master, and write the key file."""
     keys = DestinationKeys.generate()
     _write(options.file, keys.encode())
     return _master_answer(options, keys, [])
 
 
 def import_(options: argparse.Namespace) -> Answer:
-    """`keys master import`."""
+    """`keys master import`: copy a router's private key file, after a check, as the master's key file."""
     source: str = options.source
     notes = []
     if source == _STANDARD_INPUT:
@@ -69,7 +69,7 @@ def import_(options: argparse.Namespace) -> Answer:
 
 
 def show(options: argparse.Namespace) -> Answer:
-    """`keys master show`."""
+    """`keys master show`: describe a key file, without any secret."""
     with as_command_error(options.file):
         keys = load_publishing_keys(options.file)
     now = int(time.time())
@@ -127,7 +127,7 @@ def _master_answer(options: argparse.Namespace, keys: DestinationKeys, notes: li
 
 
 def delegate(options: argparse.Namespace) -> Answer:
-    """`keys delegate`."""
+    """`keys delegate`: make the keys that a node needs to publish, signed by the master's own key."""
     with as_command_error(options.master):
         master = load_publishing_keys(options.master)
     if master.delegated:
@@ -181,7 +181,7 @@ def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
 
 
 def status(options: argparse.Namespace) -> Answer:
-    """`keys status`."""
+    """`keys status`: describe the publishing keys of a node, and when these keys end."""
     directory, now = options.directory, int(time.time())
     config = Config.load(directory)
     path, mode = directory / config.publish.keys, config.publish.mode

@@ -108,7 +108,7 @@ def _write(path: Path, report: LeafMemberReport) -> None:
 
 
 def status(options: argparse.Namespace) -> Answer:
-    """`leaf status`."""
+    """`leaf status`: show the state of a running leaf member."""
     path = LeafFile.find(options.directory).with_name(REPORT_FILE)
     running = holder(path) is not None
     try:

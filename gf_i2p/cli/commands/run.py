@@ -154,7 +154,7 @@ class _NodeRun:
         self.bridge: LocalRouter | None = None
         self.leaf_farm: LeafFarm | None = None
         self.listener: SharedListener | None = None
-        """The shared listener; None: the node opens a listener of its own."""
+        """The listener that several nodes share; None: the node opens its own listener."""
         self.i2p: Transport | None = None
         """The shared transport through I2P; None: the node makes its own transport, if it needs one."""
         self.on_halt: Callable[[BaseException], None] = _nobody_listens

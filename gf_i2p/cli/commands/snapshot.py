@@ -22,7 +22,7 @@ _SILENT_SECONDS: Final = 2.0
 
 
 def save(options: argparse.Namespace) -> Answer:
-    """`snapshot save`."""
+    """`snapshot save`: write a snapshot of a running or stopped node into a file."""
     directory, path = options.directory, options.file
     if not (directory / CONFIG_FILE).exists():
         raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
@@ -76,7 +76,7 @@ async def _download(directory: Path, progress: ProgressLine) -> bytes:
 
 
 def inspect(options: argparse.Namespace) -> Answer:
-    """`snapshot inspect`."""
+    """`snapshot inspect`: describe a snapshot's file."""
     saved = _load(options.file)
     return Answer(
         {"file": str(options.file), "checksum": "ok", **_summary(saved)}, f"{_summary_text(saved)}\nchecksum ok"
@@ -84,7 +84,7 @@ def inspect(options: argparse.Namespace) -> Answer:
 
 
 def restore_farm(options: argparse.Namespace) -> Answer:
-    """`snapshot restore`."""
+    """`snapshot restore`: begin the farm's log anew from a snapshot's file, with one server."""
     directory = options.directory
     saved = _load(options.file)
     if options.confirm is not None:

@@ -49,7 +49,7 @@ class CheckResult:
 
 
 def ok(text: str) -> CheckResult:
-    """All is well."""
+    """Return the result of a check that found no fault."""
     return CheckResult(CheckState.OK, text)
 
 
@@ -59,7 +59,7 @@ def warn(text: str, remedy: Remedy | None = None) -> CheckResult:
 
 
 def fail(text: str, remedy: Remedy) -> CheckResult:
-    """Something does not work."""
+    """Return the result of a check that found a fault."""
     return CheckResult(CheckState.FAIL, text, remedy)
 
 
@@ -76,7 +76,7 @@ def fault_and_advice(sentence: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check."""
+    """One check of `gf-i2p doctor`, with its time limit and the checks that come before."""
 
     name: str
     look: Callable[[], Awaitable[CheckResult]]

@@ -15,7 +15,7 @@ _BELOW: Final = " " * (len(_MARGIN) + _STATE_WIDTH)
 """Indent of a remedy."""
 _LEAST_COLUMNS: Final = 40
 _MOST_COLUMNS: Final = 110
-"""Longer lines are hard to read."""
+"""Most columns of a line, even on a wider terminal, because longer lines are hard to read."""
 _B32: Final = re.compile(r"\b([a-z2-7]{8})[a-z2-7]{44}\.b32\.i2p")
 _COLOURS: Final = {CheckState.OK: "32", CheckState.WARN: "33", CheckState.FAIL: "1;31", CheckState.SKIP: "2"}
 
@@ -42,7 +42,7 @@ class FindingsPage:
         return lines
 
     def summary(self, findings: Sequence[Finding]) -> str:
-        """Give the last line."""
+        """Return the last line: the number of checks by outcome."""
         count = Counter(finding.result.state for finding in findings)
         parts = [f"{count[CheckState.OK]} ok"]
         if count[CheckState.WARN]:

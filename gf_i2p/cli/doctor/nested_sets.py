@@ -24,7 +24,7 @@ class TreeCheck:
         self._keys = keys
 
     async def look(self) -> CheckResult:
-        """Make the check."""
+        """Check whether this server has the keys of all branches that the farm needs."""
         keys = self._keys()
         assert keys is not None
         if not keys.delegated:

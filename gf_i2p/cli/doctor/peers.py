@@ -53,7 +53,7 @@ class Visit:
     total: float
     """From the first dial on, with the challenge and the second dial."""
     round_trip: float
-    """From the last request to its answer. An upper bound inside I2P, where the stream is opened in that time."""
+    """Seconds from the last request to its answer. Inside I2P this includes opening the stream."""
 
 
 class PeerChecks:
@@ -75,7 +75,7 @@ class PeerChecks:
     def _check(self, server: ServerTable) -> Check:
         endpoint = Endpoint.parse(server.endpoint)
         seconds = I2P_SECONDS if endpoint.is_i2p else TLS_SECONDS
-        # One second more than `visit` has: the message of `visit` says more.
+        # One second more than the limit of `visit`, because the message of `visit` says more.
         return Check(
             f"server {server.id}",
             lambda: self._reach(server.id, endpoint, seconds),

@@ -35,7 +35,7 @@ change is under way: the asked node may be a follower, and a follower learns of 
 
 
 def show(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members list`."""
+    """`members list`: show the servers, the leaf members, and a change of the servers that is under way."""
     answer = ask(options.directory, "GET", "/v1/status")
     members = [
         {key: server[key] for key in ("id", "endpoint", "self", "leader", "connected", "lag")}
@@ -59,7 +59,7 @@ def show(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members invite`."""
+    """`members invite`: write the files for a new server, and the file for the present servers."""
     server_id, endpoint = options.server
     _check_endpoint(endpoint)
     new_files = invitation.invite(options.directory, options.into, server_id, endpoint, voters_of=partial(_voters, ask))
@@ -91,11 +91,15 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
 
 def _check_endpoint(endpoint: Endpoint | None) -> None:
     if endpoint is not None and endpoint.is_i2p:
-        raise CommandError(f"{endpoint}: write i2p instead of the endpoint for a new address", code=Exit.USAGE)
+        raise CommandError(
+            f"{endpoint}: a new server's address inside I2P does not exist yet: write i2p instead of the endpoint, "
+            "and the invitation makes an address",
+            code=Exit.USAGE,
+        )
 
 
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members accept`."""
+    """`members accept`: take an invitation's new server, or leaf member, into the files of this node."""
     with as_command_error(options.file):
         for_leaf = leaf_invitation.invites_leaf_member(options.file)
         (leaf_invitation.load if for_leaf else invitation.load)(options.file)
@@ -145,7 +149,7 @@ def _voters(ask: Ask, directory: Path) -> frozenset[int]:
 
 
 def add(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members add`: for a server that waits to be taken in, and does not ask the leader."""
+    """`members add`: add a server that waits for the leader and does not ask for itself."""
     server_id, endpoint = options.server
     if endpoint is None:
         raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)
@@ -155,7 +159,7 @@ def add(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def remove(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members remove`."""
+    """`members remove`: take a server out of the farm, and wait until the farm has committed the change."""
     answer = ask(options.directory, "GET", "/v1/status")
     servers = {server["id"]: server for server in answer["servers"]}
     server = servers.get(options.id)
@@ -183,7 +187,7 @@ def remove(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def step_down(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members stepdown`."""
+    """`members stepdown`: let the leader give up its leadership."""
     answer = ask(options.directory, "POST", "/v1/stepdown", seconds=40, body={})
     return Answer(
         answer,

@@ -109,7 +109,7 @@ class _View:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The result of a change."""
+    """The result of a change of the servers, as far as the protocol shows the result."""
 
     server: int
     present: bool

@@ -136,7 +136,7 @@ def show_event(event: "Event") -> str:
 
 
 def show(figures: "StreamFigures") -> str:
-    """Describe a run in a line."""
+    """Describe a whole run of the stream in a line."""
     return (
         f"{figures.batches:,} batches in {figures.seconds:.1f} s: {figures.lines:,} lines, {figures.new:,} new "
         f"entries, {figures.quarantined:,} into quarantine, {figures.events:,} alerts begun or ended"

@@ -29,7 +29,7 @@ CLEARLY: Final = 64
 
 @dataclass(slots=True)
 class Listed:
-    """A listed leaf."""
+    """A listed leaf, with its owner, cost and place."""
 
     owner: int
     """Id of the server or member whose record names the leaf."""
@@ -100,7 +100,7 @@ class Listing:
     listed: dict[bytes, Listed] = field(default_factory=dict)
     branched: bool = False
     looked_ms: int = 0
-    """When the leaves were last chosen."""
+    """Time when the leaves were last chosen, by the farm's stopwatch."""
     deadline_ms: int = 0
     """When the next listed leaf must be dropped, unless a record changes that; late by `_LOOK_MS` at most."""
     spent_ms: int = 0

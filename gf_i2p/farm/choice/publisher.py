@@ -21,7 +21,7 @@ class SetEntry:
     """One entry of a set."""
 
     hash: bytes
-    """32 bytes."""
+    """Hash of the destination that the entry leads to, 32 bytes."""
     type: int
     """3 for a leaf, 7 for the master of another farm."""
     cost: int
@@ -47,7 +47,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The farm's decisions by its log."""
+    """The farm's decisions that follow from its log: publisher, mode, listed leaves and branches."""
 
     publisher: int | None
     why_not: Mapping[int, str]
@@ -96,7 +96,7 @@ class Election:
 
     publisher: int | None = None
     since_ms: int = 0
-    """When the publisher was chosen."""
+    """Time when the publisher was chosen, by the farm's stopwatch in ms."""
     beaten_ms: int | None = None
     """Since when some server of equal rank has been better by more than `margin`, without a break; None: no server."""
     able: dict[int, int] = field(default_factory=dict)

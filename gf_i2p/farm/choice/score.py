@@ -54,11 +54,11 @@ class Score:
 
     @property
     def total(self) -> int:
-        """The sum, 0 to 1000."""
+        """The sum of all parts, 0 to 1000."""
         return self.uptime + self.reachability + self.tunnels + self.job_lag + self.bandwidth + self.leaves + self.meta
 
     def parts(self) -> dict[str, int]:
-        """Give the points by name."""
+        """Return the points of each part, by the part's name."""
         return asdict(self)
 
 

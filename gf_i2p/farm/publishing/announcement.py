@@ -22,7 +22,7 @@ class LeafSet:
 
     @classmethod
     def of(cls, choice: Choice) -> "LeafSet":
-        """Return the leaves of this choice."""
+        """Return the leaf set that a choice of the farm asks for."""
         return cls(choice.entries, choice.branches)
 
     @property
@@ -59,7 +59,7 @@ class LeafSet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Announcement:
-    """One set before the router has it."""
+    """One set, with its branches, from its announcement until the router has the set."""
 
     published: int
     """The set's version, in seconds since the epoch."""

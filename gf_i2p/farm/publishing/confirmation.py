@@ -1,4 +1,4 @@
-"""Confirmation: whether a set that our router has taken was found in the netDb by other servers.
+"""Confirmation: whether other servers have found in the netDb a set that this server's router has taken.
 
 The publisher's own router answers from its own copy, which proves nothing. Other servers report their finds in their
 records ("metaSensing"), when a server looks for the set and its router is able to find the set. i2pd finds no set of

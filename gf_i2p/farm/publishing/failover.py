@@ -31,7 +31,7 @@ ANOTHERS_TURN: Final = "it is another server's turn to serve"
 
 
 class FailoverState(StrEnum):
-    """State of the service."""
+    """State of the service that a `FailoverMachine` runs."""
 
     IDLE = "idle"
     """Another server has its turn, or the router opens no session now: see `trouble`."""
@@ -45,7 +45,7 @@ class NotDueError(Exception):
 
 
 class FailoverMachine:
-    """The publisher of one server. Call `step` after any change, and then do the work of the returned effects."""
+    """Decides when one server serves the master. Call `step` after any change, and do the work of the effects."""
 
     mode: Final = "failover"
 
@@ -83,7 +83,7 @@ class FailoverMachine:
         return self.state in {FailoverState.SERVING, FailoverState.DRAINING}
 
     def step(self, situation: Situation) -> PublishingEffects:
-        """Return the work to do now."""
+        """Return the work that the driver must do now, and the time of the next step."""
         self._lease.notice_stall(situation.now)
         effects = PublishingEffects(situation.now + LOOK_SECONDS)
         judged = self._lease.judge(self._server, self.mode, situation)
@@ -140,7 +140,7 @@ class FailoverMachine:
             self._progress.sent(wall_ms)
 
     def failed(self, reason: str, now: float) -> None:
-        """The session could not be opened."""
+        """Note that the session could not be opened, and plan the next try."""
         self.state = FailoverState.IDLE
         self._fail(reason, now)
 

@@ -70,7 +70,7 @@ class PublisherLease:
         self._posts.append((index, posted_at))
 
     def newest_post_at(self, applied: int) -> float:
-        """Return when our newest record up to this index was posted; minus infinity without a record.
+        """Return when this server's newest record up to this index was posted; minus infinity without a record.
 
         The time of the commit does not count: an answer may have waited while this process stood still.
         """
@@ -99,7 +99,7 @@ class PublisherLease:
         posted_at = self.newest_post_at(situation.applied)
         if now - posted_at > seconds:
             return JudgedRight(
-                Right.STOP, f"nothing of ours was committed for {seconds:.0f} s: the farm may have another publisher"
+                Right.STOP, f"no own record was committed for {seconds:.0f} s: the farm may have another publisher"
             )
         if self._stalled(now) or not self.covers(posted_at, now, seconds):
             return JudgedRight(

@@ -29,7 +29,7 @@ NO_LEAF: Final = "no leaf is up: a set without entries would make the service un
 
 
 class MetaMachine:
-    """The publisher of one server. Call `step` after any change, and then do the work of the returned effects."""
+    """Decides when one server publishes which set. Call `step` after any change, and do the work of the effects."""
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress, *, dry_run: bool = False) -> None:
         """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
@@ -71,7 +71,7 @@ class MetaMachine:
         return self._reason or self._failure
 
     def step(self, situation: Situation) -> PublishingEffects:
-        """Return the work to do now."""
+        """Return the work that the driver must do now, and the time of the next step."""
         self._lease.notice_stall(situation.now)
         effects = PublishingEffects(situation.now + LOOK_SECONDS)
         judged = self._judge(situation)

@@ -1,8 +1,8 @@
 """Progress of a set: attempted, sent, confirmed, each with its time.
 
-*Attempted*: the set's announcement is committed in the farm's log, and the router is about to get the set. *Sent*: our
-router has taken the set. *Confirmed*: another server has found the set in the netDb. Not every router shows
-which version was found.
+*Attempted*: the set's announcement is committed in the farm's log, and the router is about to get the set. *Sent*: the
+publisher's router has taken the set. *Confirmed*: another server has found the set in the netDb. Not every router
+shows which version was found.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class PublishProgress:
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self.current: SetProgress | None = None
-        """None before the first set."""
+        """Progress of the newest set; None before the first set."""
         self._on_change = on_change
 
     def announced(self, published: int, data: bytes) -> None:
@@ -48,11 +48,11 @@ class PublishProgress:
         self.current = SetProgress(published * 1000, data)
 
     def attempted(self, now_ms: int) -> None:
-        """The announcement is committed."""
+        """Note that the announcement of the newest set is committed."""
         self._advance(attempted_ms=now_ms)
 
     def sent(self, now_ms: int) -> None:
-        """The router has taken the set."""
+        """Note that the router has taken the newest set."""
         self._advance(sent_ms=now_ms)
 
     def confirmed(self, now_ms: int, by: int) -> None:

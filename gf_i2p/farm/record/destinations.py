@@ -18,7 +18,7 @@ from gf_i2p.farm.strict_json import (
 from gf_i2p.netdb.encoding import to_base64
 
 LEAF_TYPE: Final = 3
-"""A destination with a LeaseSet2 of its own."""
+"""Type of a destination that has its own LeaseSet2: netDb store type 3."""
 META_TYPE: Final = 7
 """The master of another farm, which has a Meta LeaseSet2."""
 MAX_BELOW: Final = 16
@@ -45,7 +45,7 @@ class Leaf:
     """One destination that serves. None: the router does not report the value."""
 
     hash: bytes
-    """32 bytes."""
+    """Hash of the destination, 32 bytes."""
     up: bool
     destination: str | None = None
     """The destination in base64, where the router reports the destination."""

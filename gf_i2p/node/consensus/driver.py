@@ -113,7 +113,7 @@ class Driver:
         self._gate = DurabilityGate()
         self._proposals: list[inputs.Proposal] = []
         self._timer: asyncio.Handle | None = None
-        self._timer_at = 0.0  # uvloop's handles do not all know their time
+        self._timer_at = 0.0  # not every handle of uvloop tells its time
         self.on_applicable: list[Callable[[], None]] = []
         """Each is called when more entries can be applied; must not raise."""
         self.on_restore: list[Callable[[Snapshot], None]] = []
@@ -129,7 +129,7 @@ class Driver:
         self._applicable = 0
         self._applied_waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._forwarded: dict[int, list[int]] = {}
-        """By server, the sizes of the posts on the way there."""
+        """The sizes in bytes of the posts that are on the way to another server, by the server's id."""
         self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
         if loaded.snapshot_fault is not None:

@@ -74,7 +74,7 @@ class Silences:
 
     @property
     def count(self) -> int:
-        """Number of silences behind these figures."""
+        """Number of measured silences from which the percentiles follow."""
         return sum(slot.count for slot in self._slots)
 
     def add(self, seconds: float, now: float) -> bool:

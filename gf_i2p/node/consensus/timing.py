@@ -44,9 +44,9 @@ from gf_i2p.wire.messages import MessageType, Request
 
 TRIPS_PER_HEARTBEAT: Final = 1.0
 TRIPS_PER_ELECTION: Final = 3.0
-"""Enough for a vote with its disk write, and for some distance between two candidates."""
+"""Least election time-out in round trips: enough for a vote with its disk write, and to keep two candidates apart."""
 TRIPS_TO_BE_FOUND: Final = 10.0
-"""For a server that has just started: time for its leader to dial by TCP, TLS and HTTP, and perhaps a second time."""
+"""Round trips that a started server waits for its leader's dial by TCP, TLS and HTTP, perhaps for a second dial."""
 HEARTBEATS_PER_ELECTION: Final = 4.0
 USUAL_PER_ELECTION: Final = 4.0
 WORST_PER_ELECTION: Final = 2.0
@@ -76,7 +76,7 @@ class Range:
 RANGE_OUTSIDE_I2P: Final = Range(
     unconnected=replace(LAN, election_min=10.0, election_max=20.0), first=LAN, floor=LAN, ceiling=I2P, memory=120.0
 )
-"""For farms wholly outside I2P."""
+"""Limits of the time-outs in farms wholly outside I2P."""
 
 RANGE_INSIDE_I2P: Final = Range(
     unconnected=replace(I2P, heartbeat=0.5),
@@ -180,7 +180,7 @@ class _LeaderTerm:
         return silence
 
     def keep(self, peers: Collection[int]) -> None:
-        """Forget all peers but these."""
+        """Forget the measurements of all peers that are not in `peers`."""
         for by_peer in (self._sent_at, self._heard_at, self._silence_answers):
             for peer in by_peer.keys() - peers:
                 del by_peer[peer]

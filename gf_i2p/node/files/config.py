@@ -61,7 +61,7 @@ MIN_PASSWORD: Final = 16
 
 
 class NodeTable(Table):
-    """The identity of this node."""
+    """The table `[node]`: id, farm, endpoint and listening address of this node."""
 
     id: ServerId
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)] = "farm"
@@ -130,7 +130,7 @@ class HistoryTable(Table):
 
 
 class ServerTable(Table):
-    """One server of the farm."""
+    """A table `[[servers]]`: one server of the farm, with its endpoint and its fingerprint."""
 
     id: ServerId
     endpoint: Annotated[str, AfterValidator(_endpoint)]
@@ -146,7 +146,7 @@ class RemovedTable(Table):
 
 
 class Config(Table):
-    """`gf-i2p.toml`."""
+    """All settings of a node's `gf-i2p.toml`."""
 
     node: NodeTable
     timing: TimingTable = TimingTable()
@@ -168,7 +168,7 @@ class Config(Table):
         for server in self.servers:
             if (other := at.setdefault(server.endpoint, server.id)) != server.id:
                 raise ValueError(
-                    f"servers: two of them have the same endpoint, {server.endpoint}: {other} and {server.id}. Take "
+                    f"servers: two servers have the same endpoint, {server.endpoint}: {other} and {server.id}. Take "
                     "out the table of the server that has left the farm, or correct an endpoint"
                 )
         if self.node.id not in ids:

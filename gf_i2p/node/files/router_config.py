@@ -103,10 +103,11 @@ class ProxyTable(Table):
 
 
 class RouterTable(ProxyTable):
-    """The I2P router beside this node. Its interfaces are plain TCP, so they must be on this machine by default."""
+    """The I2P router beside this node. The router's interfaces are plain TCP, so loopback is required by default."""
 
     inbound: Literal["sam", "tunnel"] = "sam"
-    """"tunnel": the operator has configured a server tunnel in the router, to `node.listen`."""
+    """The way of streams to this node. "sam": the node opens a SAM session. "tunnel": the operator has configured a
+    server tunnel in the router, to `node.listen`."""
     sam: HostPort = "127.0.0.1:7656"
     destination: str = DESTINATION_FILE
     """File of this node's keys inside I2P; for `inbound = "sam"`."""
@@ -115,10 +116,10 @@ class RouterTable(ProxyTable):
     i2cp: HostPort = "127.0.0.1:7654"
     kind: Literal["auto", "i2pd", "java"] = "auto"
     i2pcontrol: Annotated[str, AfterValidator(check_url)] | None = None
-    """URL of the router's JSON-RPC; None: the router's numbers are not asked for."""
+    """URL of the router's i2pcontrol (JSON-RPC); None: the node does not ask the router for figures."""
     i2pcontrol_fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
     i2pcontrol_accept_any: bool = False
-    """Whether any certificate is accepted there."""
+    """Whether the node accepts any certificate of the `i2pcontrol` URL."""
     i2pcontrol_few_tunnels: bool = False
     """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
 

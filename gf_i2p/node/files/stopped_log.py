@@ -66,7 +66,7 @@ def voters_of_stopped(directory: Path) -> frozenset[int]:
     voters = frozenset(server.id for server in newest.servers)
     if own_id not in voters:
         raise ConfigError(f"the node of {directory} is no member by its own log: {run}")
-    if index > max(exported, covered) and voters != {own_id}:  # in a farm of one, every entry is committed
+    if index > max(exported, covered) and voters != {own_id}:  # in a farm of one server, every entry is committed
         raise ConfigError(
             f"the log in {directory}, where no node runs, does not show whether its newest Configuration is committed: "
             f"{run}"

@@ -40,7 +40,7 @@ def knows_certificate(config: Config, endpoint: Endpoint) -> bool:
 
 
 def lacking(config: Config, users: Collection[str], server: ClusterServer) -> str | None:
-    """Return why the server of these files cannot speak with `server`, and what to do; None when it can.
+    """Return why the server of these files cannot speak with `server`, and what to do; None without an obstacle.
 
     `users`: the users whose passwords the server can check. A fingerprint or a CA verifies a certificate; inside I2P
     the address is enough.

@@ -25,7 +25,7 @@ POST_SECONDS: Final = 30.0
 ROUTER_SECONDS: Final = 25.0
 """A router that has not answered after so many seconds counts as down."""
 LEAF_SECONDS: Final = 120.0
-"""The same for a question about the leaf: i2pd takes 30 to 40 s for a missing lease set, and is asked twice."""
+"""A leaf without an answer for so many seconds counts as down. i2pd takes 30 to 40 s for a missing lease set."""
 WAIT_SECONDS: Final = 5.0
 """Seconds to wait for the router's answers, and for a post before its delay is reported. Later answers still count."""
 _PAUSE_FLOOR: Final = 5.0
@@ -73,9 +73,9 @@ class LeafMemberReport:
     leaves: tuple[tuple[str, bool], ...] = ()
     """Addresses of the leaves, and whether each is up, by the router's last answer."""
     error: str | None = None
-    """Why the newest record is not known to be in the log; None when it is."""
+    """Why the newest record is not known to be in the log; None when the record is in the log."""
     failed: int | None = None
-    """Time of the last failed post."""
+    """Time of the last failed post, in ms since the epoch."""
 
     def encode(self) -> dict[str, Any]:
         """Return the JSON object."""

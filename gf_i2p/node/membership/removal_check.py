@@ -47,7 +47,7 @@ class RemovalCheck:
 
     @property
     def farm(self) -> tuple[ClusterServer, ...] | None:
-        """The farm's members as far as known, when this server was removed; None when it is a member, or does not know.
+        """The farm's members as far as known, after this server was removed; None for a member, or if not known.
 
         When this server is added again, it hears a leader before `removal` is cleared.
         """
@@ -71,7 +71,7 @@ class RemovalCheck:
     async def _ask(self) -> None:
         core = self._driver.core
         # If this server's own Configuration names this server, only a newer Configuration can show a removal. Otherwise
-        # the same Configuration from another server is enough: then the farm goes on with it.
+        # the same Configuration from another server is enough: the farm still uses that Configuration.
         news = core.configuration.log_index + core.is_voter
         answers = await ask_around(
             self._transport, self._others(), self._cluster, newer_than=news - 1, seconds=ASK_SECONDS

@@ -1,1 +1,1 @@
-"""Publishing by the server that the farm has chosen, in modes `meta` and `failover`. The choice is `farm/`'s."""
+"""Publishing by the server that the farm has chosen, in modes `meta` and `failover`. `farm/` makes the choice."""

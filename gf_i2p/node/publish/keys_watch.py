@@ -52,7 +52,7 @@ class KeysWatch:
             None  # None: the first check reads the file, which may have changed since `keys` was read
         )
         self._objection: str | None = None
-        """Why the present file was not taken over; None when it was."""
+        """Why the keys of the present file are not in use; None when these keys are in use."""
         self._logged_trouble: str | None = None
 
     @property
@@ -109,7 +109,7 @@ class KeysWatch:
             self._logged_trouble = trouble
             self._notify()
             if trouble is not None:
-                logger.warning("the keys for publishing", server=self._server, reason=trouble)
+                logger.warning("the keys for publishing need attention", server=self._server, reason=trouble)
 
     def _take_over(self, path: Path, result: _ReadResult | None) -> None:
         """Take over the result of `_read`; None: the file has not changed."""

@@ -32,7 +32,7 @@ logger = structlog.get_logger()
 PUBLISH_SECONDS: Final = 300.0
 """Seconds for the router to take a set. The tunnels of a new session take up to two minutes."""
 STOP_SECONDS: Final = 30.0
-"""Seconds for the router to stop."""
+"""Most seconds for the router to stop publishing a set."""
 
 
 class MetaPublisher:

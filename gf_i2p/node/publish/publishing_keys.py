@@ -61,7 +61,7 @@ class Purpose(StrEnum):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """I2CP options of such a session."""
+        """I2CP options of a session of this kind."""
         return META_OPTIONS if self is Purpose.META else SERVICE_OPTIONS
 
 
@@ -74,7 +74,7 @@ class Stage(StrEnum):
     ENDING = "ending"
     """The operator should make new keys."""
     ENDED = "ended"
-    """The keys publish nothing any more."""
+    """The keys have ended, and the node publishes nothing with these keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class PublishingKeys:
 
     @property
     def destination(self) -> Destination:
-        """The master."""
+        """The destination of the master."""
         return self.keys.destination
 
     @property
@@ -160,7 +160,7 @@ class PublishingKeys:
         return None if data is None else SessionConfig.parse(data).options
 
     def objection(self, router: str) -> str | None:
-        """Say why a router ("i2pd", "java") opens no session with these keys; None: it does, or its kind is unknown."""
+        """Say why a router ("i2pd", "java") opens no session with these keys; None: no known reason."""
         if router == "i2pd" and self.delegated and not self.signed:
             return (
                 "the keys are delegated, and i2pd opens a session only for the master's own key, or with a file of "
@@ -222,7 +222,7 @@ class PublishingKeys:
                 continue
             name, _, value = line.partition(": ")
             if name not in {"server", "keys", *Purpose} or name in values:
-                raise StructureError(f"a line is unknown, or stands there twice: {name[:20]!r}")
+                raise StructureError(f"a line is unknown, or comes twice: {name[:20]!r}")
             values[name] = value.strip()
         missing = [name for name in ("keys", *Purpose) if name not in values]
         if missing:
@@ -255,7 +255,7 @@ def load_publishing_keys(path: Path) -> PublishingKeys:
         raise ConfigError(
             f"{path} is neither a private key file of an I2P destination nor one of `gf-i2p keys delegate`: {error}."
         ) from error
-    check_mode(path, status)  # now that it is the right file
+    check_mode(path, status)  # only now is the file known to be a key file
     return keys
 
 

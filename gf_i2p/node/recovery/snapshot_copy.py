@@ -43,7 +43,7 @@ async def of_running(node: Node) -> SavedSnapshot | None:
     if index == 0:
         return None
     snapshot = core.snapshot
-    if snapshot is not None and index == snapshot.index:  # the log may begin after it
+    if snapshot is not None and index == snapshot.index:  # the log may begin after that entry
         term, configuration = snapshot.term, snapshot.configuration
     else:
         term, configuration = core.log.term(index), core.configuration_at(index)

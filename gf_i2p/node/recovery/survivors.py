@@ -22,7 +22,7 @@ ASK_SECONDS: Final = 3.0
 """Seconds for each server's answer; all servers are asked at the same time. A server that is down refuses at once, so
 only a server that is cut off takes so long."""
 I2P_ASK_SECONDS: Final = 10.0
-"""The same for a server inside I2P, where the first connection to a peer takes that long."""
+"""Seconds for the answer of a server inside I2P, where the first connection to a peer takes that long."""
 
 
 @dataclass(frozen=True, slots=True)

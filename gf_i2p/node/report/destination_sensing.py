@@ -60,7 +60,7 @@ class DestinationSensing:
         self._log = logger.bind(server=server_id)
 
     async def run(self) -> None:
-        """Try destinations until cancelled."""
+        """Try one destination after another, with a random pause before each, until cancelled."""
         while True:
             await asyncio.sleep(self.pause())
             await self.step()
@@ -76,7 +76,7 @@ class DestinationSensing:
         return sorted(listed | self._masters)
 
     async def step(self) -> None:
-        """Try the next destination."""
+        """Try the next destination, and put the result into the reporter's records."""
         targets = self.targets()
         if targets:
             following = [target for target in targets if self._last is None or target > self._last]

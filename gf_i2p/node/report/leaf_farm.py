@@ -1,4 +1,4 @@
-"""The master of a nested farm as this server's leaf (`publish.leaf_farm`): its address, and whether it serves."""
+"""The master of a nested farm as this server's leaf (`publish.leaf_farm`): address and status of that master."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
@@ -18,11 +18,11 @@ LISTED_MS: Final = 1_800_000
 
 
 class LeafFarm(Protocol):
-    """A nested farm: its master is this server's leaf."""
+    """A nested farm whose master is this server's leaf."""
 
     @property
     def trouble(self) -> str | None:
-        """Why the nested farm's master does not serve, as of the last `leaf`; None while it serves."""
+        """Why the nested farm's master did not serve at the last call of `leaf`; None if the master served."""
         ...
 
     async def leaf(self) -> Leaf | None:
@@ -31,7 +31,7 @@ class LeafFarm(Protocol):
 
 
 class NestedFarm(Protocol):
-    """A farm that runs in this process, as far as a farm above needs it; a `Node` is one."""
+    """The part of a farm in this process that the farm above needs; a `Node` has this part."""
 
     @property
     def records(self) -> Mapping[int, StatusRecord]:
@@ -58,7 +58,7 @@ class HostedFarm:
     """A nested farm with a server in this process: that server answers in place of the router."""
 
     def __init__(self, name: str, farm: Callable[[], NestedFarm | None]) -> None:
-        """`farm` returns the running farm, None while it does not run. `name`: for messages."""
+        """`farm` returns the running farm, None while the farm does not run. `name`: the farm's name in messages."""
         self.trouble: str | None = None
         """See `LeafFarm`."""
         self._name = name
@@ -171,7 +171,10 @@ def target_of(tenant: Tenant, tenants: Sequence[Tenant]) -> Tenant | str | None:
 
 
 def _key(tenant: Tenant) -> object:
-    """Return a key of the farm: its master where known, because two of its servers may run here; else the directory."""
+    """Return a key of the farm: the master's hash, or the tenant's directory while the master is not known.
+
+    Two servers of one farm may run in this process. Both must have the same key, so the directory is the second choice.
+    """
     return tenant.directory.resolve() if tenant.master is None else tenant.master.hash
 
 
@@ -202,7 +205,7 @@ def _sent_ms(farm: NestedFarm) -> int:
 
 
 def _objection(farm: NestedFarm, sent_ms: int) -> str | None:
-    """Say why the farm's master leads nowhere now; None when it serves. `sent_ms`: version of the last set sent."""
+    """Say why the farm's master leads nowhere; None when the master serves. `sent_ms`: version of the last set sent."""
     if not farm.has_leader:
         return "it has no leader, so it is not known whether anything is published"
     record = _publisher_record(farm)

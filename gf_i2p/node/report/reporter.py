@@ -39,7 +39,8 @@ LEAST_SECONDS: Final = 2.0
 ROUTER_SECONDS: Final = 25.0
 """A router that has not answered after so many seconds counts as down. An answer by i2pcontrol takes up to 20 s."""
 LEAF_SECONDS: Final = 120.0
-"""The same for this server's leaf: i2pd takes 30 to 40 s for a missing lease set, and is asked twice."""
+"""A leaf without an answer for so many seconds counts as down. i2pd takes 30 to 40 s for a missing lease set, and the
+bridge asks i2pd twice."""
 WAIT_SECONDS: Final = 5.0
 """Most seconds that the first record waits for the router's answers. For the other servers, a server without records is
 gone, and so is its leaf."""
@@ -64,7 +65,9 @@ class Reporter:
         parameters: Callable[[], Parameters] = Parameters,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
-        """Post nothing yet. Attributes that are set later go into the next record, or at once after `changed`.
+        """Prepare the reporter; only `run` posts.
+
+        The next record takes the attributes that are set later. A call of `changed` makes that record come at once.
 
         Args:
             server_id: id of this server.
@@ -80,16 +83,16 @@ class Reporter:
             clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
         self.publishing = False
-        """Whether this node publishes now; set by the publisher."""
+        """Whether this node publishes now. The driver of publishing sets this."""
         self.publish_config = publish_config
         self.progress = PublishProgress(self.changed)
-        """Progress of the newest set; kept by the publisher."""
+        """Progress of the newest set. The driver of publishing updates this."""
         self.lease = PublisherLease()
-        """The lease, from committed records: whether this server may publish."""
+        """Tells from committed records whether this server may publish now."""
         self.on_committed: list[Callable[[], None]] = []
         """Each is called when a record of this server is committed."""
         self.remote_routers: tuple[RemoteRouter, ...] = ()
-        """While this server leads: servers that it does not hear, and servers that it hears again."""
+        """Servers that this leader no longer hears, and servers that this leader hears again; empty on a follower."""
         self.before_record: Callable[[], None] = lambda: None
         """Called before each record, to update the record's contents; must not raise."""
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
@@ -99,7 +102,7 @@ class Reporter:
         self.has_service = True
         """Whether the service to which clients are led answers; see `able`."""
         self.trouble: str | None = None
-        """Why the router gives no status; None while it does."""
+        """Why the router gives no status; None while the router gives one."""
         self.server_id = server_id
         """Id of this server."""
         self._cluster = cluster
@@ -167,7 +170,7 @@ class Reporter:
             self.changed()
 
     async def resign(self) -> None:
-        """Tell the farm that this server publishes nothing from now on; return when that is committed.
+        """Tell the farm that this server publishes nothing from now on; return when that record is committed.
 
         Takes as long as a post. Never returns while `run` does not run.
         """
@@ -267,7 +270,7 @@ class Reporter:
         return () if leaf is None else (leaf,)
 
     def _deciding_facts(self) -> object:
-        """The facts by which other servers decide: a record is due when they differ from the last record's."""
+        """The facts by which other servers decide. A record is due when these facts differ from the last record's."""
         progress = self.progress.current
         return (
             self._router.trouble is None,

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class RouterQuestion(Generic[T]):
-    """One question, asked repeatedly."""
+    """One question to the router, asked again and again, with the newest answer."""
 
     def __init__(
         self, ask: Callable[[], Awaitable[T]], *, seconds: float, on_answer: Callable[[], None] = lambda: None
@@ -23,7 +23,7 @@ class RouterQuestion(Generic[T]):
         self.answer: T | None = None
         """The last answer; None after a failure."""
         self.trouble: str | None = "it has not answered yet"
-        """Why there is no answer; None when there is one."""
+        """Why the last question got no answer, as a clause; None when the router answered."""
         self.settled = False
         """Whether a question has ever ended, with an answer or without."""
         self._ask = ask

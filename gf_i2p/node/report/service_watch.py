@@ -45,13 +45,13 @@ class ServiceWatch:
         )
 
     async def run(self) -> None:
-        """Try at intervals until cancelled."""
+        """Connect to the local service at intervals until cancelled."""
         while True:
             await self.check()
             await asyncio.sleep(CHECK_SECONDS)
 
     async def check(self) -> None:
-        """Try once."""
+        """Connect to the local service once, and note the result."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 _, writer = await asyncio.open_connection(*self.place)

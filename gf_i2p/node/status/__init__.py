@@ -1,1 +1,1 @@
-"""The status of a running node for its operator, as values. `gf_i2p.admin` serves them, `gf_i2p.cli` prints them."""
+"""The status of a running node, as values. `gf_i2p.admin` serves and `gf_i2p.cli` prints the values."""

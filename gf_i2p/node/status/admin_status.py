@@ -90,7 +90,7 @@ def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, An
 
 
 def _parameters(decisions: Administration) -> dict[str, dict[str, Any]]:
-    """Describe each parameter."""
+    """Describe each parameter: value, default, range, and the last change."""
     defaults, allowed = Parameters().all(), ranges()
     return {
         name: {

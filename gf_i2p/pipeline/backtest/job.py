@@ -34,7 +34,7 @@ _CORES: Final = 8
 _MOST_PARTITIONS: Final = 4096
 """Most partitions. More partitions would save nothing, because Spark would plan longer than the tasks run."""
 _FILES: Final = 4
-"""Files of the table of decisions."""
+"""Number of files in the table of decisions."""
 _ROWS: Final = 500
 """Rows of a batch that a worker gives back."""
 _LISTED: Final = {

@@ -156,7 +156,7 @@ class Replay:
         self.farm = farm
         self.runs = [ParameterRun(farm, fixed) for fixed in sets]
         self.entries = 0
-        """Entries that were taken in."""
+        """Number of entries that the replay has taken in."""
         self.superseded = 0
         """Rows that the final log does not have, because a later term replaced their entries."""
         self.gaps = 0

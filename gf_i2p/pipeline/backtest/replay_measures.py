@@ -22,7 +22,7 @@ SILENT_MS: Final = Parameters().fresh_ms
 """Longest time between two records of a poster that lived all the time."""
 AHEAD_MS: Final = Parameters().ahead_ms
 LONG_MS: Final = 600_000
-"""Time for which a replaced publisher must stay able to publish, so that the change counts as unneeded."""
+"""Milliseconds for which a replaced publisher must stay able to publish, so that the change counts as unneeded."""
 SETTLE_MS: Final = 2 * SILENT_MS
 """Time after the beginning, or after a gap, that is not measured, so that every server can post first."""
 BALANCE_MS: Final = 300_000
@@ -115,7 +115,7 @@ class _NewestRecord:
 
 @dataclass(slots=True)
 class _Tally:
-    """Counts of one run."""
+    """The counts for one parameter set, while the replay runs."""
 
     changes: int = 0
     unneeded: int = 0
@@ -126,13 +126,14 @@ class _Tally:
     samples: int = 0
     """Number of samples of the balance. `imbalance` is the sum of the samples."""
     publisher: int | None = None
-    """The latest publisher."""
+    """The publisher of the run's latest decision; None before the first publisher."""
     replaced: dict[int, list[int]] = field(default_factory=dict)
-    """By replaced publisher: the times of the changes, as long as that server has stayed able to publish."""
+    """The times of the changes by replaced publisher, as long as that server stays able to publish."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
     """The listed leaves, and since when each leaf is listed."""
     past_listings: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
-    """Past times (begin, end) of a leaf in the set. The owner's next record tells whether the leaf was up then."""
+    """Past periods (begin, end) with a leaf in the set, since the newest record of the leaf's owner. The next record
+    of that owner tells whether the leaf was up then."""
 
 
 class ReplayMeter:

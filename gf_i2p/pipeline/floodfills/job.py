@@ -58,7 +58,7 @@ class FloodfillOptions:
 
 @dataclass(frozen=True, slots=True)
 class FloodfillFigures:
-    """Figures of one run."""
+    """Counts, bytes and durations of one run of the job `floodfills`."""
 
     files: int
     bytes: int

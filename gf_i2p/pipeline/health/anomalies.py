@@ -112,7 +112,10 @@ def _by_measure(make: Callable[[HourlyFigure], "Column"]) -> "Column":
 
 
 def _sentence() -> "Column":
-    """Return a sentence for the operator: how the hour differs. The sentence quotes no text of a record."""
+    """Return a column of sentences for the operator: measure, server, value, hour, usual value and spread.
+
+    The sentence quotes no text of a record, because any server may write any text into a record.
+    """
     hour = fn.lpad(fn.floor(fn.col("hour_ms") % DAY_MS / HOUR_MS).cast("string"), 2, "0")
     return fn.concat(
         _by_measure(lambda each: fn.lit(f"{each.words} of server ")),

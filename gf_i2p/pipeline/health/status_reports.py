@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 FRESH_MS: Final = Parameters().fresh_ms
-"""Time for which a record counts when no other record follows, as in `farm.choice.candidates`."""
+"""Milliseconds for which a record counts when no other record follows, as in `farm.choice.candidates`."""
 MEMORY_MS: Final = DAY_MS
 """A new record is not compared with a record that is older by more. So a day's figures need only the day before."""
 

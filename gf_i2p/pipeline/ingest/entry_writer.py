@@ -105,9 +105,9 @@ class EntryWriter:
         self._numbers = 0
         self._held_bytes = 0
         self.files = 0
-        """Whole files."""
+        """Number of finished files in the table."""
         self.bytes = 0
-        """Bytes of the whole files."""
+        """Bytes of the finished files in the table."""
 
     @property
     def open(self) -> int:

@@ -49,7 +49,7 @@ _SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class IngestFigures:
-    """Figures of one run."""
+    """Counts of files, entries and errors in one run of the job `ingest`."""
 
     files: int = 0
     """Files of histories under the directories."""

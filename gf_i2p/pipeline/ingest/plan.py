@@ -152,12 +152,12 @@ class WantedEntries:
         self._at = 0
 
     def takes(self, index: int, term: int) -> bool:
-        """Return whether this entry is wanted."""
+        """Return whether the plan wants this entry, by index and term, from this file."""
         while self._at < len(self._lasts) and self._lasts[self._at] < index:
             self._at += 1
         return self._at < len(self._lasts) and self._firsts[self._at] <= index and self._terms[self._at] == term
 
     @property
     def done(self) -> bool:
-        """Whether the entry of the last `takes` comes after all wanted entries."""
+        """Whether the last call of `takes` had an entry behind all wanted entries, so the rest is not needed."""
         return self._at >= len(self._lasts)

@@ -105,7 +105,7 @@ class Walk:
         bad_lines = 0  # bad lines since the last good line
         strict = self._strict
         for line in self._lines:
-            # The fast path of almost all lines: the next entry, with nothing pending. The code below would do the same.
+            # The fast path of almost all lines: the next entry, nothing pending. The code below has the same result.
             if pending is None and type(line) is bytes and (match := match_record(line)):
                 index, time, text, term = match.groups()
                 place = int(index)

@@ -145,7 +145,7 @@ class Lines:
         """Unpacked bytes that were read."""
 
     def __iter__(self) -> Iterator[bytes | Overlong]:
-        """Yield the lines."""
+        """Yield each line without its line break, and an `Overlong` for a line that is too long."""
         rest = b""
         for next_piece in self._pieces:
             piece = next_piece

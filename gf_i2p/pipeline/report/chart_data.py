@@ -12,20 +12,20 @@ from gf_i2p.pipeline.report.formats import DAY_MS, HOUR_MS
 
 MAX_FARMS: Final = 8
 MAX_SERVERS: Final = 32
-"""Servers of one farm in a chart."""
+"""Most servers of one farm in a chart."""
 MAX_LEAVES: Final = 24
-"""Leaves of one farm in a chart."""
+"""Most leaves of one farm in a chart."""
 MAX_CELLS: Final = 120
-"""Stretches of time in a heat map."""
+"""Most stretches of time in a heat map."""
 MAX_STEPS: Final = 240
-"""Stretches of time in a line."""
+"""Most stretches of time in a line."""
 MAX_TURNS: Final = 1000
-"""Changes of leader, or of publisher, in a timeline."""
+"""Most changes of leader, or of publisher, in a timeline."""
 MAX_ANOMALIES: Final = 40
 MAX_SETS: Final = 12
-"""Sets of parameters."""
+"""Most sets of parameters in the table of the backtest."""
 MAX_HASHES: Final = 12
-"""Hashes whose floodfills are drawn."""
+"""Most hashes whose floodfills are drawn."""
 MAX_REASONS: Final = 20
 MADE_BY: Final = {
     "entries": "ingest",
@@ -75,7 +75,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The moment from which on a server led, or published."""
+    """The beginning of one server's time as leader, or as publisher."""
 
     at_ms: int
     who: int | None
@@ -88,7 +88,7 @@ class Timeline:
 
     led: Sequence[Turn] = ()
     published: Sequence[Turn] | None = ()
-    """None: no decisions are known."""
+    """The changes of publisher; None: the lake knows no decisions of this farm."""
     led_changes: int = 0
     """All changes of leader in the period. Of more than `MAX_TURNS`, only the newest are drawn."""
     published_changes: int = 0
@@ -110,7 +110,7 @@ class HeatRow:
 
     server: int
     availability: float
-    """Mean of the server's hours."""
+    """Mean availability over the server's hours, 0 to 1."""
     records: int
     flaps: int
     longest_gap_ms: int
@@ -130,7 +130,7 @@ class Heat:
     servers: int = 0
     """Servers of the farm, drawn or not, without leaf members."""
     servers_availability: float | None = None
-    """Mean of these servers."""
+    """Mean availability of these servers, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class SmallLines:
-    """Small lines below each other."""
+    """A chart of several leaves: one small line for each leaf, one below the other."""
 
     stretch_ms: int
     lines: Sequence[Line]
@@ -177,7 +177,7 @@ class TrialRow:
     """Results of the replay with one set of parameters."""
 
     parameters: str
-    """JSON."""
+    """Values that the set fixes, as JSON."""
     live: bool
     changes: int
     unneeded: int
@@ -271,7 +271,7 @@ class Reason:
     reason: str
     count: int
     length: int
-    """Bytes."""
+    """Bytes of all these records, lines or files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """One table of the lake."""
+    """Rows, files and bytes of one table of the lake."""
 
     name: str
     rows: int | None

@@ -23,7 +23,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReportFigures:
-    """Figures of one run."""
+    """Counts of the farms and rows in one report, and the report's size."""
 
     file: str
     bytes: int

@@ -28,7 +28,10 @@ def clean(text: str, most: int = MAX_TEXT) -> str:
 
 
 def element(name: str, /, *children: str, **attributes: Attribute) -> Markup:
-    """Make an element. Of an attribute's name, a last _ is dropped, and other _ become -. None omits the attribute."""
+    """Make an element. An attribute with the value None is left out.
+
+    An attribute's name loses a last _, which avoids a keyword of Python. Every other _ of the name becomes -.
+    """
     words = [name]
     for key, value in attributes.items():
         if value is not None:

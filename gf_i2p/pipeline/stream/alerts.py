@@ -32,7 +32,7 @@ EVENTS: Final = (
 BEGINS: Final = "begins"
 ENDS: Final = "ends"
 MAX_EVENTS: Final = 10_000
-"""Events of one batch; further events come with the next batch."""
+"""Most events of one batch; further events come with the next batch."""
 EventRow: TypeAlias = "tuple[str, int | None, str, str, int, float | None, str]"
 """An event without the time when it was noticed."""
 _NEWS_MS: Final = 300_000
@@ -46,7 +46,7 @@ class Limits:
     """Limits at which alerts begin and end."""
 
     silent_ms: int = FRESH_MS
-    """Silence of a server, up to the farm's newest record."""
+    """Milliseconds between a server's newest record and the farm's newest record, above which the server is silent."""
     availability: float = 0.9
     """Availability in the last hour. An alert begins below this limit, and ends half way from the limit to 1."""
     flaps: int = 4

@@ -166,7 +166,7 @@ def _place(end: int, tail: bytes) -> ReadPosition:
     if end > len(tail):
         del lines[0]  # half of a line
     last: int | None = None
-    follows: int | None = None  # the entry after the last line that tells one
+    follows: int | None = None  # the entry after the last line with an index
     begins = unknown_lines = 0
     for number, line in enumerate(reversed(lines)):
         span = _span(line)

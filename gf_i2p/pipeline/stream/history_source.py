@@ -162,7 +162,7 @@ class HistorySource(DataSource):
         return columns(LINES)
 
     def streamReader(self, schema: StructType) -> "HistoryReader":  # noqa: ARG002, N802 -- Spark's interface
-        """Make the reader."""
+        """Make the reader that Spark asks for offsets and partitions."""
         return HistoryReader(self.options)
 
 
@@ -181,15 +181,15 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Spark's interface -----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Nothing was read yet."""
+        """Return the offset of a stream that has read nothing yet."""
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """About the bytes of a batch."""
+        """Return the limit of a batch, in bytes; a batch keeps the limit only roughly."""
         return ReadMaxBytes(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Let the run end with the present files at their present sizes."""
+        """Limit this run to the present files at their present sizes."""
         self._target = self._list()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -235,7 +235,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _grouped(pieces)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read lines."""
+        """Read the lines of a partition's pieces; give rows of `LINES`."""
         assert isinstance(partition, Pieces)
         return read_pieces(partition.pieces)
 
@@ -248,7 +248,10 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return bool(system.get_file_info(path).type != pafs.FileType.NotFound)
 
     def _list(self) -> dict[str, dict[int, tuple[str, int]]]:
-        """Give the files by directory and first entry: the plain file, if there is one, and its size."""
+        """Return path and size of each history file, by directory and the file's first entry.
+
+        Of a plain file and its packed form, only the plain file is returned.
+        """
         directories: dict[str, dict[int, tuple[str, int]]] = {}
         roots = pa.RecordBatch.from_pydict({"path": self._roots})
         for batch in listed(iter([roots])):
@@ -278,7 +281,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return size != reading.place.bytes
 
     def _advance(self, state: Directory, files: Mapping[int, tuple[str, int]], most: int) -> bool:
-        """Move the places in files on, in order, by about `most` bytes in all; return whether anything is new."""
+        """Advance the read positions of a directory's files by about `most` bytes; return whether anything is new."""
         news = False
         for first in sorted(files):
             path, size = files[first]

@@ -39,7 +39,7 @@ _QUIET_LOOKS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Figures of one batch."""
+    """Counts of one batch of the stream."""
 
     batch: int
     lines: int
@@ -76,7 +76,7 @@ class Event:
 
 @dataclass(slots=True)
 class StreamFigures:
-    """Figures of one run."""
+    """Counts of all batches in one run of the stream."""
 
     batches: int = 0
     lines: int = 0
@@ -98,7 +98,7 @@ class StreamFigures:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Settings of one run."""
+    """Settings of one run of the job `stream`."""
 
     once: bool = False
     """Take in the present entries, and end."""

@@ -12,7 +12,7 @@ from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import packed_name, plain_name
 
 FAULTY: Final = "faulty"
-"""The farm's name."""
+"""Name of the farm with faults."""
 _UNIT: Final = 100
 """Entries of a file. The farm has at most five times as many."""
 _IN_1970: Final = 86_400_000
@@ -81,7 +81,7 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
         return path.relative_to(directory.parent).as_posix()
 
     return {
-        "entries": 4 * unit - 2,  # without the cut line, and without the torn one
+        "entries": 4 * unit - 2,  # without the cut line and the torn line
         "misfits": {
             "router.up is text": [text_up.index],
             "id is text": [text_id.index],

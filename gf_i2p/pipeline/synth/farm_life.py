@@ -51,9 +51,9 @@ class Shape:
     """Seed of the habits of routers and leaves."""
     servers: int
     members: int
-    """Members without a vote."""
+    """Number of leaf members, which have no vote."""
     leaves: int
-    """Leaves of each server and member."""
+    """Number of leaves of each server and leaf member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class SynthEntry:
     servers: Voters
     """Servers, for "servers" only."""
     errors_ms: tuple[int, ...]
-    """Error of each server's clock."""
+    """Milliseconds that each server's clock is ahead."""
 
 
 @dataclass(frozen=True, slots=True)

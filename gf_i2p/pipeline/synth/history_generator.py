@@ -37,7 +37,7 @@ class _DayPattern:
     size: int = 0
 
     def add(self, text: str, *holes: tuple[int, int]) -> None:
-        """Add a line. `holes`: kind and value of each number."""
+        """Add a line with a %d for each hole. `holes`: kind and value of each number."""
         self.text.append(text)
         self.size += len(text) + 6 * len(holes)  # a number has about eight digits
         for kind, value in holes:
@@ -45,7 +45,7 @@ class _DayPattern:
             self.values.append(value)
 
     def fill(self, bases: tuple[int, int, int]) -> bytes:
-        """Return the lines. `bases`: the number to add to the values of each kind."""
+        """Return the lines for one day. `bases`: for each of the three kinds, the number to add to each value."""
         numbers = tuple([value + bases[kind] for kind, value in zip(self.kinds, self.values, strict=True)])
         return ("".join(self.text) % numbers).encode("ascii")
 
@@ -68,7 +68,10 @@ class Template:
 
     @classmethod
     def make(cls, life: SynthLife, server: int, farm: str) -> "Template":
-        """`server`: the exporter, one of the life's servers. `farm`: the farm's name, of letters, digits and "-"."""
+        """Make the template of one server's export.
+
+        `server`: the exporter, one of the life's servers. `farm`: the farm's name, of letters, digits and "-".
+        """
         assert farm.isascii()
         chance = Random(f"synth export {life.shape} {life.seed} {server}")  # noqa: S311 -- must be repeatable
         missing = _missing(life, server, chance)
@@ -110,7 +113,7 @@ def _applied(life: SynthLife, server: int, entry: SynthEntry, chance: Random) ->
 
 
 class _Maker:
-    """Makes pieces of entries."""
+    """Collects the lines of a life's entries and gaps into pieces."""
 
     def __init__(self, cluster: str) -> None:
         self.pieces = [_DayPattern()]
@@ -140,7 +143,7 @@ class _Maker:
         piece.add(f'{{"index":%d,"received":%d,"record":{record},"term":%d}}\n', index_hole, received, *times, term)
 
     def miss(self, index: int, entry: SynthEntry) -> None:
-        """Leave an entry out."""
+        """Leave an entry out; `end` later writes one gap line for all entries left out in a row."""
         self._missed_from = self._missed_from or index
         self._servers = entry.servers or self._servers
 
@@ -158,15 +161,15 @@ def _list(servers: tuple[int, ...]) -> str:
 
 
 class HistoryGenerator:
-    """One server's history, from the beginning on. `close` leaves the newest file as a running node has it."""
+    """Writes one server's history from entry 1 on. Like a running node, `close` leaves the newest file plain."""
 
     def __init__(self, directory: Path, farm: str, server: int, *, level: int, rotate: int = ROTATE_BYTES) -> None:
-        """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes of a file. Raises `OSError`."""
+        """Make the directory. `level`: of gzip, 1 to 9. `rotate`: bytes at which a file ends. Raises `OSError`."""
         directory.mkdir(mode=0o700, parents=True)
         self.raw_bytes = 0
-        """Bytes before packing."""
+        """Bytes of all lines so far, before packing."""
         self.bytes = 0
-        """Bytes on the disk."""
+        """Bytes of all files so far on the disk."""
         self.files: list[Path] = []
         self._directory = directory
         self._farm = farm

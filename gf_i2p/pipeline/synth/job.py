@@ -34,9 +34,9 @@ MANIFEST: Final = "manifest.json"
 FIRST_DAY: Final = date(2025, 1, 1)
 MAX_DAYS: Final = 36_500
 _SHAPES: Final = 4
-"""Kinds of farm."""
+"""Number of kinds of farm."""
 _LIVES: Final = 3
-"""Lives of each kind."""
+"""Number of simulated lives of each kind."""
 _SERVERS: Final = (3, 3, 3, 4, 5)
 _MEMBERS: Final = (0, 0, 1, 3)
 _LEAVES: Final = (1, 2, 2, 3)
@@ -44,7 +44,7 @@ _LEAVES: Final = (1, 2, 2, 3)
 
 @dataclass(frozen=True, slots=True)
 class SynthOptions:
-    """Settings of one run."""
+    """Settings of one run of the job `synth`."""
 
     out: Path
     """A directory that is new, or empty."""
@@ -58,37 +58,37 @@ class SynthOptions:
     faults: bool = False
     """Whether to make one more farm, `export_faults.FAULTY`, with broken files and lines."""
     level: int = 1
-    """Level of gzip."""
+    """Compression level of gzip, 1 to 9."""
     processes: int | None = None
-    """None: one for each core."""
+    """Number of worker processes; None: one for each core."""
     hours: float = 24.0
     """Hours of each day, from midnight on, that are simulated. Tests use fewer hours."""
     rotate: int = ROTATE_BYTES
-    """Bytes of a file."""
+    """Size of a plain history file at which the next file begins, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SynthFigures:
-    """Figures of one run."""
+    """Counts, bytes and durations of one run of the job `synth`."""
 
     farms: int
     days: int
-    """Days of each farm."""
+    """Number of days of each farm."""
     entries: int
-    """Entries of all farms, each counted once."""
+    """Number of entries in all farms. An entry that several servers export counts once."""
     status: int
-    """Entries that are status records."""
+    """Number of entries that are status records."""
     lines: int
-    """Lines, with the copies of several servers."""
+    """Number of lines in all exports. An entry that several servers export counts once for each server."""
     files: int
     raw_bytes: int
-    """Bytes before packing."""
+    """Bytes of all lines before packing with gzip."""
     bytes: int
-    """Bytes on the disk."""
+    """Bytes of all files on the disk."""
     life_seconds: float
-    """Seconds of simulating."""
+    """Seconds that the simulation of the lives took."""
     seconds: float
-    """Seconds of writing."""
+    """Seconds that the writing of the exports took."""
 
     @property
     def rows_per_second(self) -> float:
@@ -98,7 +98,7 @@ class SynthFigures:
 
 @dataclass(frozen=True, slots=True)
 class _Farm:
-    """One farm's plan."""
+    """The plan of one farm: its kind, and the simulated life that each day repeats."""
 
     name: str
     lives: tuple[Path, ...]

@@ -53,7 +53,7 @@ def _takes_any_vote(state: State, term: int, vote: int) -> None:
 
 
 def _stores_any_vote(group: WriteGroup, new: HardState) -> None:
-    """Do nothing, in place of the storage's own check against a second vote."""
+    """Replaces the storage's check against a second vote, and checks nothing."""
 
 
 def _forgets_its_vote(state: State) -> Effects:

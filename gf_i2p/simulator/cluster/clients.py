@@ -46,7 +46,7 @@ class OperationHistory:
     def __init__(self, keys: int) -> None:
         self.unknown = 0
         self.undecided = 0
-        """Registers whose check was given up."""
+        """Number of registers whose linearizability check was given up."""
         self._keys: list[list[_Entry]] = [[] for _ in range(keys)]
         self._open = [0] * keys  # operations of each register whose outcome is unknown
         self._moments = 0

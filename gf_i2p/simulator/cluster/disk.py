@@ -47,7 +47,7 @@ class Disk:
         self.store = store
         self.full = False
         self.synced_at = 0.0
-        """Time when the present group will be durable, if there is one."""
+        """Time when the group of writes under way will be durable, if a group is under way."""
         self.slow = 1.0
         """Factor on the usual duration of a sync."""
         self._events = events

@@ -15,7 +15,7 @@ _TEAR_STEPS: Final = 400
 
 
 class Store:
-    """The disk of one server, through all its lives. Every write is durable at once; `Disk` adds the time."""
+    """One server's disk, which outlives the server's processes. A write is durable at once; `Disk` adds the time."""
 
     def __init__(self, server_id: int) -> None:
         """Make the tables of an empty log."""

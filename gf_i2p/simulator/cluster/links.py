@@ -304,7 +304,7 @@ class ConnectedLink:
         self.server.step(inputs.Answered(self._peer.id, tag, decode_response(data)))
 
     def reset(self, *, lose: bool) -> None:
-        """Break the connection, from this end."""
+        """Break the connection from the dialler's end, and dial again."""
         if self._connection is not None:
             self._connection.close_dialled(silently=lose)
             if lose:

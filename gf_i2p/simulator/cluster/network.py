@@ -52,7 +52,7 @@ class SimulatedNetwork:
         self.retry = retry
         self.patience = patience
         self.drop_chance = 0.0
-        """Chance that a single message is lost, where messages travel alone. Next: that it is doubled, and delayed."""
+        """Chance that a message is lost, where messages travel alone. The next two: chances of a double and a delay."""
         self.duplicate_chance = 0.0
         self.straggle_chance = 0.0
         self._ways = ways

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import SimulatedServer
 
 ORDERS = ("servers added", "servers removed", "leaders told to step down")
-"""Names of the counts."""
+"""Names of the operator's orders, as a run counts the orders."""
 
 
 class Operator:

@@ -53,15 +53,15 @@ class RunPlan:
     timing: Timing
     ways: dict[tuple[int, int], Delay]
     sync: Delay
-    """Duration of a sync."""
+    """Distribution of the time that a disk's sync takes."""
     flow: Flow
     cache_bytes: int
     chaos: float
-    """Duration of the faults."""
+    """Seconds for which faults happen, before the calm."""
     gap: float
-    """Mean time between two faults."""
+    """Mean seconds between two faults."""
     faults: dict[str, float]
-    """Weight of each fault."""
+    """Weight of each fault in the random choice, by the fault's name."""
     message_faults: tuple[float, float, float]
     """Chances that a single message is dropped, doubled, or takes very long."""
     patience: float

@@ -35,7 +35,7 @@ _SPLIT: Final = b"\n"
 
 
 class SimulatedServer:
-    """One server, through all its lives."""
+    """One simulated server. Each start of its process begins a new life; the disk's content outlives each life."""
 
     def __init__(self, farm: "SimulatedFarm", server_id: int, store: Store, clock: MachineClock) -> None:
         self.id = server_id

@@ -18,7 +18,7 @@ RIGHT_MS: Final = 1_000
 
 
 class LifeChecker:
-    """Hears of every event. Raises `Violation` at once when a rule does not hold."""
+    """Gets every event of the run, and gives the event to the rules. Raises `Violation` at once for a broken rule."""
 
     def __init__(self, life: "FarmLife") -> None:
         self.life = life
@@ -65,7 +65,7 @@ class LifeChecker:
             rule.committed()
 
     def publisher_at(self, index: int) -> int | None:
-        """Return the publisher by the log up to this index."""
+        """Return the publisher that follows from the log up to this index; None without a publisher."""
         return self._publishers[index - 1]
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
@@ -106,7 +106,7 @@ class LifeChecker:
             rule.ends()
 
     def good_for(self, server: int) -> float:
-        """Return for how many seconds the server could truly have published."""
+        """Return for how many seconds the server has truly been able to publish, whatever the log says."""
         return self.now - self.good_since.get(server, self.now)
 
     def _is_good(self, node: "SimulatedNode") -> bool:

@@ -47,7 +47,7 @@ class SimulatedNode:
         self.up = True
         self.paused = False
         self.cut = False
-        """Whether nothing passes between this node and the others."""
+        """Whether the network between this node and all others is cut."""
         self.away_since: float | None = None
         """Time since which the server is down, paused or cut off; None: the server works."""
         self.absence_noticed = True
@@ -85,7 +85,7 @@ class SimulatedNode:
     # The process ----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the process; the router goes on."""
+        """End the node's process; the router beside the node goes on."""
         self.up, self.paused = False, False
         self.life += 1
         self._inbox.clear()
@@ -315,7 +315,7 @@ class FarmLife:
             self.later(self.rng.uniform(2.0, 6.0), leader, leader.changed)
 
     def back(self, node: SimulatedNode) -> None:
-        """Note that a node is there again."""
+        """Note that a node that was down, paused or cut off works again."""
         if node.works:
             node.away_since = None
             node.pull()

@@ -29,12 +29,12 @@ MOST_APPLIED: Final = 800
 CALM: Final = 400.0
 """Seconds without faults at the end of a run."""
 WRONG_MS: Final = 600_000
-"""Greatest error of a wrong clock."""
+"""Greatest error of a wrong clock, in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifePlan:
-    """One farm. Times are true seconds."""
+    """The plan of one farm and its faults. Times are true seconds."""
 
     seed: int
     servers: int
@@ -43,7 +43,7 @@ class LifePlan:
     mode: str
     """Mode of all servers at the beginning: "meta" or "failover"."""
     leaves: int
-    """Leaves of each poster."""
+    """Number of leaves of each server and leaf member."""
     odd: str
     """An odd leaf of one server: "master" (the farm's own master), "farm" (the master of another farm), or "loop" (the
     master of a farm that leads back to this farm's master); "" for none."""
@@ -51,10 +51,10 @@ class LifePlan:
     """Servers, a minority, whose clocks are wrong."""
     chaos: float
     gap: float
-    """Mean time between two faults."""
+    """Mean seconds between two faults."""
     faults: dict[str, float]
     latency: float
-    """Longest time until a message arrives."""
+    """Most seconds until a message arrives."""
     lost: float
     """Chance that the answer to a post is lost."""
     snapshot_entries: int

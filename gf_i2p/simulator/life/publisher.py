@@ -20,9 +20,9 @@ from gf_i2p.farm.publishing.situation import Situation
 from gf_i2p.farm.state import FarmState
 
 ROUTER_SECONDS: Final = 4.0
-"""Longest time until the router has obeyed an order."""
+"""Most seconds until the router has obeyed an order."""
 CLIENT_SECONDS: Final = 120.0
-"""Longest time until the last client of a draining service has gone."""
+"""Most seconds until the last client of a draining service has ended."""
 RENEW_SECONDS: Final = 25.0
 """Time between two lease sets of a service."""
 RETRY_SECONDS: Final = 3.0
@@ -44,7 +44,7 @@ class GivenSet:
 
 
 class Host(Protocol):
-    """The server that may publish."""
+    """The simulated server that a `SimulatedPublisher` runs on."""
 
     id: int
     state: FarmState
@@ -76,7 +76,7 @@ class Host(Protocol):
 
 
 class SimulatedPublisher:
-    """The publisher of one process."""
+    """The driver of the publishing machine in one process of a simulated server; a restart makes a new instance."""
 
     def __init__(self, host: Host, rng: Random) -> None:
         self._host = host

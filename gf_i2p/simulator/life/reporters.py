@@ -13,7 +13,7 @@ from gf_i2p.simulator.registers import CLUSTER
 INTERVAL: Final = 30.0
 """Seconds between two records of one poster, when nothing changes."""
 CONNECTIONS: Final = 100
-"""Most connections of a leaf."""
+"""Configured limit of a leaf's connections, in the records."""
 _MASTER: Final = b"the master's destination"
 MASTER_TEXT: Final = to_base64(_MASTER)
 MASTER_HASH: Final = hashlib.sha256(_MASTER).digest()

@@ -52,7 +52,7 @@ class FoundPlace:
 
 @dataclass(frozen=True, slots=True)
 class FoundFarm:
-    """The farm by the answers of its servers."""
+    """The servers and the leader of a farm, as the servers' answers describe the farm."""
 
     leader: int | None
     """The leader's id; None: no reached server knows a leader."""

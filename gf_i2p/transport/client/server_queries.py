@@ -36,7 +36,7 @@ async def fetch_configuration(
         transport: the way to the endpoint.
         endpoint: the server.
         cluster: the farm's name.
-        credentials: our credentials for this server. The object of a link to the server saves the challenge.
+        credentials: the client's credentials for this server. The object of a link to the server saves the challenge.
         seconds: for everything.
         entropy: returns the given number of random bytes.
 
@@ -124,8 +124,8 @@ class _Inquiry:
             raise outcome
         if outcome is None:
             raise UnreachableError(
-                f"{self._endpoint}: the connection ended before it had answered: check that it runs, and that the port "
-                "is a farm node's."
+                f"{self._endpoint}: the connection ended without an answer: check that the server runs, and "
+                "that the port is a farm node's."
             )
         return outcome
 
@@ -171,7 +171,7 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """The answers of several servers."""
+    """The servers' answers to a question for the Configuration, and the reasons of servers that gave none."""
 
     newest: Configuration | None
     """The Configuration with the greatest `log_index`; None when no server has told a Configuration."""
@@ -196,7 +196,7 @@ async def ask_around(
 
     Args:
         transport: the way to the servers.
-        servers: the servers, and our credentials for each.
+        servers: the servers, and the client's credentials for each.
         cluster: the farm's name.
         newer_than: a `log_index`; -1 accepts the first answer.
         seconds: for everything.
@@ -244,7 +244,7 @@ class Survey:
     undiallable: Mapping[int, str]
     """Servers with an endpoint that cannot be dialled, for want of a way or of a known identity: a sentence each."""
     refused: frozenset[int] = frozenset()
-    """The servers in `troubles` that answered and refused us, or have no such farm: asking again is of no use."""
+    """The servers in `troubles` that refused the client, or have no such farm: a further question is of no use."""
 
 
 async def ask_all(

@@ -35,11 +35,11 @@ class SessionPauses:
     """Least delay: i2pd ends a destination 5 s after its session has ended, even if a new session uses it."""
     retry_ceiling: float = 30.0
     check: float = 3.0
-    """Between two checks of the netDb, until the address is published."""
+    """Seconds between two checks of the netDb, until the address is published."""
     check_again: float = 60.0
-    """Between two checks of the netDb after that, until a stream comes."""
+    """Seconds between two checks of the netDb after the first time, until a stream comes."""
     patience: float = 30.0
-    """Time in which the address must be published; doubled after each failure, up to `max_patience`."""
+    """Seconds in which the address must be published; doubled after each failure, up to `max_patience`."""
     max_patience: float = 600.0
 
 
@@ -185,10 +185,10 @@ class I2pListener:
             elif unpublished.done() and not ended.done():
                 unpublished.result()
                 patience, self._patience = self._patience, min(2 * self._patience, self._pauses.max_patience)
-                self._complain(f"the router has not published our address within {patience:g} s: a new session is made")
+                self._complain(f"the router has not published the address within {patience:g} s: a new session is made")
                 return
             await ended
-            self._complain("the router has ended our session: a new one is made")
+            self._complain("the router has ended the node's session: a new one is made")
         finally:
             for task in tasks:
                 task.cancel()

@@ -168,8 +168,9 @@ class I2pTransport:
         return transport
 
     async def _greet(self) -> None:
-        """Raise `DialError` when the port gives no answer to a SOCKS greeting; an HTTP proxy would wait for more.
+        """Raise `DialError` when the proxy's port does not answer a SOCKS greeting.
 
+        An HTTP proxy does not answer, because the greeting is no complete HTTP request.
         The greeting has a connection of its own: python-socks has one time limit for both the greeting, which takes
         milliseconds, and the peer, which takes minutes.
         """

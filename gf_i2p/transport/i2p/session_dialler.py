@@ -72,9 +72,9 @@ class TwoWayTransport:
             async with asyncio.timeout(deadline):
                 sock = await self._streams.connect(host)
         except TimeoutError:
-            raise UnreachableError(f"{endpoint} was not reached from our session within {deadline:.0f} s.") from None
+            raise UnreachableError(f"{endpoint} was not reached by the own session within {deadline:.0f} s.") from None
         except self._streams.failure as error:
-            raise DialError(f"{endpoint} was not reached from our session: {error}.") from error
+            raise DialError(f"{endpoint} was not reached by the own session: {error}.") from error
         try:
             transport, _ = await asyncio.get_running_loop().create_connection(factory, sock=sock)
         except OSError as error:

@@ -257,7 +257,7 @@ class _TlsHandshake(asyncio.Protocol):
         """The connection, once the handshake is complete."""
         self.error: Exception | None = None
         self.handed_over = False
-        """Whether the other protocol has taken over."""
+        """Whether the TLS layer has handed the connection to the protocol of the factory."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = channel = cast("asyncio.Transport", transport)
@@ -333,7 +333,8 @@ def _check_pin(endpoint: Endpoint, pins: frozenset[str], certificate: bytes | No
     if actual not in pins:
         raise PeerRefusedError(
             f"{endpoint} shows another certificate than configured: {actual}, not {' or '.join(sorted(pins))}. Nothing "
-            "was sent. If it was renewed, configure the new fingerprint; otherwise somebody else answers there."
+            "was sent. If the peer has renewed its certificate, configure the new fingerprint; otherwise a stranger "
+            "answers."
         )
 
 

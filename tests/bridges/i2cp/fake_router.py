@@ -31,12 +31,12 @@ from tests.netdb.strategies import NOW
 
 LEASE = bytes(44)
 JAVA_SECONDS = 180
-# No test waits for these: they only end one that has failed. A test that does wait sets its own deadlines.
+# Long deadlines, which only end a failed test. A test that waits for a deadline sets its own deadlines.
 PATIENT = Deadlines(connect=20, answer=20, tunnels=20, goodbye=20)
 
 
 def deadlines_after_the_greeting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten a connection's deadlines once the connection stands: earlier steps take their time on a busy machine."""
+    """Shorten a connection's deadlines only after the greeting, because the greeting may be slow on a busy machine."""
     impatient = I2cpConnection.open
 
     async def patient(settings: I2cpSettings, *clock: Callable[[], float]) -> I2cpConnection:
@@ -69,7 +69,7 @@ class FakeSession:
 
 
 class FakeRouter:
-    """The router runs as long as the asynchronous context lasts."""
+    """An I2CP router on loopback, i2pd or Java; runs as long as the asynchronous context lasts."""
 
     def __init__(self, kind: RouterKind, clock: Clock | None = None, *, tls: ssl.SSLContext | None = None) -> None:
         self.kind = kind
@@ -83,7 +83,7 @@ class FakeRouter:
         self.login: dict[str, str] | None = None
         """Login data that GetDate must bring."""
         self.deaf: set[int] = set()
-        """Message types that are not answered."""
+        """Types of messages that the router does not answer."""
         self.sessions: dict[int, FakeSession] = {}
         self.leases = LEASE
         """Leases that the router asks a session to put into a lease set, 44 bytes each."""
@@ -172,7 +172,7 @@ class FakeRouter:
 
 
 class _Connection:
-    """The behaviour that both routers share."""
+    """One client's connection: the behaviour that i2pd and Java share."""
 
     def __init__(self, router: FakeRouter, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.router = router

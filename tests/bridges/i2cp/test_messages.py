@@ -31,7 +31,7 @@ from bridges.i2cp.messages import (
 )
 
 LEASE = "8b73a68110cecb8f6ce85727ac247b4eb829a08f082c4cdd6a9831f66a29e027862f0325000001a1ff1b233a"
-# A whole session, with a second CreateSession in between; i2pd refuses that one.
+# A whole session, with a second CreateSession in between; i2pd refuses the second one.
 I2PD: list[tuple[str, RouterMessage]] = [
     ("0000000f21000001a1ff11cf8c06302e392e3537", SetDate(1795280719756, "0.9.57")),
     ("0000000314b2b101", SessionStatus(0xB2B1, Status.CREATED)),

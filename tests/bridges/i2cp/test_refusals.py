@@ -25,7 +25,7 @@ BROKEN: Final = BY_MASTER[:-1] + bytes([BY_MASTER[-1] ^ 1])
 
 
 async def refusal(router: FakeRouter, session: bytes, keys: DestinationKeys = KEYS) -> str:
-    """Return the message for the operator."""
+    """Return the message that the operator gets when the router refuses."""
     publisher = I2cpPublisher(router.settings(), clock=router.clock)
     with pytest.raises(RouterRefusedError) as caught:
         await soon(publisher.publish_meta_lease_set(Publication(lease_set(int(router.clock.now), keys), session)))

@@ -378,7 +378,7 @@ async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set() -
             talk = Talk(router, b"hello")
             await until(router, talk.done)
             assert talk.client.received == b"hello"
-            assert not draining.done()  # our last set is still good
+            assert not draining.done()  # the service's last set is still good
             draining.cancel()
             await asyncio.wait([draining])
             router.clock.now = service.announced.expires_at - 0.1
@@ -398,7 +398,7 @@ async def test_a_drain_publishes_no_more_and_serves_whoever_has_our_last_set() -
 async def test_a_drain_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     node = OfferingNode()
     async with routing() as router, serving(router, node.offer()) as service:
-        assert not await service.drain(0.02)  # our last set is still good
+        assert not await service.drain(0.02)  # the service's last set is still good
         draining = asyncio.create_task(service.drain(20))
         router.hang_up()
         assert not await draining

@@ -1,1 +1,1 @@
-"""Tests of bridges.i2pcontrol.router_status."""
+"""Tests of bridges.i2pcontrol."""

@@ -194,7 +194,7 @@ async def test_a_router_that_says_nothing(i2pd: SimulatedRouter, identity: Ident
         i2pd.order(None, "Echo")
         with pytest.raises(RouterUnreachableError, match=f"did not answer Echo within {SHORT:g} s"):
             await rpc.call("Echo", ECHO, seconds=SHORT)
-        i2pd.speak()  # on a busy machine the call was over before the request had come there
+        i2pd.speak()  # on a busy machine the call may end before the router has the request
         assert await rpc.call("Echo", ECHO) == {"Result": "gf"}
 
 
@@ -286,7 +286,7 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
     async with reaching(
         I2pControlAccess(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)
     ) as rpc:
-        with pytest.raises(RouterError, match="does not speak TLS as we do"):
+        with pytest.raises(RouterError, match="does not speak the same TLS"):
             await rpc.call("Echo", ECHO)
     server.close()
 
@@ -310,7 +310,7 @@ async def test_the_longest_request_arrives_at_once(tls: ssl.SSLContext, identity
         url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
         longest = "x" * (MAX_REQUEST_BYTES - len(url) - 160 - 81)
         async with reaching(I2pControlAccess(url, longest, fingerprint=identity.fingerprint)) as rpc:
-            with pytest.raises(RouterUnreachableError):  # there was a token, and nobody for the call
+            with pytest.raises(RouterUnreachableError):  # the router gave a token, and was gone before the call
                 await rpc.call("Echo", ECHO)
         await asyncio.to_thread(thread.join, 5)
         assert body(received[0])["params"]["Password"] == longest

@@ -1,4 +1,4 @@
-"""The meaning of the routers' numbers."""
+"""The network status that follows from the numbers in an i2pcontrol answer, by router and version."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from gf_i2p.farm.record.router_facts import Reachability
 
 
 def seen(router: RouterProgram | None, **values: Json) -> tuple[Reachability | None, list[str]]:
-    """Give the reachability, and the notes. The notes come without the common part of their names."""
+    """Return the reachability, and the notes without the common part of their names."""
     notes: list[str] = []
     said: dict[str, Json] = {"i2p.router.version": "2.58.0"}
     said |= {"i2p.router." + name.replace("_", "."): value for name, value in values.items()}

@@ -1,1 +1,1 @@
-"""Tests of bridges.sam.client."""
+"""Tests of bridges.sam."""

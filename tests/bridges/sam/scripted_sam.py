@@ -22,7 +22,7 @@ REPLIES: Final[dict[str, bytes]] = {name: exchange["reply"].encode() + b"\n" for
 KEYS: Final = DestinationKeys.from_base64(REPLIES["generate"].split(b"PRIV=")[1].decode().strip())
 PEER: Final = "b" * 52 + ".b32.i2p"
 CONNECTED: Final = b"STREAM STATUS RESULT=OK\n"
-"""A router alone connects to nobody: this answer was seen in a network."""
+"""Recorded in a network of several routers, because a single router cannot connect to any destination."""
 
 
 class Instead:
@@ -66,7 +66,7 @@ class Connection:
 
 
 class ScriptedSam:
-    """Use `scripted`."""
+    """A simulated SAM that gives scripted answers and keeps each request. Tests make one by `scripted`."""
 
     def __init__(self, answers: dict[str, Answer]) -> None:
         self.answers = {**USUAL, **answers}
@@ -78,7 +78,7 @@ class ScriptedSam:
 
     @property
     def heard(self) -> list[str]:
-        """The requests, without the HELLOs."""
+        """The requests of all connections, without the HELLOs."""
         lines = [line for connection in self.connections for line in connection.heard]
         return [line for line in lines if not line.startswith("HELLO")]
 

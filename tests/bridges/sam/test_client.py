@@ -144,7 +144,7 @@ async def test_a_name_that_nobody_knows_has_none(reply: bytes) -> None:
 
 
 async def test_no_two_sessions_have_the_same_id() -> None:
-    # A Java router that hears one twice ends the session that had it.
+    # A Java router that gets an id twice ends the session with that id.
     async with scripted() as there:
         for _ in range(20):
             (await there.sam.session(KEYS)).close()

@@ -15,7 +15,7 @@ PEER = DestinationKeys.generate().destination
 
 
 class Session:
-    """One stream; the test holds the other end."""
+    """Stands in for a SAM session with one stream, whose other end the test holds."""
 
     def __init__(self) -> None:
         self.ours, self.theirs = socket.socketpair()

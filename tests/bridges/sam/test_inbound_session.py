@@ -179,7 +179,7 @@ async def test_a_listener_outlives_the_router() -> None:
             await until(lambda: "does not answer (Connection refused)" in said(1)[0])
             await there.start(there.sam.port)
             await until(lambda: said(1) == ["reachable through I2P"])
-            assert " ".join(said(3)).startswith("the router has ended our session")
+            assert " ".join(said(3)).startswith("the router has ended the node's session")
             assert there.connection("STREAM FORWARD").heard[-1].split(" PORT=")[1].split()[0] == str(port)
 
             listener.close()

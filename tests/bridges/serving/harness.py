@@ -40,7 +40,7 @@ def about(keys: DestinationKeys = KEYS) -> dict[str, Any]:
 
 
 class Served:
-    """A running endpoint."""
+    """A running endpoint of `gf-i2p bridge serve`, and the calls that a test makes there."""
 
     def __init__(self, server: BridgeServer, bridge: FakeBridge, port: int, tls: ssl.SSLContext | None) -> None:
         self.server = server
@@ -62,7 +62,7 @@ class Served:
         return await asyncio.open_connection("127.0.0.1", self.port, ssl=self._client_tls())
 
     async def raw(self, data: bytes) -> bytes:
-        """Send bytes; return all received bytes."""
+        """Send bytes to the endpoint on a new connection; return all received bytes."""
         reader, writer = await soon(self.connect())
         writer.write(data)
         answer = b""
@@ -79,7 +79,7 @@ class Served:
         return await self.raw(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
     async def send(self, request: object) -> Any:
-        """Send JSON; return JSON."""
+        """POST a JSON value to the endpoint; return the JSON of the answer."""
         answer = await self.post(json.dumps(request).encode())
         head, _, body = answer.partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 "), answer

@@ -93,7 +93,7 @@ async def test_curl(served: Served, localhost: Identity) -> None:
 
 
 def examples() -> Iterator[tuple[str, str]]:
-    """Give the requests and their responses, in the page's order."""
+    """Return the example requests and responses of docs/router-interface.md, in the page's order."""
     blocks = [(found["kind"], found["text"]) for found in BLOCK.finditer(PAGE) if found["kind"].startswith("json")]
     assert [kind for kind, _ in blocks] == ["json request", "json response"] * (len(blocks) // 2)
     for request, response in zip(blocks[::2], blocks[1::2], strict=True):

@@ -49,7 +49,7 @@ class Client:
     def __init__(self, data: bytes, keys: DestinationKeys = CLIENT, number: int = 77) -> None:
         self.received = bytearray()
         self.ended = False
-        """The server has closed."""
+        """Whether the server's CLOSE packet has come, after all data before it."""
         self.reset = False
         self.number = number
         self.remote = 0

@@ -1,4 +1,4 @@
-"""Packets that a real i2pd 2.45.1 client has sent to our service; `integration/record/streaming.py` recorded them."""
+"""Packets that a real i2pd 2.45.1 client has sent; recorded by `integration/record/streaming.py`."""
 
 import json
 import random

@@ -47,7 +47,7 @@ def signed(flag: Flag, sequence: int, keys: DestinationKeys = CLIENT, number: in
 
 
 def converse(seed: int, inward: bytes, outward: bytes, **network: float) -> tuple[Stream, Client, bytearray, Network]:
-    """Let a client and our side exchange all their data at once; time passes by itself."""
+    """Let a client and a stream exchange all packets, and move the clock whenever both wait."""
     net = Network(seed, **network)
     client = Client(inward)
     streams: list[Stream] = []
@@ -260,7 +260,7 @@ def test_a_word_about_packets_that_were_never_sent_changes_nothing() -> None:
     stream.write(b"x", 0.1)
     stream.take()
     stream.receive(ack(2**32 - 1), 0.2)
-    stream.receive(Packet.parse(Packet(0, THEIRS, 1, 1, payload=b"y").encode()), 0.2)  # the packet lacks our number
+    stream.receive(Packet.parse(Packet(0, THEIRS, 1, 1, payload=b"y").encode()), 0.2)  # without the stream's number
     stream.tick(0.1 + limits.FIRST_TIMEOUT)
     assert b"x" in [each.payload for each in taken(stream)]
 
@@ -335,7 +335,7 @@ def test_the_end_is_said_after_all_data_and_ends_the_stream_when_both_have_said_
     assert stream.state is StreamState.CLOSED
     assert taken(stream)[-1].acknowledged == 1
     stream.receive(signed(Flag.CLOSE, 1), 0.4)
-    assert taken(stream)[-1].acknowledged == 1  # the client had not heard
+    assert taken(stream)[-1].acknowledged == 1  # the client has missed the acknowledgement
 
 
 def test_a_peer_that_forgets_a_closed_stream_does_not_keep_it_open() -> None:

@@ -30,7 +30,7 @@ class Line:
         self.clients: dict[int, Client] = {}
         self.changed = asyncio.Event()
         self.deaf = False
-        """Nothing reaches the clients."""
+        """Whether all packets to the clients are lost."""
         self._loop = asyncio.get_running_loop()
 
     def client(self, data: bytes, number: int = 77) -> Client:
@@ -251,7 +251,7 @@ async def test_a_request_that_is_none_is_answered_without_the_service() -> None:
 async def test_the_loop_turns_after_each_piece_of_a_request_also_with_many_clients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Tiny chunks cost a microsecond a byte, and elections wait on the same loop."""
+    """Tiny chunks cost a microsecond a byte, and a blocked event loop would delay elections."""
     loop = asyncio.get_running_loop()
     fed: list[tuple[int, int]] = []
     turns = 0

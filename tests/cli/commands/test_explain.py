@@ -135,7 +135,7 @@ def test_the_exit_code_says_whether_anybody_publishes(
     ("off", "mode", "leader", "code"),
     [
         (True, "off", 1, Exit.OK),
-        (True, "meta", 1, Exit.DEGRADED),  # this one is to, and nobody says so in the log
+        (True, "meta", 1, Exit.DEGRADED),  # this server's mode is meta, but the log says "off"
         (False, "off", 1, Exit.DEGRADED),
         (True, "off", None, Exit.DEGRADED),
     ],

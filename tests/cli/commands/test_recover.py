@@ -48,7 +48,7 @@ async def test_beside_servers_that_live_no_second_farm_begins(
         assert "--even-if-others-live" in answer["error"]
         assert before == {each: each.read_bytes() for each in farm.path(3).glob("*.toml")}
         assert [server.id for server in read_stopped_log(farm.path(3)).servers] == [1, 2, 3]
-        # A server that has forgotten our password, as after a recovery, still counts as alive.
+        # A server that has forgotten this server's password, as after a recovery, still counts as alive.
         path = farm.path(3) / SECRETS_FILE
         path.write_text(path.read_text().replace('password = "', 'password = "another', 1))
         await farm.stop(2)

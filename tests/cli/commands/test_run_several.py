@@ -101,7 +101,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         assert "timing.profile" in str((await status(farm, leader))["reload"])
         assert (await status(farm.other, leader))["reload"] == {"number": 1, "error": None, "needs_restart": []}
 
-        # They could not share the listener with this one's new certificate: nothing changes.
+        # With the new certificate of one farm the farms could not share the listener: nothing changes.
         config.write_text(good)
         (farm.node(leader) / "certificate.pem").write_bytes((tmp_path / "a" / "server-1" / "key.pem").read_bytes())
         farm.send_signal(leader, signal.SIGHUP)

@@ -39,7 +39,7 @@ async def test_a_peer_that_is_down_is_named_and_the_other_is_not(tmp_path: Path,
 async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
     tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The proxy asks from another destination than the node's own: the farm may be well all the same."""
+    """Doctor asks from another destination than the node's own, so a failed question does not mean a failed peer."""
     monkeypatch.setattr(peers, "I2P_SECONDS", 0.5)
     servers = [{"id": number, "self": number == 1, "connected": number != 3} for number in (1, 2, 3)]
     async with ScriptedRouter(identity) as router:

@@ -21,7 +21,7 @@ from gf_i2p.wire.endpoint import Endpoint
 
 
 class Node:
-    """Gives the answers of a node."""
+    """Stands in for a running node: answers the requests of the commands."""
 
     def __init__(self, *statuses: dict[str, Any] | CommandError, leaf_members: tuple[dict[str, Any], ...] = ()) -> None:
         self.statuses = list(statuses)

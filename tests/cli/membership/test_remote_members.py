@@ -29,7 +29,7 @@ from tests.node.farm import NodeFarm
 from tests.node.membership.test_server_changes import ids, joins, sees
 
 PATIENCE = 60.0
-"""For servers that answer, and for a leader to be found: a busy machine takes its time."""
+"""Seconds for servers to answer and for a client to find the leader on a busy machine."""
 
 
 class Typed:
@@ -100,7 +100,7 @@ async def test_a_server_is_added_by_a_follower_that_is_all_the_file_knows(
             reloaded(farm, server)
         endpoint = f"tcp://127.0.0.1:{new._config.own_endpoint.port}"
         code, answer = await gf("members", "add", tmp_path / "admin-test.toml", f"4={endpoint}")
-        # Three of four are a majority; the file does not know the new one's certificate.
+        # Three of four are a majority; the file lacks the new server's certificate.
         assert (code, sorted(answer["servers"]), answer["committed"]) == (0, [1, 2, 3, 4], True)
         await sees(leader, 1, 2, 3, 4)
         code, answer = await gf("members", "list", tmp_path / "admin-test.toml")

@@ -1,4 +1,4 @@
-"""Lines that go to standard error."""
+"""Log lines on standard error, as text and as JSON."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The time of the next set: a table."""
+"""The time at which the next set is due, and the reason, for many situations of the last set."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether a set was found in the netDb: a table of the others' records."""
+"""Whether other servers' records confirm a set, for many combinations of records."""
 
 from dataclasses import replace
 

@@ -42,7 +42,7 @@ class Server:
         self.situation = replace(self.situation, choice=Choice(server, {}, mode="failover"))
 
     def step(self, seconds: float = 0.0, **changes: Any) -> PublishingEffects:
-        """Step after so many seconds, with the driver's steps in between."""
+        """Move the clock by `seconds`, with the steps that the driver would make, and return the last effects."""
         end = self.situation.now + seconds
         while self.situation.now < end:
             self.situation = replace(self.situation, now=min(self.situation.now + LOOK_SECONDS, end))
@@ -198,7 +198,7 @@ def test_a_lease_that_ends_drains_and_a_lease_that_comes_back_goes_on() -> None:
     server.serves()
     assert server.step(seconds=LEASE_SECONDS).begin is None, "the lease has just not ended"
     assert server.step(seconds=1).begin == Drain()
-    assert "nothing of ours was committed" in (server.machine.trouble or "")
+    assert "no own record was committed" in (server.machine.trouble or "")
     server.posts()
     assert server.step().resume
     assert server.machine.trouble is None

@@ -45,7 +45,7 @@ class Server:
         return Situation(self.now, self.wall_ms, self.state.choice, self.state, self.applied, **self.changes)
 
     def posts(self, published: int = 0, *, up: bool = True, posted_at: float | None = None) -> int:
-        """Commit and apply one of our records; return the record's index."""
+        """Commit and apply a record of this server; return the record's index."""
         self.applied += 1
         status = record(1, leaf(1, up=up), date=self.wall_ms, mode=self.mode, published=published * 1000)
         self.state.apply(status.encode(), self.applied)
@@ -241,7 +241,7 @@ def test_a_publisher_without_a_lease_stops() -> None:
     server.passes(0.1)
     effects = server.step()
     assert effects.begin == Stop()
-    assert "nothing of ours was committed for 90 s" in (server.machine.trouble or "")
+    assert "no own record was committed for 90 s" in (server.machine.trouble or "")
 
 
 def test_an_announcement_that_is_older_than_the_lease_is_not_given() -> None:

@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.farm.record.status_record."""
+"""Tests of gf_i2p.farm.record."""

@@ -1,4 +1,4 @@
-"""Sets that a parser by hand reads: sets of our own code, and sets with a changed bit."""
+"""The parser by byte offsets reads sets of `gf_i2p.netdb`, and refuses sets with a changed bit."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Waiting for the effects of another process."""
+"""`until` waits for an event in another process, and names an event that does not come."""
 
 import pytest
 

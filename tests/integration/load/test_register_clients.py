@@ -13,7 +13,7 @@ Log = dict[int, tuple[int, dict[str, int]]]
 
 
 def write(history: AccessHistory, index: int | None, log: Log | None = None) -> RegisterAccess:
-    """Write at an index, and put the value into the log there; without an index the outcome is unknown."""
+    """Add a write to `history` and, at `index`, to `log`. Without an index the write's outcome is unknown."""
     access = history.begin(random.Random(0), OperationKind.WRITE)
     if log is not None and index is not None:
         log[index] = (1, {"key": access.key, "value": access.value})

@@ -96,7 +96,7 @@ def test_the_others_stay_when_one_is_gone(
 
 
 def stopped_after(count: int) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    """Have functions stop the program after so many calls in all."""
+    """Let the given functions stop the program after `count` calls in all."""
     calls = itertools.count()
 
     def stopping(real: Callable[..., object]) -> Callable[..., object]:

@@ -77,7 +77,7 @@ async def test_a_role_may_send_what_it_is_for_and_nothing_else(tmp_path: Path, r
 
 
 async def test_a_client_is_told_before_it_sends_what_its_role_does_not_allow(tmp_path: Path) -> None:
-    """The server would end the connection, and the client could not know the fate of the request."""
+    """Without this check, the server would end the connection, and the client could not know the request's fate."""
     async with NodeFarm(tmp_path, servers=1) as farm:
         await farm.leader()
         async with farm.client() as client:

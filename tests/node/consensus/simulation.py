@@ -28,7 +28,7 @@ class Network:
 
 
 HANDSHAKE_TRIPS = 3
-"""TCP, TLS, HTTP."""
+"""Round trips of a handshake: one for TCP, one for TLS and one for HTTP."""
 
 LAN_NET = Network(0.0005, 0.002)
 PRIVATE_NET = Network(0.002, 0.04)
@@ -67,7 +67,7 @@ class Farm(Lab):
         self.arrival: dict[tuple[int, int, bool], float] = {}
         self.stalled_until = dict.fromkeys(ids, 0.0)
         self.up_since: dict[tuple[int, int], float] = {}
-        self.leaders: list[tuple[float, int, int]] = []  # when a server began to lead, which, its term
+        self.leaders: list[tuple[float, int, int]] = []  # each start of a leadership: time, server, term
         self.campaigns: list[tuple[float, int]] = []
         super().__init__(servers, uniform=self.rng.uniform)
         for one in ids:
@@ -90,7 +90,7 @@ class Farm(Lab):
         heapq.heappush(self.events, (when, self.number, what))
 
     def stall(self, server: int) -> None:
-        """Nothing arrives at this server for a while: the server's tunnels are rebuilt."""
+        """Deliver nothing to this server for a random time up to `stall`, as while the server's tunnels are rebuilt."""
         self.stalled_until[server] = self.now + self.net.stall * self.rng.uniform(0.5, 1.0)
         self.at(self.now + self.rng.expovariate(1 / self.net.every), lambda: self.stall(server))
 
@@ -122,7 +122,7 @@ class Farm(Lab):
             self.step(server, event)
 
     def dial(self, one: int, other: int, trips: int = HANDSHAKE_TRIPS) -> None:
-        """Shake hands: several ways there and back; the last one is measured."""
+        """Make a connection after `trips` round trips; the last round trip is the measured one."""
         began = self.now
 
         def back() -> None:
@@ -178,7 +178,7 @@ class Farm(Lab):
     # Running ----------------------------------------------------------------------------------------------------
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let so much time pass, or less; return whether the condition became true."""
+        """Run for `seconds`, or until the condition is true; return whether the condition became true."""
         end = self.now + seconds
         while not until():
             running = [server for server in self.servers.values() if server.up]
@@ -229,7 +229,7 @@ class Farm(Lab):
                 self.dial(other, server_id)
 
     def load(self, each: float, *, until: float) -> None:
-        """Post an entry at the leader, every so many seconds."""
+        """Post an entry at the leader every `each` seconds, until the time `until`."""
         leader = self.leader
         if leader is not None:
             self.propose(leader, f"load {self.number}", "x")

@@ -46,7 +46,7 @@ def settled(name: str, seed: int, **options: object) -> Farm:
 
 
 def watch(farm: Farm, seconds: float, seed: int) -> None:
-    """Let time pass; nobody may stand for election."""
+    """Let `seconds` pass, and fail when any server stands for election."""
     before = list(farm.campaigns)
     farm.run(seconds)
     assert farm.campaigns == before, f"seed {seed}: (term, server) stood for election needlessly"

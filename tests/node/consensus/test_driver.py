@@ -31,7 +31,7 @@ from integration.harness.local_farm import becomes
 from tests.raft.lab import application, configuration
 
 PATIENT = Timing(heartbeat=0.1, election_min=300, election_max=600)
-"""No election while a test runs."""
+"""Time-outs that are too long for any election while a test runs."""
 EAGER = Timing(heartbeat=0.01, election_min=0.02, election_max=300)
 """An election at once, and a leader that stays."""
 
@@ -104,7 +104,7 @@ class Rig:
     halts: list[BaseException]
 
     def ask(self, request: Request) -> list[Response | None]:
-        """Send a request as a server would; the answer goes to the list."""
+        """Give the driver a request as from another server. The answer goes into the returned list."""
         answers: list[Response | None] = []
         self.driver.incoming(request, answers.append)
         return answers

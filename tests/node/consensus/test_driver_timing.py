@@ -1,4 +1,4 @@
-"""The driver tells `Timeouts` what it measures, and the core what follows from it, at the right moments."""
+"""The driver gives its measurements to `Timeouts` at the right moments, and gives the new time-outs to the core."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ SOONER = Timing(heartbeat=0.01, election_min=200, election_max=250)
 
 
 class Script(Timeouts):
-    """Notes what it is told and changes the time-outs when the test says so."""
+    """Stands in for `Timeouts`: keeps the calls, and changes the time-outs when the test wants a change."""
 
     def __init__(self, timing: Timing) -> None:
         super().__init__(TimingPlan("fixed", RANGE_OUTSIDE_I2P, fixed=timing), servers=3)

@@ -35,7 +35,7 @@ def request(term: int = 1, *, source: int = 9, kind: MessageType = APPEND, entri
 
 @dataclass
 class Life:
-    """A `Timeouts` and its clock."""
+    """A `Timeouts` of one server, and the test's clock."""
 
     limits: Range = RANGE_OUTSIDE_I2P
     servers: int = 3
@@ -54,7 +54,7 @@ class Life:
             self.timeouts.reachable(peer, seconds, self.now)
 
     def hear(self, gap: float, times: int = 1, *, term: int = 1, source: int = 9) -> None:
-        """Let a leader's message come again and again after `gap` seconds."""
+        """Let a leader's message come `times` times, each `gap` seconds after the one before."""
         for _ in range(times):
             self.now += gap
             self.timeouts.incoming(request(term, source=source), self.now)
@@ -532,7 +532,7 @@ def test_longer_silences_never_make_a_follower_wait_for_less(limits: Range, gaps
         life.connect()
         life.hear(0.1)
     for number, gap in enumerate(gaps):
-        # At the same times, so that both remember the same.
+        # Both get their measurements at the same times, so that both forget old ones at the same time.
         for life, seconds in ((short, gap), (long, factor * gap)):
             life.timeouts._now = number * 1.0
             life.timeouts._silent(min(seconds, limits.ceiling.election_max))

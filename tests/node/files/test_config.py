@@ -75,7 +75,7 @@ def test_a_farm_with_an_endpoint_inside_i2p_takes_its_time(tmp_path: Path) -> No
         (('listen = "tcp://127.0.0.1:9001"', 'listen = "http://x"'), "node.listen: 'http://x' is not an endpoint"),
         (("[node]", '[node]\ncluster = "a/b"'), "node.cluster: 'a/b' cannot be a cluster name"),
         (("id = 2", "id = 1"), "two of them have the same id"),
-        (("example.org:9002", "127.0.0.1:9001"), "two of them have the same endpoint"),
+        (("example.org:9002", "127.0.0.1:9001"), "two servers have the same endpoint"),
         (('fingerprint = "AA:', 'fingerprint = "'), "servers[2].fingerprint: "),
         (
             ("[node]", "[timing]\nheartbeat = 3.0\nelection_max = 7.0\n[node]"),

@@ -1,4 +1,4 @@
-"""A server's files without the other servers: nothing else in the files changes."""
+"""Removing the other servers from a server's files changes nothing else in the files."""
 
 import tomllib
 from collections.abc import Callable

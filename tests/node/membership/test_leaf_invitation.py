@@ -1,4 +1,4 @@
-"""Facts that a leaf member and the servers of a farm learn of each other."""
+"""An invitation tells a leaf member about the servers, and tells the servers about the leaf member."""
 
 import stat
 from pathlib import Path

@@ -26,7 +26,7 @@ class Log:
     error: Exception | None = None
     refused: int = 0
     leader: asyncio.Event = field(default_factory=asyncio.Event)
-    """Until a leader is there, posts wait."""
+    """Set while the farm has a leader; a post waits for this event."""
 
     def __post_init__(self) -> None:
         self.leader.set()

@@ -38,7 +38,7 @@ class PublishingServer:
     bridge: FakeBridge
     keys: KeysWatch
     now: float = 1000.0
-    """The clock's seconds."""
+    """Seconds of the test's clock."""
     polled: int = 0
     """Number of steps of the publisher's machine."""
     committed_at: float = float("-inf")
@@ -57,7 +57,7 @@ class PublishingServer:
         await self.view.reaches(await self.driver.post([record.encode()], seconds=10))
 
     async def records(self, count: int = 1) -> None:
-        """Wait until so many more records of the server are in the log."""
+        """Wait until the log has `count` more records of the server."""
         for _ in range(count):
             before = self.record
             await becomes("another record", lambda before=before: self.record not in (None, before))  # type: ignore[misc]

@@ -23,7 +23,7 @@ OFF = "off"
 
 
 def many(made: PublishingServer, monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
-    """Have the log name so many leaves in each branch."""
+    """Have the log list this many leaves in each branch."""
     branches = tuple(
         Branch(number, tuple(SetEntry(bytes([number + 1, each]) * 16, 3, 7 + each, 1) for each in range(count)))
         for number, count in enumerate(counts)

@@ -69,7 +69,7 @@ class LocalService:
 
 
 class Desk:
-    """A server's publisher, and all around it; the test turns its clocks."""
+    """A server's failover publisher with simulated router, service and keys; the test moves the clocks."""
 
     def __init__(self, node: Node, keys: PublishingKeys, interval: float) -> None:
         self.now = 1000.0
@@ -248,7 +248,7 @@ async def test_who_has_committed_nothing_for_its_lease_gives_no_new_set(
         monkeypatch.setattr(made.driver, "post", refused)
         made.now += LEASE_SECONDS + 1
         await becomes("it drains", lambda: service.state is ServiceState.DRAINING)
-        assert "nothing of ours was committed" in (made.publisher.trouble or "")
+        assert "no own record was committed" in (made.publisher.trouble or "")
         assert len(made.hosting.net_db.taken) == 1
         monkeypatch.setattr(made.driver, "post", post)
         await becomes("it goes on", lambda: service.state is ServiceState.SERVING)
@@ -292,7 +292,7 @@ async def test_new_keys_open_a_new_session(tmp_path: Path) -> None:
 async def test_a_server_whose_local_service_is_gone_says_so_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The interval is long: without the fault nothing would be posted, and nobody asked."""
+    """The interval between records is long, so the fault alone causes the record."""
     monkeypatch.setattr(reporter, "ASK_SECONDS", 3600.0)
     async with desk(tmp_path, interval=3600.0) as made:
         service = await made.serves()
@@ -388,7 +388,7 @@ async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(
     monkeypatch.setattr(farm_tasks, "RESIGN_SECONDS", 60.0)
     monkeypatch.setattr(farm_tasks, "FINISH_SECONDS", 60.0)
     async with serving_farm(tmp_path) as made:
-        await made.farm.calm()  # without a known leader, a server has nobody to tell
+        await made.farm.calm()  # without a known leader, a server can post nothing
         first = await made.one_serves()
         service = made.hostings[first].services[-1]
         service.streams = 1

@@ -194,7 +194,7 @@ async def test_who_cannot_commit_stops_within_its_lease(tmp_path: Path, monkeypa
         assert made.bridge.holds is not None, "not before"
         made.now += 0.1
         await stopped(made)
-        assert "nothing of ours was committed for 90 s" in (made.publisher.trouble or "")
+        assert "no own record was committed for 90 s" in (made.publisher.trouble or "")
         monkeypatch.undo()
 
 
@@ -239,7 +239,7 @@ async def test_the_lease_ends_in_whatever_phase(tmp_path: Path, monkeypatch: pyt
 async def test_the_lease_is_renewed_by_what_the_log_has_shown_us_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a pause a server may post before the server has read the others' newer posts."""
+    """After a pause, a server's own record may be committed before the server has applied others' newer records."""
     async with publishing_server(tmp_path, monkeypatch) as made:
         await sends(made, 1)
         page = made.driver.core.log.slice

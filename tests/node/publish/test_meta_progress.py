@@ -51,7 +51,7 @@ async def test_a_set_is_announced_attempted_and_sent_and_the_record_says_so(
 
 
 async def finds(made: PublishingServer, published: int | None, *, seconds: float | None, later_ms: int = 1) -> None:
-    """Have server 2 say which set was found, so much later than the set was sent."""
+    """Have server 2 report the set that it found `later_ms` after the newest set was sent."""
     current = made.reporter.progress.current
     assert current is not None
     sensing = MetaSensing(published, None if seconds is None else int(seconds * 1000), current.sent_ms + later_ms)

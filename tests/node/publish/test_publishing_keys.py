@@ -104,7 +104,7 @@ META: Final = to_base64(MADE.signed[Purpose.META])
         ({"keys": None}, "the line 'keys' is missing: was the file copied"),
         ({"service": None}, "the line 'service' is missing"),
         ({"meta": None}, "the line 'meta' is missing"),
-        ({"another": "x"}, "stands there twice: 'another'"),
+        ({"another": "x"}, "comes twice: 'another'"),
         ({"server": "-1"}, "does not hold a server's id"),
         ({"server": "4294967295"}, "does not hold a server's id"),
         ({"server": "9" * 5000}, "does not hold a server's id"),
@@ -139,7 +139,7 @@ def test_a_file_of_a_later_format_and_one_that_is_too_long(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=f"longer than the {MAX_FILE_BYTES} bytes"):
         load_publishing_keys(path)
     write(path, MADE.encode() + MADE.encode().partition(b"\n")[2])
-    with pytest.raises(ConfigError, match="there twice"):
+    with pytest.raises(ConfigError, match="comes twice"):
         load_publishing_keys(path)
 
 

@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.node.recovery.farm_of_one."""
+"""Tests of gf_i2p.node.recovery."""

@@ -45,7 +45,7 @@ class Network:
 
 
 class Senses:
-    """Server 1; server 2 of the same farm has three leaves and publishes."""
+    """Sensing by server 1 in a farm where server 2 has `leaves` leaves and publishes."""
 
     def __init__(self, *, mode: str = "failover", minutes: int = 60, leaves: int = 3) -> None:
         self.network = Network()

@@ -177,7 +177,7 @@ async def test_what_a_router_has_taken_serves_whoever_publishes_next() -> None:
         assert found is not None
         ups.append((found.up, hosted.trouble))
     assert ups == [(True, None)] * 5
-    # As an ordinary destination it is where the publisher serves it, and nowhere else.
+    # An ordinary destination exists only where the publisher serves the destination.
     farm.records = {2: replace(record(2, leaf(6)), config=ReportedConfig("failover"))}
     found = await hosted.leaf()
     assert found is not None

@@ -1,4 +1,4 @@
-"""A node's records about the node itself, whatever the router does."""
+"""The status records of one node, also while its router hangs, fails or changes."""
 
 import asyncio
 import time
@@ -164,7 +164,7 @@ async def test_what_the_log_does_not_take_is_posted_anew_later(
 
 
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask often and post seldom: a record that comes soon comes because of a change."""
+    """Ask the router often and post seldom, so that an early record can only come from a change."""
     monkeypatch.setattr(reporter_module, "ASK_SECONDS", 0.02)
     monkeypatch.setattr(reporter_module, "LEAST_SECONDS", 0.1)
 

@@ -14,7 +14,7 @@ from tests.transport.harness import until
 
 @asynccontextmanager
 async def service(port: int) -> AsyncIterator[list[None]]:
-    """Run a listener; give a list with an entry for each connection that has come and gone."""
+    """Run a listener; yield a list that gets an entry for each connection that has ended."""
     seen: list[None] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

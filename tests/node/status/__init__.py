@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.node.status.node_status."""
+"""Tests of gf_i2p.node.status."""

@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.pipeline.backtest.job."""
+"""Tests of gf_i2p.pipeline.backtest."""

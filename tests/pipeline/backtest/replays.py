@@ -15,7 +15,7 @@ from gf_i2p.simulator.registers import CLUSTER
 from gf_i2p.storage.history_lines import ApplicationLine, parse_line, record_line
 
 Said = tuple[int | None, str, tuple[Any, ...], tuple[Any, ...]]
-"""Publisher, mode, entries, branches."""
+"""The decision after an entry: publisher, mode, listed entries, branches."""
 NOTHING: Said = (None, "off", (), ())
 
 

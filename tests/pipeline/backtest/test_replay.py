@@ -116,7 +116,7 @@ class Live:
 
 
 async def _elects_again(farm: NodeFarm) -> None:
-    """Have a calm farm notice soon again that the leader is gone."""
+    """Let a calm farm elect a new leader soon again after the leader's end."""
     cores = [node.driver.core for node in farm.nodes.values()]
     for node in farm.nodes.values():
         node.driver.core.timing = node.driver.timeouts.timing

@@ -44,7 +44,7 @@ def check(floodfills: list[bytes], keys: list[bytes], most: int) -> None:
 
 
 def tiny(places: tuple[int, ...], values: bytes) -> st.SearchStrategy[bytes]:
-    """Numbers of 256 bits that differ in a few bytes only: they share long prefixes, and many are the same."""
+    """Draw 256-bit hashes that differ in a few bytes only, so that many share long prefixes or are equal."""
 
     def make(chosen: list[int]) -> bytes:
         hash_ = bytearray(HASH_BYTES)

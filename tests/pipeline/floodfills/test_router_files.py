@@ -22,7 +22,7 @@ NOBODY = to_base64(bytes(32))
 
 
 def read(*netdbs: Path, profiles: tuple[Path, ...] = ()) -> dict[str, dict[str, Any]]:
-    """Read in the way of Spark's workers; give the rows by the names of the files."""
+    """Find and read the files as a Spark worker does; return the rows by the files' names."""
     files = find_router_files([str(each) for each in netdbs], [str(each) for each in profiles])
     rows = [row for batch in read_batches(iter(files.table.to_batches(max_chunksize=7))) for row in batch.to_pylist()]
     assert len(rows) <= files.count

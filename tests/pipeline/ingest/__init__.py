@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.pipeline.ingest.job, and of its command."""
+"""Tests of gf_i2p.pipeline.ingest, and of the command `gf-i2p pipeline ingest`."""

@@ -1,4 +1,4 @@
-"""Files of entries: whole when they are seen, once whatever is done twice, and few at a time."""
+"""Files of entries: a reader sees only whole files, a repeated write adds nothing, and few files are open at a time."""
 
 import random
 from pathlib import Path
@@ -29,7 +29,7 @@ TYPER = Typer(schema_text())
 
 
 def batch(*indexes: int, farm: str = "farm", term: int = 1, days: int = 0) -> pa.RecordBatch:
-    """Status records, received so many days later than their dates."""
+    """Make a batch of status records that were received `days` days after their dates."""
     lines = [FoundLine(Is.RECORD, each, term, at(each) + days * DAY_MS, status(each, cluster=farm)) for each in indexes]
     return TYPER.rows(farm, 1, lines)
 
@@ -43,7 +43,7 @@ def files(root: Path) -> list[Path]:
 
 
 def rows(root: Path) -> list[dict[str, Any]]:
-    """Give the rows that any reader finds there."""
+    """Read all rows of the table `entries` in the lake at `root`."""
     partitioning = pads.partitioning(pa.schema({"farm": pa.string(), "day": pa.string()}), flavor="hive")
     found: list[dict[str, Any]] = (
         pads.dataset(root / "entries", format="parquet", partitioning=partitioning).to_table().to_pylist()

@@ -1,4 +1,4 @@
-"""Histories go into the lake: each entry once, whatever is wrong with a file, and however often the job runs."""
+"""Ingesting histories: each entry once, also with damaged files and after repeated or killed runs."""
 
 import gzip
 import json
@@ -52,12 +52,12 @@ class Farm:
 
 @pytest.fixture(scope="module")
 def farm(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> Farm:
-    """The tests of this file are one story, told in their order."""
+    """A lake and exports that all tests of this file share; each test goes on where the test before ended."""
     return Farm(spark, tmp_path_factory.mktemp("ingest"))
 
 
 def odd_lines() -> list[bytes]:
-    """Entries 101 to 107."""
+    """Return the lines of entries 101 to 107, all with errors or unusual values."""
     return [
         servers_line(101, 2, at(101), (1, 2, 3), 2),
         record_line(102, 2, at(102), ADMIN),

@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.pipeline.lake.paths."""
+"""Tests of gf_i2p.pipeline.lake."""

@@ -1,4 +1,4 @@
-"""Two jobs that write the same tables: the second learns the name of the first, and nothing is half taken."""
+"""Of two jobs that write the same tables, the second is refused with the first one's name, and keeps no lock."""
 
 import argparse
 import os

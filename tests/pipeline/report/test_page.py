@@ -1,4 +1,4 @@
-"""The page: nothing from outside, nothing that breaks the markup, every part there, figures as people read them."""
+"""The page has every part, loads nothing from outside, escapes all texts, and formats figures for people."""
 
 import itertools
 import re

@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.pipeline.stream.job, and of its command."""
+"""Tests of gf_i2p.pipeline.stream, and of the command `gf-i2p pipeline stream`."""

@@ -64,7 +64,7 @@ class Runs:
 
 @pytest.fixture
 def runs() -> Any:
-    """A stand-in for the job."""
+    """Replaces the job `stream`, and keeps the arguments of each call."""
     stand_in = Runs()
     session = nullcontext((object(), lambda doing: None))
     with patch.object(command, "working", lambda options, progress: session), patch.object(job, "stream", stand_in):

@@ -379,7 +379,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def arrive(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give the rows as a worker makes them."""
+    """Return the rows as a Spark worker reads them."""
     batches = arrived(schema.text(), iter([pa.RecordBatch.from_pylist(rows, LINES)]))
     return [row for batch in batches for row in batch.to_pylist()]
 

@@ -1,4 +1,4 @@
-"""The stream: files that grow, turn and are packed; a batch that comes twice; alerts; and the same as `ingest`."""
+"""The stream: files that grow and are packed, a repeated batch, alerts, and the same entries as `ingest` finds."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ ONCE = StreamOptions(once=True)
 
 
 def go(spark: SparkSession, lake: Lake, *exports: Path, options: StreamOptions = ONCE) -> StreamFigures:
-    """Take all that is there."""
+    """Run the stream until all present files are read."""
     return stream(spark, lake, [str(each) for each in exports], options)
 
 
@@ -39,7 +39,7 @@ def rows(spark: SparkSession, lake: Lake, table: str) -> DataFrame:
 
 
 def indexes(spark: SparkSession, lake: Lake) -> list[int]:
-    """The entries, in order."""
+    """Return the indexes of the lake's entries, sorted."""
     return sorted(row["index"] for row in rows(spark, lake, "entries").select("index").collect())
 
 
@@ -103,7 +103,7 @@ def test_a_batch_that_was_interrupted_comes_again_and_adds_nothing_twice(
         with pytest.raises(PipelineError, match="the power went"):
             go(spark, lake, exports)
     assert live.Taking._judge is judge
-    assert indexes(spark, lake) == [*range(1, 11)]  # the stream had come so far
+    assert indexes(spark, lake) == [*range(1, 11)]  # the stream had read this much
     with path.open("ab") as file:
         file.write(b"".join(lines(range(11, 14))))
     again = go(spark, lake, exports)
@@ -130,7 +130,7 @@ def test_what_was_noticed_and_not_told_is_told_by_the_next_run(spark: SparkSessi
 def test_it_ends_after_a_batch_when_it_is_told_to(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However long batches take: Spark would begin the next one at once."""
+    """A stop during a batch ends the stream after that batch, although Spark would begin the next batch at once."""
     lake, exports = Lake(str(tmp_path / "lake")), tmp_path / "exports"
     plain(exports, content(lines(range(1, 25))))
     begun: list[int] = []

@@ -1,4 +1,4 @@
-"""A farm that falls silent: one alert, whether batches come or not, and after a restart, too."""
+"""A silent farm makes one alert: with or without new batches, and also after a restart of the stream."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -40,12 +40,12 @@ class Watch:
             self.events_told.append((event.farm, event.event))
 
     def comes(self, indexes: Iterable[int], farm: str = "farm") -> None:
-        """Add status records to the lake, as a batch does."""
+        """Add status records with these indexes to the lake, as a batch does."""
         rows = [Row(index=index, received_ms=at(index) + 40, farm=farm) for index in indexes]
         entries(self.spark, rows).write.mode("append").partitionBy("farm", "day").parquet(self.lake.path("entries"))
 
     def restarted(self, now_ms: int) -> list[tuple[str, str, str]]:
-        """Look at the lake, as a stream does that begins at this time; return the new alerts."""
+        """Start the watch anew at `now_ms`, as a restarted stream does, and look at the lake; return the new alerts."""
         before = len(self.events())
         events = SilentFarms(self.spark, self.lake, f"{self.lake.root}/_stream", LIMIT_MS, lambda: now_ms).look()
         events_of_run = self.events()[before:]
@@ -58,7 +58,7 @@ class Watch:
         return [(row["farm"], row["event"], row["text"]) for row in rows]
 
     def stream(self, options: StreamOptions, on_batch: Callable[[Batch], None] = lambda _: None) -> StreamFigures:
-        """Run the job."""
+        """Run the job `stream` on the watch's exports, by the test's clock."""
         return stream(
             self.spark,
             self.lake,
@@ -103,7 +103,7 @@ def test_a_history_that_was_never_current_raises_nothing(watch: Watch) -> None:
 
 @pytest.mark.usefixtures("without_health")
 def test_it_is_noticed_while_no_batch_comes(watch: Watch) -> None:
-    """A stream that goes on: nothing is there to be read, then a farm comes back."""
+    """While the stream runs, a farm falls silent and later posts again: two events from a single batch of entries."""
     body = lines(range(1, 11))
     plain(watch.exports, content(body))
     watch.now_ms = at(10)
@@ -127,7 +127,10 @@ def test_it_is_noticed_while_no_batch_comes(watch: Watch) -> None:
 
 @pytest.mark.usefixtures("without_health")
 def test_who_is_behind_is_not_silent(watch: Watch) -> None:
-    """A stream that has stood for two hours reads in several batches: meanwhile the lake is old, not the farm."""
+    """A stream that was stopped for two hours reads the missed entries in several batches.
+
+    Until the last batch the lake's newest record is old, but the farm is not silent, and no alert may begin.
+    """
     watch.comes(range(1, 11))
     assert watch.restarted(at(10)) == []  # from now on the farm is watched
     last = 10 + 2 * BEATS
@@ -168,7 +171,7 @@ def test_clocks_that_are_ahead_do_not_hide_it(spark: SparkSession, tmp_path: Pat
     assert first.look() == 0
     now += LIMIT_MS
     assert made().look({"farm"}) == 0
-    assert made().look({"old"}) == 1  # and nothing of the old one
+    assert made().look({"old"}) == 1  # an alert about "farm", and none about "old"
     again = made()
     again.hear({"farm": now + day, "old": None, "new": now - LIMIT_MS - 1})
     assert again.look({"farm"}) == 1

@@ -1,4 +1,4 @@
-"""The checker, compared with brute force and with histories that everybody can judge."""
+"""The checker agrees with brute force, and judges short histories as expected."""
 
 import itertools
 import random

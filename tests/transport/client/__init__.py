@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.transport.client.farm_client."""
+"""Tests of gf_i2p.transport.client."""

@@ -1,4 +1,4 @@
-"""A client's way from one living server to the leader, by the servers' Configurations."""
+"""A client that knows one running server finds the leader, because servers tell their Configuration."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 
 @dataclass
 class Teller(Member):
-    """A server that also tells the members of the farm, when the server knows them."""
+    """A server that also answers questions for the Configuration, once the test has set `configuration`."""
 
     configuration: Configuration | None = None
     question_count: int = 0
@@ -73,7 +73,7 @@ class TellingFarm:
         )
 
     def client(self, *ids: int, **others: Endpoint) -> FarmClient:
-        """A client that begins with these servers, and with `s9=` endpoints where nobody need listen."""
+        """Make a client that knows these servers at first. `s9=ENDPOINT` adds a server 9 that need not exist."""
         endpoints = {number: self.farms[number].endpoint for number in ids}
         endpoints |= {int(name[1:]): endpoint for name, endpoint in others.items()}
         self.given_endpoints = list(endpoints.values())
@@ -91,7 +91,7 @@ class TellingFarm:
 
 @contextlib.asynccontextmanager
 async def telling(node: Identity, *ids: int) -> AsyncIterator[TellingFarm]:
-    """Servers that all tell the same Configuration, and nothing at first."""
+    """Serve these servers on loopback. No server tells a Configuration until the test sets one."""
     members = {number: Teller(number) for number in ids}
     async with contextlib.AsyncExitStack() as stack:
         farms = {
@@ -119,7 +119,7 @@ def nowhere() -> Endpoint:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Short pauses; also on a busy machine, no server is passed over that is about to be reached."""
+    """Make the client's pauses short, but wait for each server, so that a busy machine does not hide a server."""
     monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(client_module, "_I2P_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(client_module, "_PAUSE_FLOOR", 0.001)
@@ -132,7 +132,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client's time is over at the first pause, however long all else takes."""
+    """End each client's time at the first pause, however long the work before the pause takes."""
 
     class NoTime(Backoff):
         def next(self) -> float:
@@ -442,7 +442,7 @@ async def test_one_follower_inside_i2p_is_enough(way: ProxyMethod, monkeypatch: 
 
 @contextlib.asynccontextmanager
 async def inside(router: Router, place: Endpoint, member: Teller) -> AsyncIterator[None]:
-    """A server at this place, to which the router brings streams."""
+    """Serve one server behind the simulated router, at this I2P address."""
     from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings
     from gf_i2p.transport.server import Served, Server
     from tests.transport.i2p.i2p_harness import Inbound

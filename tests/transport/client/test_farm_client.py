@@ -63,7 +63,7 @@ class Pretended:
 
 @contextlib.asynccontextmanager
 async def pretended(node: Identity, *ids: int, down: tuple[int, ...] = (), **options: Any) -> AsyncIterator[Pretended]:
-    """A farm of these servers; those in `down` do not run."""
+    """Serve a farm of these servers, without the servers in `down`."""
     members = {number: Member(number) for number in ids}
     async with contextlib.AsyncExitStack() as stack:
         farms = {
@@ -95,7 +95,7 @@ class Pauses(Backoff):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Short pauses between tries; also on a busy machine, no server is passed over that is about to be reached."""
+    """Make the client's pauses short, but wait for each server, so that a busy machine does not hide a server."""
     monkeypatch.setattr(client_module, "_PATIENCE_SECONDS", 1000.0)
     monkeypatch.setattr(Pauses, "taken", 0)
     monkeypatch.setattr(client_module, "Backoff", Pauses)
@@ -107,7 +107,7 @@ async def test_values_go_to_the_leader(node: Identity) -> None:
         assert await soon(farm.client.post([b"a"])) == 1
         assert await soon(farm.client.post([b"b", b"c"])) == 3
         assert farm.members[1].log == [b"a", b"b", b"c"]
-        # Nobody else was even dialled.
+        # No other server was even dialled.
         assert [farm.farms[number].server.counters.accepted for number in (2, 3)] == [0, 0]
 
 

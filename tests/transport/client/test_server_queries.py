@@ -174,8 +174,8 @@ async def test_peers_that_do_not_keep_to_it_are_given_up(node: Identity) -> None
         b"Content-Length: 0\r\n\r\n"
     )
     for data, expected in (
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nabc", "the connection ended before it had answered"),
-        (b"", "the connection ended before it had answered"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nabc", "the connection ended without an answer"),
+        (b"", "the connection ended without an answer"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n", "has 999999 bytes; the limit is 17488"),
         (challenge, "calls its own new nonce stale"),
     ):
@@ -193,7 +193,7 @@ async def test_peers_that_do_not_keep_to_it_are_given_up(node: Identity) -> None
 async def test_a_user_with_all_its_connections_is_told_nothing_more(node: Identity) -> None:
     async with serving(node, max_per_user=1, **telling(FIRST)) as farm:
         _, writer = await foreign_session(farm)
-        with pytest.raises(UnreachableError, match="the connection ended before it had answered"):
+        with pytest.raises(UnreachableError, match="the connection ended without an answer"):
             await fetch(farm)
         assert farm.server.counters.refused == {Refusal.USER: 1}
         await hang_up(writer)
@@ -348,7 +348,7 @@ async def test_the_search_goes_on_until_somebody_knows_something_newer(node: Ide
     async with serving(node, **telling(FIRST)) as old, serving(node, **telling(LATER)) as new:
         for farms in ([old, new], [new, old]):
             assert await around(node, farms, newer_than=FIRST.log_index) == Answers(LATER)
-        # When nobody does, the newest of all is the answer.
+        # When no server tells a newer Configuration, the newest of all is the answer.
         assert (await around(node, [old, new], newer_than=9)).newest == LATER
         assert await around(node, [old]) == Answers(FIRST)
 

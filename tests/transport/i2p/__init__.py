@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.transport.i2p.i2p_transport."""
+"""Tests of gf_i2p.transport.i2p."""

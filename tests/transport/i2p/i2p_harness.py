@@ -93,9 +93,9 @@ class Router:
     requests: list[bytes] = field(default_factory=list)
     """The heads of HTTP requests, and SOCKS requests, unchanged."""
     passed_on: list[bytes] = field(default_factory=list)
-    """Heads of requests, as the peer got them."""
+    """Heads of the requests that the peer has got."""
     answered: list[bytes] = field(default_factory=list)
-    """Heads of answers, as the client got them."""
+    """Heads of the answers that the client has got."""
     names_peers: bool = True
 
     def proxy(self, way: ProxyMethod) -> Behaviour:
@@ -103,7 +103,7 @@ class Router:
 
     @contextlib.asynccontextmanager
     async def _stream(self, name: bytes) -> AsyncIterator[Stream | None]:
-        # As the router: names in other letters are not known, and would be an outproxy's to look up.
+        # As in a router, a name in capital letters is unknown: an outproxy would look the name up.
         port = self.destinations.get(name.decode())
         if port is None:
             yield None
@@ -180,7 +180,7 @@ async def splice(here: Stream, there: Stream) -> None:
 
 
 def socks_request(name: bytes, port: int) -> bytes:
-    """RFC 1928, 4: CONNECT, by name."""
+    """Return a SOCKS request to CONNECT to a name (RFC 1928, 4)."""
     return bytes([5, 1, 0, _NAME, len(name)]) + name + port.to_bytes(2)
 
 
@@ -201,7 +201,7 @@ class Inbound:
         self.opened: list[tuple[str, int]] = []
         """Host and port to which each session was to bring streams."""
         self.looks = 0
-        """Number of questions whether we are published."""
+        """Number of questions whether the netDb has the node's address."""
         self.is_open = False
         self.doing: set[str] = set()
         """The calls that are under way."""

@@ -43,7 +43,7 @@ class KeptListener:
         ]
 
     async def stream(self) -> None:
-        """Let a stream come and go."""
+        """Open a stream to the listener, and close the stream."""
         _, writer = await soon(asyncio.open_connection("127.0.0.1", self.port))
         writer.write(PEER.base64.encode() + b"\n")
         await soon(writer.drain())
@@ -74,7 +74,7 @@ async def kept_listener(inbound: Inbound, **pauses: float) -> AsyncIterator[Kept
 
 
 def watched(inbound: Inbound, count: int) -> bool:
-    """Whether so many sessions were opened, and the last one is watched."""
+    """Whether `count` sessions were opened, and the keeper waits for the end of the last one."""
     return len(inbound.opened) == count and "ended" in inbound.doing
 
 
@@ -105,7 +105,8 @@ async def test_a_session_that_has_ended_is_made_again() -> None:
             inbound.end()
         await until(lambda: watched(inbound, 4))
         await until(lambda: keeper.reports[-1:] == ["reachable"])
-    assert keeper.reports == ["reachable", *["the router has ended our session: a new one is made", "reachable"] * 3]
+    ended = "the router has ended the node's session: a new one is made"
+    assert keeper.reports == ["reachable", *[ended, "reachable"] * 3]
 
 
 @pytest.mark.parametrize("attribute", ["open_error", "look_error", "end_error"])
@@ -139,7 +140,7 @@ async def test_the_same_failure_later_is_another_complaint() -> None:
     assert keeper.reports == [
         "out of order",
         "reachable",
-        "the router has ended our session: a new one is made",
+        "the router has ended the node's session: a new one is made",
         "out of order",
     ]
 
@@ -159,7 +160,7 @@ async def test_a_defect_is_shown_and_the_session_made_again() -> None:
 
 
 def unpublished(seconds: str) -> str:
-    return f"the router has not published our address within {seconds} s: a new session is made"
+    return f"the router has not published the address within {seconds} s: a new session is made"
 
 
 async def test_a_session_that_is_not_published_is_made_again_with_more_patience_each_time() -> None:
@@ -200,9 +201,9 @@ async def test_a_stream_that_comes_shows_that_we_are_published() -> None:
         looks = inbound.looks
         inbound.end()
         await until(lambda: watched(inbound, 2))
-        # Nobody has heard of the new session yet.
+        # No look-up has found the new session yet.
         await until(lambda: inbound.looks > looks + 3)
-        assert keeper.reports == ["reachable", "the router has ended our session: a new one is made"]
+        assert keeper.reports == ["reachable", "the router has ended the node's session: a new one is made"]
 
 
 async def test_a_stream_that_comes_while_we_look_shows_that_we_are_published() -> None:
@@ -224,7 +225,7 @@ async def test_a_session_that_ends_while_we_look_is_made_again_at_once() -> None
         await until(lambda: inbound.doing == {"ended", "published"})
         inbound.end()
         await until(lambda: watched(inbound, 2))
-        assert keeper.reports == ["the router has ended our session: a new one is made"]
+        assert keeper.reports == ["the router has ended the node's session: a new one is made"]
 
 
 class Slow(Inbound):

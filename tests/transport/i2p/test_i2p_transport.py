@@ -57,7 +57,7 @@ every_way = pytest.mark.parametrize("way", ProxyMethod)
 
 
 class Guest(asyncio.Protocol):
-    """A protocol that is connected by a dial."""
+    """The protocol of a dialled connection: sends `first`, and keeps the received bytes."""
 
     def __init__(self, first: bytes = b"") -> None:
         self.first = first

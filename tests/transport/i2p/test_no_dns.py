@@ -1,4 +1,4 @@
-"""Nobody but the router's proxy is asked for a name in .i2p, whatever happens."""
+"""The transport asks only the router's proxy for a name in .i2p, and never the system's resolver."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ def is_address(host: object) -> bool:
 
 @pytest_asyncio.fixture
 async def looked_up(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]:
-    """Names that this process has looked up, apart from addresses. Nothing is found."""
+    """Record each name that this process looks up, and let each look-up fail. IP addresses pass unrecorded."""
     lookups: list[str] = []
     loop = asyncio.get_running_loop()
 
@@ -143,7 +143,7 @@ CALL = re.compile(
 
 
 def places(trace: str) -> list[str]:
-    """Give all places of connections, and of packets with an address."""
+    """Return from strace's output the addresses that the process has connected to or sent packets to."""
     return [f"{host}:{port}" if port else family for family, port, host in CALL.findall(trace)]
 
 

@@ -1,4 +1,4 @@
-"""Two ways to a peer inside I2P: the router's proxy, and streams of our own session."""
+"""Two ways to a peer inside I2P: the router's proxy, and streams of the node's own session."""
 
 import asyncio
 import math
@@ -25,11 +25,11 @@ OUTSIDE = Endpoint("192.0.2.1", 80)
 
 
 class NoStreamError(Exception):
-    """The error of these sessions."""
+    """The error of a session that cannot open a stream."""
 
 
 class Proxy:
-    """In place of the proxy's transport: notes each dial, and reaches nobody."""
+    """Stands in for the transport through the proxy: keeps each dialled endpoint, and fails."""
 
     def __init__(self) -> None:
         self.dialled: list[Endpoint] = []
@@ -51,7 +51,7 @@ class Proxy:
 
 
 class Session:
-    """In place of a SAM session: the streams lead to a loopback port, or nowhere."""
+    """Stands in for a SAM session: each stream leads to a loopback port, or fails without a port."""
 
     failure: type[Exception] = NoStreamError
 
@@ -112,7 +112,7 @@ async def test_an_address_outside_is_never_given_to_the_session() -> None:
 async def test_a_stream_that_does_not_open_in_time_is_given_up() -> None:
     session = Session()
     session.gate.clear()
-    with pytest.raises(UnreachableError, match="was not reached from our session within 0 s"):
+    with pytest.raises(UnreachableError, match="was not reached by the own session within 0 s"):
         await reach(TwoWayTransport(Proxy(), session, CLUSTER), INSIDE, 1, deadline=0.02)
 
 

@@ -1,1 +1,1 @@
-"""Tests of gf_i2p.transport.tls.tls_transport."""
+"""Tests of gf_i2p.transport.tls."""

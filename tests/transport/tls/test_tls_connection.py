@@ -60,13 +60,13 @@ class End(asyncio.Protocol):
 
     @property
     def socket(self) -> socket.socket:
-        """Give the same socket once more, to reach past TLS."""
+        """Return a second handle of the connection's socket, so that a test can act on TCP below TLS."""
         return socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno()))
 
 
 @contextlib.asynccontextmanager
 async def listening(identity: Identity) -> AsyncIterator[tuple[Endpoint, list[End], Gate]]:
-    """A listener, and the listener's ends of the connections."""
+    """Listen on loopback; yield the endpoint, the listener's ends of the connections, and the gate."""
     gate = Gate()
     ends: list[End] = []
 
@@ -85,7 +85,7 @@ async def listening(identity: Identity) -> AsyncIterator[tuple[Endpoint, list[En
 
 @contextlib.asynccontextmanager
 async def pair(identity: Identity) -> AsyncIterator[tuple[End, End]]:
-    """Client and server, connected."""
+    """Yield the client's end and the server's end of one connection."""
     async with listening(identity) as (endpoint, ends, _):
         client = End()
         transport = TlsTransport(TlsSettings(fingerprints={endpoint: [identity.fingerprint]}))

@@ -53,7 +53,7 @@ class Visited(asyncio.Protocol):
 
 
 class Site:
-    """A listener of ours."""
+    """A listener of `TlsTransport` on loopback, and its connections."""
 
     def __init__(self, listener: TcpListener, gate: Gate, received: bytearray) -> None:
         self.listener = listener
@@ -109,7 +109,7 @@ async def dial(endpoint: Endpoint, deadline: float = PATIENCE, **settings: Any) 
     return talker
 
 
-# --- The peers that we talk to ----------------------------------------------------------------------------
+# --- The peers that are dialled ----------------------------------------------------------------------------
 
 
 async def test_a_pinned_peer_is_reached(node: Identity, identities: dict[str, Identity]) -> None:
@@ -306,7 +306,7 @@ async def test_the_next_address_of_a_name_gets_its_share_of_the_time(
 
             def note(delay: float | None) -> asyncio.Timeout:
                 seconds.append(delay)
-                return timeout(0.1 if len(seconds) == 2 else delay)  # the silent address takes none of our time
+                return timeout(0.1 if len(seconds) == 2 else delay)  # the silent address costs no time
 
             with monkeypatch.context() as patch:
                 patch.setattr(asyncio, "timeout", note)
@@ -342,7 +342,7 @@ async def test_a_dial_that_is_cancelled_as_the_handshake_completes_waits_for_no_
     def serve() -> None:
         accepted, _ = server.accept()
         with accepted:
-            over.wait(PATIENCE)  # the peer reads nothing more, so it never answers the end of TLS
+            over.wait(PATIENCE)  # the peer reads nothing more, so the peer never answers the end of TLS
 
     with server_context(node).wrap_socket(socket.create_server(("127.0.0.1", 0)), server_side=True) as server:
         endpoint = Endpoint("127.0.0.1", server.getsockname()[1])
