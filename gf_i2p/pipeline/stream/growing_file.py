@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from gf_i2p.pipeline.read.stored_file import UnpackedFile, file_system
-from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, glance_line
+from gf_i2p.storage.history_lines import Gap, Header, LineError, Other, Record, Servers, Trailer, parse_line
 from gf_i2p.wire.limits import MAX_INTEGER
 
 TAIL_BYTES: Final = 64 << 10
@@ -179,7 +179,7 @@ def _place(end: int, tail: bytes) -> ReadPosition:
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
     """Return a line's first entry and the entry after the line, or a `Trailer`; None: no entry, or none can follow."""
     try:
-        entry = glance_line(line)
+        entry = parse_line(line)
     except LineError:
         return None
     match entry:
