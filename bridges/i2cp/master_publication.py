@@ -63,8 +63,6 @@ class MasterPublication:
         self._session: _Session | None = None
         self._set: MetaLeaseSet | None = None
         self._may_give: Callable[[], bool] = lambda: True
-        self._inactive = asyncio.Event()
-        self._inactive.set()
 
     # Calls of the node ----------------------------------------------------------------------------------------------
 
@@ -98,11 +96,6 @@ class MasterPublication:
                     self._log.info("i2cp_session_ended")
         finally:
             self._stops -= 1
-
-    async def wait_until_inactive(self) -> PublicationStatus:
-        """Wait until the bridge keeps no set published; return at once if the bridge keeps none now."""
-        await self._inactive.wait()
-        return self.status
 
     # Checks -------------------------------------------------------------------------------------------------------
 
@@ -243,10 +236,6 @@ class MasterPublication:
     def _set_phase(self, phase: I2cpPhase, reason: str = "") -> None:
         if (phase, reason) != (self.status.phase, self.status.reason):
             self.status = replace(self.status, phase=phase, reason=reason, since=self._clock())
-        if self.status.is_active:
-            self._inactive.clear()
-        else:
-            self._inactive.set()
 
 
 def _stopped_error() -> RouterError:

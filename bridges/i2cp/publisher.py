@@ -60,12 +60,3 @@ class I2cpPublisher:
         """See `MetaPublishing`; `published` has more."""
         status = self.published(master)
         return None if status.is_active else status.reason or "nothing is published"
-
-    async def lost(self, master: bytes) -> PublicationStatus:
-        """Wait until nothing is kept published for the master, and return the status: then publish again.
-
-        Returns at once if nothing is published, or nothing ever was. The phase is idle, stale or lost. If another
-        `publish` has begun meanwhile, the phase may be opening or sent.
-        """
-        publication = self._masters.get(master)
-        return PublicationStatus() if publication is None else await publication.wait_until_inactive()

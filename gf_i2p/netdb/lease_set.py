@@ -2,26 +2,21 @@
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from gf_i2p.netdb.byte_reader import Reader
-from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.errors import LimitError, StructureError
-from gf_i2p.netdb.lease_set_header import LeaseSet2Header
+from gf_i2p.netdb.lease_set_header import LeaseSet2Header, SignedSet, begin_set, end_set, sign_set
 from gf_i2p.netdb.limits import (
     MAX_ENCRYPTION_KEY_BYTES,
     MAX_ENCRYPTION_KEYS,
-    MAX_EXPIRES_SECONDS,
-    MAX_LEASE_SET_BYTES,
     MAX_LEASES,
 )
-from gf_i2p.netdb.mapping import encode_mapping, read_mapping
-from gf_i2p.netdb.offline_signature import OfflineSignature
+from gf_i2p.netdb.mapping import encode_mapping
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 STORE_TYPE: Final = 3
 """Type in a DatabaseStore message and in CreateLeaseSet2; also the first byte of the signed bytes."""
@@ -29,7 +24,6 @@ X25519: Final = 4
 """The encryption type of the lease sets that this program makes: ECIES-X25519-AEAD-Ratchet."""
 X25519_KEY_BYTES: Final = 32
 """Length of an X25519 key, private or public."""
-_PREFIX: Final = bytes([STORE_TYPE])
 _LEASE: Final = struct.Struct(">32sII")
 _OLD_LEASE: Final = struct.Struct(">32sIQ")
 _KEY_HEAD: Final = struct.Struct(">HH")
@@ -95,13 +89,9 @@ class EncryptionKey:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseSet2:
+class LeaseSet2(SignedSet):
     """A LeaseSet2 with a valid signature. Use `build` or `parse`."""
 
-    data: bytes = field(repr=False)
-    """The whole set, the signature last."""
-    header: LeaseSet2Header
-    options: Mapping[str, str]
     encryption: tuple[EncryptionKey, ...]
     """The keys, the preferred one first."""
     leases: tuple[Lease, ...]
@@ -134,19 +124,7 @@ class LeaseSet2:
             raise LimitError(f"a lease set has 1 to {MAX_ENCRYPTION_KEYS} encryption keys, not {len(encryption)}")
         if any(not 1 <= len(each.key) <= MAX_ENCRYPTION_KEY_BYTES for each in encryption):
             raise LimitError(f"an encryption key has 1 to {MAX_ENCRYPTION_KEY_BYTES} bytes")
-        first, last = min(lease.end for lease in leases), max(lease.end for lease in leases)
-        if first <= published:
-            raise LimitError(f"a lease ends at {first}, but must end after the set is published, at {published}")
-        if last - published > MAX_EXPIRES_SECONDS:
-            raise LimitError(
-                f"a lease ends {last - published} s after the set is published, which does not fit into two bytes"
-            )
-        if keys.offline is not None and published >= keys.offline.expires:
-            raise LimitError(
-                f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "
-                "delegate a new one with the destination's own key"
-            )
-        header = LeaseSet2Header(keys.destination, published, last - published, keys.offline)
+        header = LeaseSet2Header.of_set(keys, published, (lease.end for lease in leases), "a lease")
         options = dict(sorted((options or {}).items()))
         body = b"".join(
             [
@@ -158,19 +136,12 @@ class LeaseSet2:
                 *(lease.encode() for lease in leases),
             ]
         )
-        data = body + keys.key.sign(_PREFIX + body)
-        if len(data) > MAX_LEASE_SET_BYTES:
-            raise LimitError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
-        return cls(data, header, options, tuple(encryption), tuple(leases))
+        return cls(sign_set(keys, STORE_TYPE, body), header, options, tuple(encryption), tuple(leases))
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a set and verify its signature. Raises `StructureError` or `SignatureError`."""
-        if len(data) > MAX_LEASE_SET_BYTES:
-            raise StructureError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
-        reader = Reader(data, "a lease set")
-        header = LeaseSet2Header.read(reader)
-        options = read_mapping(reader)
+        reader, header, options = begin_set(data, "a lease set")
         count = reader.number(1)
         if not 1 <= count <= MAX_ENCRYPTION_KEYS:
             raise StructureError(f"a lease set has 1 to {MAX_ENCRYPTION_KEYS} encryption keys, not {count}")
@@ -179,31 +150,8 @@ class LeaseSet2:
         if not 1 <= count <= MAX_LEASES:
             raise StructureError(f"a lease set has 1 to {MAX_LEASES} leases, not {count}")
         leases = tuple(Lease.read(reader) for _ in range(count))
-        signed = data[: reader.position]
-        signature = reader.take(SIGNATURE_BYTES)
-        reader.finish()
-        header.verify(signature, _PREFIX + signed)
+        end_set(reader, header, STORE_TYPE)
         return cls(data, header, options, encryption, leases)
-
-    @property
-    def destination(self) -> Destination:
-        """The destination that the set belongs to."""
-        return self.header.destination
-
-    @property
-    def published(self) -> int:
-        """Version and time of publication, in seconds since the epoch."""
-        return self.header.published
-
-    @property
-    def expires_at(self) -> int:
-        """Time at which the set expires, in seconds since the epoch."""
-        return self.header.expires_at
-
-    @property
-    def offline(self) -> OfflineSignature | None:
-        """The authorisation of the transient key that signed; None when the destination's own key signed."""
-        return self.header.offline
 
 
 def _read_key(reader: Reader) -> EncryptionKey:

@@ -1,15 +1,18 @@
-"""The header that LeaseSet2 and MetaLeaseSet share (common structures, "LeaseSet2Header"; proposal 123)."""
+"""The parts that LeaseSet2 and MetaLeaseSet share (common structures, "LeaseSet2Header"; proposal 123)."""
 
 import struct
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Self
 
 from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.errors import LimitError, StructureError
-from gf_i2p.netdb.limits import MAX_EXPIRES_SECONDS
+from gf_i2p.netdb.limits import MAX_EXPIRES_SECONDS, MAX_LEASE_SET_BYTES
+from gf_i2p.netdb.mapping import read_mapping
 from gf_i2p.netdb.offline_signature import OfflineSignature
-from gf_i2p.netdb.signing import verify
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.netdb.signing import SIGNATURE_BYTES, verify
 
 _TIMES: Final = struct.Struct(">IHH")
 _MAX_SECONDS: Final = 2**32 - 1
@@ -46,6 +49,27 @@ class LeaseSet2Header:
         return self.destination.data + _TIMES.pack(self.published, self.expires, flags) + offline
 
     @classmethod
+    def of_set(cls, keys: DestinationKeys, published: int, ends: Iterable[int], part: str) -> Self:
+        """Make the header of a set that expires with the last of its leases or entries, which end at `ends`.
+
+        `part` names one of these in the error, as in "a lease". Raises `LimitError` when a router would refuse the set.
+        """
+        times = sorted(ends)
+        first, last = times[0], times[-1]
+        if first <= published:
+            raise LimitError(f"{part} ends at {first}, but must end after the set is published, at {published}")
+        if last - published > MAX_EXPIRES_SECONDS:
+            raise LimitError(
+                f"{part} ends {last - published} s after the set is published; {MAX_EXPIRES_SECONDS} s are the most"
+            )
+        if keys.offline is not None and published >= keys.offline.expires:
+            raise LimitError(
+                f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "
+                "delegate a new one with the destination's own key"
+            )
+        return cls(keys.destination, published, last - published, keys.offline)
+
+    @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read the header at the reader's position. Raises `StructureError`; nothing is verified yet."""
         destination = Destination.read(reader)
@@ -71,3 +95,61 @@ class LeaseSet2Header:
         else:
             self.offline.verify(self.destination, self.published)
             verify(self.offline.key, signature, data)
+
+
+@dataclass(frozen=True, slots=True)
+class SignedSet:
+    """A lease set of either kind, with a valid signature."""
+
+    data: bytes = field(repr=False)
+    """The whole set, the signature last, as routers get it."""
+    header: LeaseSet2Header
+    options: Mapping[str, str]
+
+    @property
+    def destination(self) -> Destination:
+        """The destination that the set belongs to."""
+        return self.header.destination
+
+    @property
+    def published(self) -> int:
+        """Seconds since the epoch."""
+        return self.header.published
+
+    @property
+    def expires_at(self) -> int:
+        """End of the last lease or entry, in seconds since the epoch."""
+        return self.header.expires_at
+
+    @property
+    def offline(self) -> OfflineSignature | None:
+        """The authorisation of the transient key that signed; None when the destination's own key signed."""
+        return self.header.offline
+
+
+def sign_set(keys: DestinationKeys, store_type: int, body: bytes) -> bytes:
+    """Return the bytes of a set: its body and the signature. Raises `LimitError` when the set is too large."""
+    data = body + keys.key.sign(bytes([store_type]) + body)
+    if len(data) > MAX_LEASE_SET_BYTES:
+        raise LimitError(_too_large(data))
+    return data
+
+
+def begin_set(data: bytes, what: str) -> tuple[Reader, LeaseSet2Header, Mapping[str, str]]:
+    """Read the beginning of a set, up to its options. Raises `StructureError`; nothing is verified yet."""
+    if len(data) > MAX_LEASE_SET_BYTES:
+        raise StructureError(_too_large(data))
+    reader = Reader(data, what)
+    return reader, LeaseSet2Header.read(reader), read_mapping(reader)
+
+
+def end_set(reader: Reader, header: LeaseSet2Header, store_type: int) -> None:
+    """Read the signature, which ends the set, and verify it. Raises `StructureError` or `SignatureError`."""
+    signed = reader.data[: reader.position]
+    signature = reader.take(SIGNATURE_BYTES)
+    reader.finish()
+    header.verify(signature, bytes([store_type]) + signed)
+
+
+def _too_large(data: bytes) -> str:
+    return f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes"

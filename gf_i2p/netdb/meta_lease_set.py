@@ -6,19 +6,16 @@ So a router may refuse a set with a valid signature. This module makes no such s
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Self
 
 from gf_i2p.netdb.byte_reader import Reader
-from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.errors import LimitError, StructureError
-from gf_i2p.netdb.lease_set_header import LeaseSet2Header
-from gf_i2p.netdb.limits import MAX_EXPIRES_SECONDS, MAX_LEASE_SET_BYTES, MAX_META_ENTRIES
-from gf_i2p.netdb.mapping import encode_mapping, read_mapping
-from gf_i2p.netdb.offline_signature import OfflineSignature
+from gf_i2p.netdb.lease_set_header import LeaseSet2Header, SignedSet, begin_set, end_set, sign_set
+from gf_i2p.netdb.limits import MAX_META_ENTRIES
+from gf_i2p.netdb.mapping import encode_mapping
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
 STORE_TYPE: Final = 7
 """Type in a DatabaseStore message and in CreateLeaseSet2; also the first byte of the signed bytes."""
@@ -27,7 +24,6 @@ MAX_AGE_SECONDS: Final = 600
 MAX_AHEAD_SECONDS: Final = 60
 """How far `published` may be ahead of a Java router's clock."""
 _ENTRY: Final = struct.Struct(">32sHBBI")
-_PREFIX: Final = bytes([STORE_TYPE])
 
 
 class LeaseType(IntEnum):
@@ -72,13 +68,9 @@ class MetaLease:
 
 
 @dataclass(frozen=True, slots=True)
-class MetaLeaseSet:
+class MetaLeaseSet(SignedSet):
     """A Meta lease set with a valid signature. Use `build` or `parse`."""
 
-    data: bytes = field(repr=False)
-    """The whole set, the signature last, as routers get it."""
-    header: LeaseSet2Header
-    options: Mapping[str, str]
     entries: tuple[MetaLease, ...]
 
     @classmethod
@@ -108,29 +100,14 @@ class MetaLeaseSet:
             raise LimitError("two entries are for the same destination")
         if any(entry.hash == keys.destination.hash for entry in entries):
             raise LimitError(f"{keys.destination.b32} cannot be an entry of its own set: resolvers would go in circles")
-        first, last = min(entry.end for entry in entries), max(entry.end for entry in entries)
-        if first <= published:
-            raise LimitError(f"an entry ends at {first}, but must end after the set is published, at {published}")
-        if last - published > MAX_EXPIRES_SECONDS:
-            raise LimitError(
-                f"an entry ends {last - published} s after the set is published; {MAX_EXPIRES_SECONDS} s are the most"
-            )
-        if keys.offline is not None and published >= keys.offline.expires:
-            raise LimitError(
-                f"the transient key was good until {keys.offline.expires}, and the set is published at {published}: "
-                "delegate a new one with the destination's own key"
-            )
         # Java computes `expires` from the entries before verifying, so every other value would fail.
-        header = LeaseSet2Header(keys.destination, published, last - published, keys.offline)
+        header = LeaseSet2Header.of_set(keys, published, (entry.end for entry in entries), "an entry")
         options = dict(sorted((options or {}).items()))
         body = b"".join(
             [header.encode(), encode_mapping(options), bytes([len(entries)]), *(e.encode() for e in entries)]
         )
         body += bytes(1)  # no revocations: Java drops revocations before verifying
-        data = body + keys.key.sign(_PREFIX + body)
-        if len(data) > MAX_LEASE_SET_BYTES:
-            raise LimitError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
-        return cls(data, header, options, tuple(entries))
+        return cls(sign_set(keys, STORE_TYPE, body), header, options, tuple(entries))
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
@@ -139,11 +116,7 @@ class MetaLeaseSet:
         Raises `StructureError` or `SignatureError`, also for a set that a router would refuse at any time. `objection`
         gives the refusals that depend on the time.
         """
-        if len(data) > MAX_LEASE_SET_BYTES:
-            raise StructureError(f"a set of {len(data)} bytes is larger than the {MAX_LEASE_SET_BYTES} that i2pd takes")
-        reader = Reader(data, "a Meta lease set")
-        header = LeaseSet2Header.read(reader)
-        options = read_mapping(reader)
+        reader, header, options = begin_set(data, "a Meta lease set")
         count = reader.number(1)
         if not 1 <= count <= MAX_META_ENTRIES:
             raise StructureError(f"a Meta lease set has 1 to {MAX_META_ENTRIES} entries, not {count}")
@@ -151,36 +124,13 @@ class MetaLeaseSet:
         revocations = reader.number(1)
         if revocations:
             raise StructureError(f"the set has {revocations} revocations, which Java drops before verifying")
-        signed = data[: reader.position]
-        signature = reader.take(SIGNATURE_BYTES)
-        reader.finish()
-        header.verify(signature, _PREFIX + signed)
+        end_set(reader, header, STORE_TYPE)
         last = max(entry.end for entry in entries)
         if last != header.expires_at:
             raise StructureError(
                 f"the set expires at {header.expires_at}; Java expects the end of the last entry, {last}"
             )
         return cls(data, header, options, entries)
-
-    @property
-    def destination(self) -> Destination:
-        """The destination that the set belongs to."""
-        return self.header.destination
-
-    @property
-    def published(self) -> int:
-        """Version and time of publication, in seconds since the epoch."""
-        return self.header.published
-
-    @property
-    def expires_at(self) -> int:
-        """End of the last entry, in seconds since the epoch."""
-        return self.header.expires_at
-
-    @property
-    def offline(self) -> OfflineSignature | None:
-        """The authorisation of the transient key that signed; None when the destination's own key signed."""
-        return self.header.offline
 
     def objection(self, now: int) -> str | None:
         """Say why a router would refuse the set at `now` (seconds since the epoch); None: routers accept the set."""

@@ -2,33 +2,27 @@
 
 import hashlib
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Self
 
 from gf_i2p.netdb.byte_reader import Reader
-from gf_i2p.netdb.errors import LimitError, StructureError
+from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.limits import (
     MAX_CERTIFICATE_BYTES,
     MAX_ROUTER_ADDRESSES,
     MAX_ROUTER_INFO_BYTES,
-    MAX_STRING_BYTES,
 )
-from gf_i2p.netdb.mapping import encode_mapping, read_mapping
-from gf_i2p.netdb.signing import PUBLIC_KEY_BYTES, SignatureType, SigningKey, verify
+from gf_i2p.netdb.mapping import read_mapping
+from gf_i2p.netdb.signing import PUBLIC_KEY_BYTES, SignatureType, verify
 
-X25519: Final = 4
-"""The crypto type of routers since about 2021."""
 FLOODFILL: Final = "f"
 """The letter in `caps` of a floodfill, a router that keeps a part of the netDb for all."""
 _KEYS_BYTES: Final = 384
 _NO_CERTIFICATE: Final = 0
 _KEY_CERTIFICATE: Final = 5
-_CERTIFICATE: Final = struct.Struct(">BHHH")
-"""Type, length of the rest, signature type, crypto type."""
 _KEY_TYPES_BYTES: Final = 4
-_FILLER_BYTES: Final = 32
 _DSA: Final = 0
 _SIGNATURE_BYTES: Final = {0: 40, 1: 64, 2: 96, 3: 132, 4: 256, 5: 384, 6: 512, 7: 64, 8: 64, 9: 64, 10: 128, 11: 64}
 """Bytes of a signature by signature type (common structures, "Certificate")."""
@@ -41,7 +35,7 @@ _MAX_NET_ID_CHARS: Final = 3
 
 @dataclass(frozen=True)
 class RouterIdentity:
-    """The identity of a router, as its bytes. Use `read` or `build`."""
+    """The identity of a router, as its bytes. Use `read`."""
 
     data: bytes = field(repr=False)
     signature_type: int
@@ -49,18 +43,6 @@ class RouterIdentity:
     crypto_type: int
     signing_key: bytes | None
     """32 bytes; None for a type that this program cannot verify."""
-
-    @classmethod
-    def build(cls, signing_key: bytes, crypto_key: bytes, filler: bytes) -> Self:
-        """Make the identity of an Ed25519 and an X25519 public key, 32 bytes each.
-
-        `filler`: 32 random bytes (proposal 161). Raises `StructureError` for other lengths.
-        """
-        if {len(signing_key), len(crypto_key), len(filler)} != {PUBLIC_KEY_BYTES}:
-            raise StructureError(f"both keys and the filler need {PUBLIC_KEY_BYTES} bytes each")
-        padding = filler * (_KEYS_BYTES // _FILLER_BYTES - 2)
-        certificate = _CERTIFICATE.pack(_KEY_CERTIFICATE, 4, SignatureType.ED25519, X25519)
-        return cls.read(Reader(crypto_key + padding + signing_key + certificate, "a RouterIdentity"))
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
@@ -97,13 +79,6 @@ class RouterAddress:
     cost: int = 5
     """0 to 255; the lower, the better."""
 
-    def encode(self) -> bytes:
-        """Give the address' bytes. Raises `LimitError`."""
-        style = self.style.encode("utf-8")
-        if not 0 <= self.cost <= 255 or len(style) > MAX_STRING_BYTES:
-            raise LimitError(f"an address has a cost of 0 to 255, and a style of up to {MAX_STRING_BYTES} bytes")
-        return _ADDRESS_HEAD.pack(self.cost, 0) + bytes([len(style)]) + style + encode_mapping(self.options)
-
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Read an address at the reader's position. Raises `StructureError`."""
@@ -120,7 +95,7 @@ class RouterAddress:
 
 @dataclass(frozen=True)
 class RouterInfo:
-    """A RouterInfo. Its signature is valid, or of a type that this program cannot verify. Use `build` or `parse`."""
+    """A RouterInfo. Its signature is valid, or of a type that this program cannot verify. Use `parse`."""
 
     data: bytes = field(repr=False)
     """The whole RouterInfo, the signature last."""
@@ -131,46 +106,6 @@ class RouterInfo:
     options: Mapping[str, str]
     verified: bool
     """False when the signature is of a type that this program cannot verify."""
-
-    @classmethod
-    def build(
-        cls,
-        key: SigningKey,
-        *,
-        crypto_key: bytes,
-        filler: bytes,
-        published: int,
-        addresses: Sequence[RouterAddress],
-        options: Mapping[str, str],
-    ) -> Self:
-        """Build and sign a RouterInfo, as routers do.
-
-        Args:
-            key: the router's signing key.
-            crypto_key: the router's public X25519 key, 32 bytes.
-            filler: 32 random bytes.
-            published: milliseconds since the epoch.
-            addresses: 16 at most.
-            options: `caps`, `netId`, `router.version` and others; see `encode_mapping`.
-
-        Raises:
-            LimitError: a value does not fit.
-        """
-        if len(addresses) > MAX_ROUTER_ADDRESSES or not 0 <= published < 2**64:
-            raise LimitError(f"a RouterInfo has up to {MAX_ROUTER_ADDRESSES} addresses, and a date of eight bytes")
-        identity = RouterIdentity.build(key.public, crypto_key, filler)
-        body = b"".join(
-            [
-                identity.data,
-                _PUBLISHED.pack(published),
-                bytes([len(addresses)]),
-                *(address.encode() for address in addresses),
-                b"\0",
-                encode_mapping(options),
-            ]
-        )
-        data = body + key.sign(body)
-        return cls(data, identity, published, tuple(addresses), dict(sorted(options.items())), verified=True)
 
     @classmethod
     def parse(cls, data: bytes) -> Self:

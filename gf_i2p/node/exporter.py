@@ -80,7 +80,6 @@ class Exporter:
         self._history: History | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="history")
         self._more = asyncio.Event()
-        self._moved = asyncio.Condition()
         self._backoff = Backoff(floor=_AGAIN_SECONDS, ceiling=_MAX_AGAIN_SECONDS)
         self._trouble: str | None = None
         self._packing_trouble: str | None = None
@@ -114,11 +113,6 @@ class Exporter:
         if index > self._begins_after:
             self._begins_after = index
             self._more.set()
-
-    async def reaches(self, index: int) -> None:
-        """Return when the entries up to this index are durable in the history, or in one of its gaps."""
-        async with self._moved:
-            await self._moved.wait_for(lambda: self.durable_index >= index)
 
     # Life -----------------------------------------------------------------------------------------------------------
 
@@ -206,7 +200,7 @@ class Exporter:
         if history.cut_bytes:
             logger.info("an unsynced end of the history's newest file was cut off", cut_bytes=history.cut_bytes)
         self._compare(history)
-        await self._note_progress(history)
+        self.durable_index = history.durable_index
         return history
 
     def _open_in_thread(self) -> History:
@@ -272,14 +266,8 @@ class Exporter:
         try:
             await self._in_thread(function, *args, **kwargs)
         finally:
-            await self._note_progress(history)
-        self._note_success()
-
-    async def _note_progress(self, history: History) -> None:
-        """Take over the index up to which the history is durable, and wake the waiting callers of `reaches`."""
-        async with self._moved:
             self.durable_index = history.durable_index
-            self._moved.notify_all()
+        self._note_success()
 
     async def _in_thread(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))

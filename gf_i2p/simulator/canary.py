@@ -32,8 +32,3 @@ class Canary:
         finally:
             for owner, name, original in originals:
                 setattr(owner, name, original)
-
-
-def method(owner: Any, name: str, replacement: Any) -> tuple[tuple[Any, str, Any], ...]:
-    """Return the patches for one replaced function."""
-    return ((owner, name, replacement),)

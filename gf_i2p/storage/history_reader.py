@@ -31,7 +31,6 @@ from gf_i2p.storage.history_lines import (
     Restored,
     Sequence,
     Trailer,
-    glance_line,
     parse_line,
 )
 
@@ -108,13 +107,9 @@ def history_files(directory: Path) -> list[HistoryFile]:
 class Scan:
     """Iterates once over the lines of one file. After the last line the attributes tell how the file ends."""
 
-    def __init__(self, path: Path, file: BinaryIO, first: int, *, may_be_torn: bool, look_until: int = 0) -> None:
-        """`first`: the index in the file's name. `may_be_torn`: unsynced bytes may stand at the end.
-
-        `look_until`: lines that begin before this byte are read by `glance_line`, which does not parse records' values.
-        """
+    def __init__(self, path: Path, file: BinaryIO, first: int, *, may_be_torn: bool) -> None:
+        """`first`: the index in the file's name. `may_be_torn`: unsynced bytes may stand at the end."""
         self._path = path
-        self._look_until = look_until
         self._file = file
         self._may_be_torn = may_be_torn
         self.sequence = Sequence(first)
@@ -156,7 +151,7 @@ class Scan:
     def _take(self, data: bytes) -> Line:
         if not data.endswith(b"\n"):
             raise LineError("it has no end")
-        line = glance_line(data) if self.end < self._look_until else parse_line(data)
+        line = parse_line(data)
         self.sequence.take(line)
         return line
 
@@ -176,18 +171,18 @@ def _is_torn(tail: bytes) -> bool:
     return 0 < len(tail) <= UNSYNCED_BYTES and b"\n " not in tail
 
 
-def scan(file: HistoryFile, *, newest: bool, look_until: int = 0) -> Iterator[Line]:
+def scan(file: HistoryFile, *, newest: bool) -> Iterator[Line]:
     """Yield the lines of one file; see `Scan` for the arguments.
 
     Raises `HistoryError`, and `OSError`: `FileNotFoundError` when the file is gone.
     """
     if file.is_plain:
         with suppress(FileNotFoundError), file.plain.open("rb") as plain:
-            yield from Scan(file.plain, plain, file.first, may_be_torn=newest, look_until=look_until)
+            yield from Scan(file.plain, plain, file.first, may_be_torn=newest)
             return
     # The file was packed before, or since the directory was read.
     with closing(cast(BinaryIO, gzip.open(file.packed, "rb"))) as packed:
-        yield from Scan(file.packed, packed, file.first, may_be_torn=False, look_until=look_until)
+        yield from Scan(file.packed, packed, file.first, may_be_torn=False)
 
 
 def read_lines(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Iterator[Line]:

@@ -44,7 +44,6 @@ from gf_i2p.storage.history_lines import (
 )
 from gf_i2p.storage.history_reader import (
     BATCH_BYTES,
-    UNSYNCED_BYTES,
     HistoryError,
     HistoryFile,
     Scan,
@@ -56,7 +55,6 @@ from gf_i2p.storage.history_reader import (
 )
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.limits import MAX_INTEGER
 from gf_i2p.wire.log_values import Configuration
 
 _NEW: Final = ".new"
@@ -343,7 +341,7 @@ class History:
     def _last_index_of(self, file: HistoryFile) -> int:
         """Read a file that has ended, and return its last index."""
         last_index = 0
-        for line in scan(file, newest=False, look_until=MAX_INTEGER):
+        for line in scan(file, newest=False):
             self._stop_if_interrupted()
             match line:
                 case Header():
@@ -356,8 +354,7 @@ class History:
         """Check the newest file, cut its unsynced end, and go on writing behind its last good line."""
         self._descriptor = os.open(newest.plain, os.O_RDWR | os.O_CLOEXEC)
         with open(self._descriptor, "rb", closefd=False) as file:
-            sure = os.fstat(self._descriptor).st_size - UNSYNCED_BYTES
-            scan = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=sure)
+            scan = Scan(newest.plain, file, newest.first, may_be_torn=True)
             for line in scan:
                 self._stop_if_interrupted()
                 if isinstance(line, Header):

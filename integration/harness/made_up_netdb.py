@@ -1,12 +1,14 @@
 """Made-up netDbs: directories of correctly signed RouterInfos, the same ones for the same settings."""
 
 import random
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.mapping import encode_mapping
 from gf_i2p.netdb.router_info import RouterAddress, RouterInfo
 from gf_i2p.netdb.signing import SigningKey
 
@@ -28,6 +30,40 @@ class NetDb:
     net_id: int = 2
 
 
+def identity(signing_key: bytes, crypto_key: bytes, filler: bytes) -> bytes:
+    """Make the identity of an Ed25519 and an X25519 public key, 32 bytes each, with 32 random bytes (proposal 161)."""
+    certificate = struct.pack(">BHHH", 5, 4, 7, 4)
+    return crypto_key + filler * 10 + signing_key + certificate
+
+
+def encode_address(address: RouterAddress) -> bytes:
+    """Return the bytes of an address."""
+    style = address.style.encode()
+    return struct.pack(">BQB", address.cost, 0, len(style)) + style + encode_mapping(address.options)
+
+
+def build(
+    key: SigningKey,
+    *,
+    crypto_key: bytes,
+    filler: bytes,
+    published: int,
+    addresses: Sequence[RouterAddress],
+    options: Mapping[str, str],
+) -> RouterInfo:
+    """Build and sign a RouterInfo, as routers do. `published`: milliseconds since the epoch."""
+    body = b"".join(
+        [
+            identity(key.public, crypto_key, filler),
+            struct.pack(">QB", published, len(addresses)),
+            *map(encode_address, addresses),
+            b"\0",
+            encode_mapping(options),
+        ]
+    )
+    return RouterInfo.parse(body + key.sign(body))
+
+
 def infos(netdb: NetDb) -> Iterator[RouterInfo]:
     """Make the RouterInfos, one after the other."""
     chance = random.Random(netdb.seed)
@@ -36,7 +72,7 @@ def infos(netdb: NetDb) -> Iterator[RouterInfo]:
         host = f"198.{chance.choice((18, 19))}.{chance.randrange(256)}.{chance.randrange(1, 255)}"
         port = str(chance.randrange(9111, 30778))
         key = to_base64(chance.randbytes(32))
-        yield RouterInfo.build(
+        yield build(
             SigningKey(chance.randbytes(32)),
             crypto_key=chance.randbytes(32),
             filler=chance.randbytes(32),

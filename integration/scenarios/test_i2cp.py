@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.i2cp.publication_status import I2cpPhase
+from bridges.i2cp.publication_status import I2cpPhase, PublicationStatus
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
@@ -18,7 +18,7 @@ from bridges.router_protocol import Publication
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
-from integration.harness.local_farm import NotSeenError, until
+from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
 
@@ -51,6 +51,13 @@ def figure(record_property: Callable[[str, object], None], capsys: pytest.Captur
 
 def settings(router: RouterPlace) -> I2cpSettings:
     return I2cpSettings(router.address, I2CP_PORT, allow_plain=True)
+
+
+async def lost(publisher: I2cpPublisher, master: DestinationKeys, seconds: float) -> PublicationStatus:
+    """Wait until the publisher has noticed that the router does not keep the set any more."""
+    hash_ = master.destination.hash
+    await becomes("the session is lost", lambda: not publisher.published(hash_).is_active, seconds)
+    return publisher.published(hash_)
 
 
 @asynccontextmanager
@@ -168,11 +175,9 @@ async def test_a_router_that_restarts_is_noticed_and_used_again(network: RouterN
     async with publishing(router) as publisher:
         service = I2cpMaster(network, publisher, master)
         await service.publish(3600)
-        lost = asyncio.create_task(publisher.lost(master.destination.hash))
         began = time.monotonic()
         await network.stop(router)
-        async with asyncio.timeout(120):
-            status = await lost
+        status = await lost(publisher, master, 120)
         figure("a router that stops is noticed after, seconds", time.monotonic() - began)
         assert status.phase is I2cpPhase.LOST
         with pytest.raises(RouterUnreachableError, match="check that the router runs"):
@@ -195,8 +200,7 @@ async def test_i2pd_hangs_up_when_it_is_taken_for_java(network: RouterNetwork, f
     master = DestinationKeys.generate()
     await publisher.publish_meta_lease_set(I2cpMaster(network, publisher, master).publication(3600))
     began = time.monotonic()
-    async with asyncio.timeout(480):
-        status = await publisher.lost(master.destination.hash)
+    status = await lost(publisher, master, 480)
     figure("i2pd's patience, seconds", time.monotonic() - began)
     assert status.phase is I2cpPhase.LOST
     assert "hung up" in status.reason

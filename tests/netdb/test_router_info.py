@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from gf_i2p.netdb.byte_reader import Reader
 from gf_i2p.netdb.encoding import to_base64
-from gf_i2p.netdb.errors import LimitError, NetDbError, SignatureError, StructureError
+from gf_i2p.netdb.errors import NetDbError, SignatureError, StructureError
 from gf_i2p.netdb.limits import MAX_ROUTER_INFO_BYTES
 from gf_i2p.netdb.router_info import RouterAddress, RouterIdentity, RouterInfo
 from gf_i2p.netdb.signing import SigningKey
+from integration.harness import made_up_netdb
 from tests.netdb.strategies import mappings
 
 KEY = SigningKey(bytes(range(32)))
@@ -28,7 +29,7 @@ OTHER = "qGUwbijnjyOtb3~hqZOB6~6aFnAkkP9nO0SyaCut05s="
 
 
 def build(*addresses: RouterAddress, options: dict[str, str] | None = None, published: int = NOW_MS) -> RouterInfo:
-    return RouterInfo.build(
+    return made_up_netdb.build(
         KEY,
         crypto_key=CRYPTO_KEY,
         filler=FILLER,
@@ -61,11 +62,9 @@ def test_what_i2pd_has_written_we_would_have_written_too() -> None:
     data = vector(FLOODFILL)
     info = RouterInfo.parse(data)
     key = data[:32]
-    again = RouterIdentity.build(info.identity.signing_key or b"", key, data[32:64])
-    assert again.data[:64] + again.data[352:] == data[:64] + data[352:391], (
-        "all but the filler, which is its own affair"
-    )
-    rest = b"".join(address.encode() for address in info.addresses)
+    again = made_up_netdb.identity(info.identity.signing_key or b"", key, data[32:64])
+    assert again[:64] + again[352:] == data[:64] + data[352:391], "all but the filler, which is its own affair"
+    rest = b"".join(map(made_up_netdb.encode_address, info.addresses))
     assert data[391 + 8 + 1 :].startswith(rest)
 
 
@@ -170,7 +169,7 @@ def test_old_peers_are_skipped_and_too_many_addresses_refused() -> None:
     good = build(options={}).data
     body = good[:400] + b"\x02" + bytes(64) + good[401:-64]
     assert RouterInfo.parse(body + KEY.sign(body)).options == {}
-    body = good[:399] + b"\x11" + ADDRESS.encode() * 17 + good[400:-64]
+    body = good[:399] + b"\x11" + made_up_netdb.encode_address(ADDRESS) * 17 + good[400:-64]
     with pytest.raises(StructureError, match="up to 16 addresses, not 17"):
         RouterInfo.parse(body + KEY.sign(body))
 
@@ -179,17 +178,6 @@ def test_old_peers_are_skipped_and_too_many_addresses_refused() -> None:
 def test_the_network_is_a_number_or_not_known(text: str, net_id: int | None) -> None:
     info = build(options={})
     assert RouterInfo(info.data, info.identity, 0, (), {"netId": text}, verified=True).net_id == net_id
-
-
-def test_what_does_not_fit_is_not_made() -> None:
-    with pytest.raises(LimitError, match="up to 16 addresses"):
-        build(*[ADDRESS] * 17)
-    with pytest.raises(LimitError, match="date of eight bytes"):
-        build(published=-1)
-    with pytest.raises(LimitError, match="cost of 0 to 255"):
-        build(RouterAddress("NTCP2", {}, 256))
-    with pytest.raises(StructureError, match="32 bytes each"):
-        RouterIdentity.build(KEY.public, b"", FILLER)
 
 
 @given(st.binary(max_size=400))

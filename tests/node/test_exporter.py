@@ -49,8 +49,12 @@ async def post(node: Node, *values: bytes) -> int:
     return await node.driver.post(values, seconds=10)
 
 
+async def reaches(made: Exporter, index: int) -> None:
+    await becomes("exported", lambda: made.durable_index >= index)
+
+
 async def exported(node: Node, index: int) -> None:
-    await asyncio.wait_for(exporter(node).reaches(index), 10)
+    await reaches(exporter(node), index)
 
 
 def history(farm: NodeFarm, server: int = 1) -> Path:
@@ -97,7 +101,7 @@ async def test_who_led_earlier_terms_is_not_known(tmp_path: Path) -> None:
         index = await post(node, b"1")
         late = Exporter(tmp_path / "late", "farm", 1, node.driver, rotation=Rotation())
         task = asyncio.create_task(late.run())
-        await asyncio.wait_for(late.reaches(index), 10)
+        await reaches(late, index)
         task.cancel()
         await late.close()
         await exported(node, index)
@@ -196,7 +200,7 @@ async def test_a_history_that_begins_late_begins_with_a_gap(
             monkeypatch.setattr(Core, "configuration_at", lambda *_: first)
         late = Exporter(tmp_path / "late", "farm", 1, node.driver, rotation=Rotation(), begins_after=index - 3)
         task = asyncio.create_task(late.run())
-        await asyncio.wait_for(late.reaches(index), 10)
+        await reaches(late, index)
         task.cancel()
         await late.close()
         gap, *records = read_history(tmp_path / "late")
@@ -287,7 +291,7 @@ async def test_an_old_file_is_packed_when_nothing_happens(tmp_path: Path, monkey
         index = await post(node, b"1")
         made = Exporter(tmp_path / "other", "farm", 1, node.driver, rotation=Rotation(ms=1000), clock=lambda: now)
         task = asyncio.create_task(made.run())
-        await asyncio.wait_for(made.reaches(index), 10)
+        await reaches(made, index)
         now += 1000
         await becomes("packed", lambda: any((tmp_path / "other").glob("*.gz")))
         task.cancel()

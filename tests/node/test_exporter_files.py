@@ -23,7 +23,7 @@ from gf_i2p.storage.history_reader import HistoryFile, read_history
 from gf_i2p.storage.history_writer import History, Rotation
 from integration.harness.local_farm import becomes
 from tests.node.farm import NodeFarm
-from tests.node.test_exporter import exported, exporter, history, post, values
+from tests.node.test_exporter import exported, exporter, history, post, reaches, values
 
 PAUSED = "the history is paused, the node goes on"
 
@@ -154,7 +154,7 @@ async def test_a_backlog_is_no_reason_for_a_larger_file(tmp_path: Path, monkeypa
         index = await post(node, *[b"%d" % number for number in range(300)])
         directory = tmp_path / "late"
         async with running(directory, node, Rotation(bytes=2000)) as late:
-            await asyncio.wait_for(late.reaches(index), 10)
+            await reaches(late, index)
             begun = [int(path.name[8:28]) for path in directory.glob("entries-*")]
             assert len(set(begun)) > 5
             await becomes("packed", lambda: len(list(directory.glob("*.jsonl"))) == 1)
@@ -178,14 +178,14 @@ async def test_neither_exporting_nor_stopping_waits_for_packing(
         directory = tmp_path / "other"
         async with running(directory, node, Rotation(bytes=1)) as made:
             for number in range(5):
-                await asyncio.wait_for(made.reaches(await post(node, b"%d" % number)), 10)
+                await reaches(made, await post(node, b"%d" % number))
             await becomes("being packed", lambda: len(begun) == 1)
             index = made.durable_index
         assert begun == [1], "one at a time"
         assert not list(directory.glob("*.gz*"))
         monkeypatch.setattr(files, "_pack", real)
         async with running(directory, node, Rotation(bytes=1)) as made:
-            await asyncio.wait_for(made.reaches(index), 10)
+            await reaches(made, index)
             await becomes("packed at the next start", lambda: len(list(directory.glob("*.jsonl"))) == 1)
         assert [each.value for each in read_history(directory) if isinstance(each, ApplicationLine)] == list(range(5))
 
@@ -231,7 +231,7 @@ async def test_what_is_being_packed_is_left_before_the_history_is_opened_again(
         monkeypatch.setattr(History, "pack", pack)
         made = Exporter(directory, "farm", 1, node.driver, rotation=Rotation(bytes=1))
         task = asyncio.create_task(made.run())
-        await asyncio.wait_for(made.reaches(await post(node, b"1")), 10)
+        await reaches(made, await post(node, b"1"))
         await becomes("being packed", lambda: at_work == 1)
         monkeypatch.setattr(History, "open", opened)
         monkeypatch.setattr(History, "pack", real_pack)
@@ -262,7 +262,7 @@ async def test_packing_that_fails_is_told_and_tried_again(tmp_path: Path, monkey
             task = asyncio.create_task(made.run())
             for number in range(5):
                 index = await post(node, b"%d" % number)
-                await asyncio.wait_for(made.reaches(index), 10)
+                await reaches(made, index)
             await becomes("told", lambda: "is full: free some space" in (made.trouble or ""))
             assert made.releasable == made.durable_index == index
             await becomes("tried again", lambda: tried > 2)

@@ -22,7 +22,7 @@ from gf_i2p.cli.shared.command import Answer, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import printable
+from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.strict_json import RecordError
 from gf_i2p.netdb.encoding import to_b32_address
@@ -38,7 +38,6 @@ APPLY_SECONDS: Final = 15.0
 """Seconds to wait until the directory's node has applied the committed entry: two heartbeats are enough."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
-_SILENT_SECONDS: Final = 2.0
 NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 
 
@@ -132,12 +131,13 @@ def administrators_file(path: Path) -> ClientFile:
     file = load_client_file(path)
     try:
         role = User(file.user).role
-    except ValueError:
-        role = None
+    except ValueError as error:
+        raise CommandError(f"{path}: {error}", code=Exit.USAGE) from error
     if role is not Role.ADMIN:
         raise CommandError(
             f"{path} is the file of {file.user}, and only an administrator may do this: use an "
-            "admin-NAME.toml (gf-i2p init --admin NAME), or a server's directory on its machine",
+            f"admin-NAME.toml (gf-i2p init --admin NAME), or a server's directory on its machine. gf-i2p find {path} "
+            "shows the servers",
             code=Exit.USAGE,
         )
     return file
@@ -150,12 +150,10 @@ async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[s
         warnings = await _warnings_of_servers(client, entries[0])
         for warning in warnings:
             say(f"note: {warning}")
-        posting = asyncio.ensure_future(client.post([entry.encode() for entry in entries], timeout=seconds))
-        await asyncio.wait([posting], timeout=_SILENT_SECONDS)
-        if not posting.done():
-            say(f"looking for the leader of {file.cluster}, {seconds:g} s at most")
+        posting = client.post([entry.encode() for entry in entries], timeout=seconds)
+        looking = f"looking for the leader of {file.cluster}, {seconds:g} s at most"
         try:
-            return await posting, warnings
+            return await say_if_slow(posting, lambda: say(looking)), warnings
         except NotCommittedError as error:
             raise CommandError(str(error), code=Exit.DEGRADED) from error
         except OutcomeUnknownError as error:

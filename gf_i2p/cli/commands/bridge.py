@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bridges.serving.bridge_server import BridgeServer
-from gf_i2p.cli.shared.command import Commands, Subcommand
+from gf_i2p.cli.shared.command import Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
@@ -23,10 +23,6 @@ from gf_i2p.node.files.router_config import BridgeTable, RouterTable, host_and_p
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
-
-
-def _add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
 
 
 def serve(options: argparse.Namespace) -> Exit:
@@ -132,7 +128,7 @@ def _tls(directory: Path, table: BridgeTable) -> ssl.SSLContext:
 COMMANDS: Final[Commands] = {
     "serve": Subcommand(
         "serve the router of a node's directory as an i2pcontrol endpoint, in the foreground",
-        _add_serve_arguments,
+        path_argument("directory", "DIR", "the directory of a node"),
         serve,
     ),
 }

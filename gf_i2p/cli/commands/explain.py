@@ -2,8 +2,7 @@
 
 import argparse
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gf_i2p.cli.shared.answer_text import (
     in_touch,
@@ -12,15 +11,12 @@ from gf_i2p.cli.shared.answer_text import (
     publishing_lines,
     sensed_lines,
 )
-from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.command import Answer, path_argument
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask
 from gf_i2p.cli.shared.terminal import printable
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
+add_arguments: Final = path_argument("directory", "DIR", "the directory of a running node")
 
 
 def run(options: argparse.Namespace) -> Answer:

@@ -10,7 +10,7 @@ from gf_i2p.cli.shared.argument_types import load_client_file, seconds
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import printable
+from gf_i2p.cli.shared.terminal import printable, say_if_slow
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.transport.client.farm_client import FoundFarm, FoundPlace
 
@@ -18,8 +18,6 @@ SECONDS: Final = 30.0
 """Default seconds for finding the leader."""
 I2P_SECONDS: Final = 120.0
 """Default seconds when a server is inside I2P: the router may have to build tunnels first."""
-_SILENT_SECONDS: Final = 2.0
-"""Seconds until the command says that it is still looking."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,11 +48,12 @@ def run(options: argparse.Namespace) -> Answer:
 
 async def _find(file: ClientFile, seconds: float, *, quiet: bool) -> FoundFarm:
     async with file.open() as client:
-        finding = asyncio.ensure_future(client.find(timeout=seconds))
-        await asyncio.wait([finding], timeout=_SILENT_SECONDS)
-        if not finding.done() and not quiet:
-            print(f"gf-i2p: looking for the leader of {file.cluster}, {seconds:g} s at most", file=sys.stderr)
-        return await finding
+
+        def say() -> None:
+            if not quiet:
+                print(f"gf-i2p: looking for the leader of {file.cluster}, {seconds:g} s at most", file=sys.stderr)
+
+        return await say_if_slow(client.find(timeout=seconds), say)
 
 
 def _as_json(cluster: str, farm: FoundFarm) -> dict[str, Any]:

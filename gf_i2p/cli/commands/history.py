@@ -2,20 +2,15 @@
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Final
 
-from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.terminal import ProgressLine
 from gf_i2p.node.files.file_names import CONFIG_FILE, HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import HistorySummary, summarize
 
 _SHOWN_GAPS: Final = 20
-
-
-def _add_verify_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="a node's directory, or a copy of its history/")
 
 
 def verify(options: argparse.Namespace) -> Answer:
@@ -60,6 +55,8 @@ def show_summary(summary: HistorySummary) -> str:
 
 COMMANDS: Final[Commands] = {
     "verify": Subcommand(
-        "read a history to its end, check all entries, and sum up the contents", _add_verify_arguments, verify
+        "read a history to its end, check all entries, and sum up the contents",
+        path_argument("directory", "DIR", "a node's directory, or a copy of its history/"),
+        verify,
     ),
 }

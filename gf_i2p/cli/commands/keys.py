@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
-from gf_i2p.cli.shared.command import Answer, CommandGroup, Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, CommandGroup, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.router_setup import master_keys
 from gf_i2p.farm.choice.tree import BRANCHES
@@ -266,12 +266,6 @@ def _write(path: Path, data: bytes) -> None:
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _add_new_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a new file, written with mode 0600; no file is overwritten"
-    )
-
-
 def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", metavar="SOURCE", help="a router's private key file, or its base64 (SAM's PRIV); - is standard input"
@@ -284,10 +278,6 @@ def _add_import_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"a new file, written with mode 0600; no file is overwritten (default: {MASTER_FILE})",
     )
-
-
-def _add_show_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="the key file of a master or of a node")
 
 
 def _add_delegate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -327,10 +317,6 @@ def _add_delegate_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_status_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node")
-
-
 def _option(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     try:
@@ -346,17 +332,29 @@ COMMANDS: Final[Commands] = {
     "master": CommandGroup(
         "the master's own key",
         {
-            "new": Subcommand("make a new master destination", _add_new_arguments, new),
+            "new": Subcommand(
+                "make a new master destination",
+                path_argument("file", "FILE", "a new file, written with mode 0600; no file is overwritten"),
+                new,
+            ),
             "import": Subcommand(
                 "make a router's destination the master: import the destination's private keys",
                 _add_import_arguments,
                 import_,
             ),
-            "show": Subcommand("show the public parts of a key file", _add_show_arguments, show),
+            "show": Subcommand(
+                "show the public parts of a key file",
+                path_argument("file", "FILE", "the key file of a master or of a node"),
+                show,
+            ),
         },
     ),
     "delegate": Subcommand(
         "make the key with which one server publishes for the master until a date", _add_delegate_arguments, delegate
     ),
-    "status": Subcommand("show with which keys a node publishes, and until when", _add_status_arguments, status),
+    "status": Subcommand(
+        "show with which keys a node publishes, and until when",
+        path_argument("directory", "DIR", "the directory of a node"),
+        status,
+    ),
 }

@@ -15,7 +15,7 @@ from bridges.i2cp.publisher import I2cpPublisher
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from gf_i2p.cli.shared.argument_types import as_command_error
-from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
@@ -153,11 +153,9 @@ def _status_lines(report: dict[str, Any], age: float | None, directory: Path, *,
 # The commands --------------------------------------------------------------------------------------------------------
 
 
-def _add_directory_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "directory", type=Path, metavar="DIR|FILE", help="leaf-ID/, from `members invite-leaf`, or its leaf.toml"
-    )
-
+_add_directory_argument: Final = path_argument(
+    "directory", "DIR|FILE", "leaf-ID/, from `members invite-leaf`, or its leaf.toml"
+)
 
 COMMANDS: Final[Commands] = {
     "run": Subcommand(

@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.shared import local_client
-from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable
+from gf_i2p.cli.shared.terminal import ProgressLine, ask_farm_name, check_farm_name, printable, say_if_slow
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
 from gf_i2p.node.recovery.restore import RestorePlan, plan_restoration, restore
 from gf_i2p.node.recovery.snapshot_copy import of_stopped, state_of
 from gf_i2p.storage.private_files import holder, write_durably
 from gf_i2p.storage.snapshot_file import MAGIC, MAX_FILE_BYTES, SavedSnapshot, SnapshotFileError, load_snapshot_file
-
-_SILENT_SECONDS: Final = 2.0
 
 
 def save(options: argparse.Namespace) -> Answer:
@@ -61,18 +59,13 @@ def save(options: argparse.Namespace) -> Answer:
 
 
 async def _download(directory: Path, progress: ProgressLine) -> bytes:
-    download = asyncio.ensure_future(
-        local_client.download(
-            directory,
-            "/v1/snapshot",
-            max_bytes=MAX_FILE_BYTES,
-            on_bytes=lambda size: progress(f"{size >> 20} MiB of the snapshot are here"),
-        )
+    download = local_client.download(
+        directory,
+        "/v1/snapshot",
+        max_bytes=MAX_FILE_BYTES,
+        on_bytes=lambda size: progress(f"{size >> 20} MiB of the snapshot are here"),
     )
-    await asyncio.wait([download], timeout=_SILENT_SECONDS)
-    if not download.done():
-        progress("the node makes the snapshot")
-    return await download
+    return await say_if_slow(download, lambda: progress("the node makes the snapshot"))
 
 
 def inspect(options: argparse.Namespace) -> Answer:
@@ -226,10 +219,6 @@ def _add_save_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace an existing file")
 
 
-def _add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="a file from `snapshot save`")
-
-
 def _add_restore_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a file from `snapshot save`")
     parser.add_argument(
@@ -243,7 +232,9 @@ COMMANDS: Final[Commands] = {
     "save": Subcommand(
         "write the farm's state into a file, from a running or a stopped node", _add_save_arguments, save
     ),
-    "inspect": Subcommand("check and describe a saved snapshot", _add_inspect_arguments, inspect),
+    "inspect": Subcommand(
+        "check and describe a saved snapshot", path_argument("file", "FILE", "a file from `snapshot save`"), inspect
+    ),
     "restore": Subcommand(
         "begin the farm anew with one server, when all logs are lost", _add_restore_arguments, restore_farm
     ),

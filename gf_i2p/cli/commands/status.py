@@ -1,17 +1,14 @@
 """`gf-i2p status`: shows the state of a running node."""
 
 import argparse
-from pathlib import Path
+from typing import Final
 
 from gf_i2p.cli.shared.answer_text import show_status
-from gf_i2p.cli.shared.command import Answer
+from gf_i2p.cli.shared.command import Answer, path_argument
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.local_client import ask
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a running node")
+add_arguments: Final = path_argument("directory", "DIR", "the directory of a running node")
 
 
 def run(options: argparse.Namespace) -> Answer:

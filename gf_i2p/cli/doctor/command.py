@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
 
 from gf_i2p.cli.doctor.checks import Check, Finding, examine, is_well
 from gf_i2p.cli.doctor.findings_text import FindingsPage, as_json
@@ -14,13 +15,11 @@ from gf_i2p.cli.doctor.peers import PeerChecks
 from gf_i2p.cli.doctor.publishing import PublishingChecks, off_without_router
 from gf_i2p.cli.doctor.router import RouterChecks
 from gf_i2p.cli.doctor.settings import SettingsChecks
+from gf_i2p.cli.shared.command import path_argument
 from gf_i2p.cli.shared.errors import Exit
 from gf_i2p.cli.shared.logs import configure
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the argument."""
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a node, running or not")
+add_arguments: Final = path_argument("directory", "DIR", "the directory of a node, running or not")
 
 
 def run(options: argparse.Namespace) -> Exit:

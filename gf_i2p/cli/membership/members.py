@@ -12,7 +12,7 @@ from gf_i2p.cli.membership import leaf_members, remote_members
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, membership_lines
 from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
-from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
+from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, ask, reload_node
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
@@ -264,17 +264,10 @@ def _by_node(action: str, local: Callable[[argparse.Namespace, Ask], Answer]) ->
     return run
 
 
-def _add_node_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "directory",
-        type=Path,
-        metavar="DIR|FILE",
-        help="the directory of a running server; or, on any machine, the file admin-NAME.toml",
-    )
-
-
-def _add_directory_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the directory of a server of the farm")
+_add_node_argument: Final = path_argument(
+    "directory", "DIR|FILE", "the directory of a running server; or, on any machine, the file admin-NAME.toml"
+)
+_add_directory_argument: Final = path_argument("directory", "DIR", "the directory of a server of the farm")
 
 
 def _add_into_argument(parser: argparse.ArgumentParser) -> None:

@@ -16,12 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER
-from gf_i2p.cli.shared.argument_types import load_client_file
+from gf_i2p.cli.administration.administer import administrators_file
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
-from gf_i2p.cli.shared.logs import configure
-from gf_i2p.cli.shared.terminal import printable
-from gf_i2p.node.access.roles import Role, User
+from gf_i2p.cli.shared.terminal import SILENT_SECONDS, printable, say_if_slow
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.raft.configurations import majority
 from gf_i2p.transport.client.farm_client import FarmClient, FoundFarm
@@ -47,14 +45,11 @@ _I2P_AGAIN_SECONDS: Final = 60.0
 _LEAVING_SECONDS: Final = 30.0
 _I2P_LEAVING_SECONDS: Final = 120.0
 """Seconds within which some log must show a removal. The leader's log does within the least election time-out."""
-_SILENT_SECONDS: Final = 2.0
 
 
 def run(action: str, options: argparse.Namespace) -> Answer:
     """Run `members list`, `add`, `remove` or `stepdown`. Raises `CommandError`."""
-    configure("error", "text")  # the answer says what is wrong; the logs would say the same again
-    file = load_client_file(options.directory)
-    _check_role(file, options.directory)
+    file = administrators_file(options.directory)
     if action == "stepdown":
         raise CommandError(
             "the farm's protocol has no message that makes a leader step down. Run this on the leader's machine "
@@ -62,20 +57,6 @@ def run(action: str, options: argparse.Namespace) -> Answer:
             code=Exit.USAGE,
         )
     return asyncio.run(_run(action, file, options))
-
-
-def _check_role(file: ClientFile, path: Path) -> None:
-    """Raise `CommandError` unless the user is an administrator: a server would only close the connection."""
-    try:
-        role = User(file.user).role
-    except ValueError as error:
-        raise CommandError(f"{path}: {error}", code=Exit.USAGE) from error
-    if role is not Role.ADMIN:
-        raise CommandError(
-            f"{path} is the file of {file.user}, a {role}: only an administrator may change a farm's servers. Use an "
-            f"admin-NAME.toml (gf-i2p init --admin NAME), or a node's directory; gf-i2p find {path} shows the servers",
-            code=Exit.USAGE,
-        )
 
 
 async def _run(action: str, file: ClientFile, options: argparse.Namespace) -> Answer:
@@ -140,11 +121,8 @@ class _Remote:
 
     async def look(self) -> _View:
         """Find the leader, and ask all servers of the farm. Raises `CommandError` when no server answers."""
-        finding = asyncio.ensure_future(self._find())
-        await asyncio.wait([finding], timeout=_SILENT_SECONDS)
-        if not finding.done():
-            self._say(f"looking for the servers, {self._find_seconds:g} s at most")
-        return await finding
+        looking = f"looking for the servers, {self._find_seconds:g} s at most"
+        return await say_if_slow(self._find(), lambda: self._say(looking))
 
     async def _find(self) -> _View:
         """Look for the leader and ask all servers, side by side.
@@ -268,7 +246,7 @@ class _Remote:
         """
         start = time.monotonic()
         end = start + CHANGE_SECONDS
-        say_at = start + _SILENT_SECONDS
+        say_at = start + SILENT_SECONDS
         again_at = start + (self._again_seconds if present else self._leaving_seconds)
         while (now := time.monotonic()) < end:
             survey = await self._client.survey(timeout=self._ask_seconds)

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from gf_i2p.cli.shared.errors import Exit
@@ -84,6 +85,15 @@ def add_subcommands(parser: argparse.ArgumentParser, commands: Commands, metavar
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add the option that every command has."""
     parser.add_argument("--json", action="store_true", help="print one JSON object, also for a failure")
+
+
+def path_argument(name: str, metavar: str, text: str) -> Callable[[argparse.ArgumentParser], None]:
+    """Make the function that adds a path to a parser; `text`: its help."""
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(name, type=Path, metavar=metavar, help=text)
+
+    return add
 
 
 def description(text: str) -> str:

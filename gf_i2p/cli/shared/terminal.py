@@ -1,13 +1,19 @@
 """Output of a command: a line of progress, foreign text, and the question before a change that nobody can undo."""
 
+import asyncio
 import sys
 import time
-from typing import Final, Self
+from collections.abc import Awaitable, Callable
+from typing import Final, Self, TypeVar
 
 from gf_i2p.cli.shared.errors import CommandError, Exit
 
 QUIET_SECONDS: Final = 1.0
 """Seconds before the first progress line, and between two lines."""
+SILENT_SECONDS: Final = 2.0
+"""Seconds after which a command says what it waits for."""
+
+_T = TypeVar("_T")
 
 
 class ProgressLine:
@@ -36,6 +42,15 @@ class ProgressLine:
 
     def __exit__(self, *_: object) -> None:
         self.end()
+
+
+async def say_if_slow(work: Awaitable[_T], say: Callable[[], None]) -> _T:
+    """Await the work; call `say` once if the work takes longer than `SILENT_SECONDS`."""
+    task = asyncio.ensure_future(work)
+    await asyncio.wait([task], timeout=SILENT_SECONDS)
+    if not task.done():
+        say()
+    return await task
 
 
 def printable(text: str) -> str:

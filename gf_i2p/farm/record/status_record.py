@@ -34,7 +34,7 @@ from gf_i2p.farm.strict_json import (
 from gf_i2p.netdb.encoding import from_base64
 from gf_i2p.netdb.errors import NetDbError
 
-__all__ = ["Leaf", "Meta", "RecordError", "ReportedConfig", "StatusRecord", "router_numbers", "speaker"]
+__all__ = ["Leaf", "Meta", "RecordError", "ReportedConfig", "StatusRecord", "router_numbers"]
 
 MAX_RECORD_BYTES: Final = 64 << 10
 MAX_DESTINATIONS: Final = 256
@@ -276,12 +276,3 @@ def router_numbers(status: RouterStatus) -> dict[str, Any]:
         for name, value in facts.items()
         if value is not None and not (isinstance(value, float) and not math.isfinite(value))
     }
-
-
-def speaker(value: bytes, cluster: str) -> int | None:
-    """Return the id of the server or member that posted the entry; None: the entry is no status record of this farm."""
-    try:
-        record = StatusRecord.parse(value)
-    except RecordError:
-        return None
-    return record.id if record.cluster == cluster else None

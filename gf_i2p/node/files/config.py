@@ -6,13 +6,12 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
+from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_leaf
+from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_fingerprint, check_leaf
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
-from gf_i2p.transport.errors import TransportError
-from gf_i2p.transport.tls.certificates import parse_fingerprint
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError
@@ -36,13 +35,6 @@ def _endpoint(text: str) -> str:
     try:
         return str(Endpoint.parse(text))
     except ProtocolError as error:
-        raise ValueError(str(error)) from error
-
-
-def _fingerprint(text: str) -> str:
-    try:
-        return parse_fingerprint(text)
-    except TransportError as error:
         raise ValueError(str(error)) from error
 
 
@@ -134,7 +126,7 @@ class ServerTable(Table):
 
     id: ServerId
     endpoint: Annotated[str, AfterValidator(_endpoint)]
-    fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
+    fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
     founder: bool = True
     """Whether the server belongs to the first Configuration of the farm."""
 
@@ -241,6 +233,10 @@ class UserTable(Table):
 
     md5: SecretStr
     sha256: SecretStr
+
+    def as_text(self, user: str) -> str:
+        """Return the table of a user with this name."""
+        return templates.USER.format(user=user, md5=self.md5.get_secret_value(), sha256=self.sha256.get_secret_value())
 
 
 class Secrets(Table):

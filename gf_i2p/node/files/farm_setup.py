@@ -81,9 +81,7 @@ def make_farm(
     ]
     passwords = {server.user: server.password for server in new_servers} | {user: new_password() for user in users}
     targets = [directory / server.user for server in new_servers] + [directory / f"{user}.toml" for user in users]
-    for target in targets:
-        if target.exists():
-            raise ConfigError(f"{target} exists already. Nothing was changed; choose another directory.")
+    check_absent(*targets)
     with all_or_nothing(directory) as written:
         for server in new_servers:
             target = directory / server.user
@@ -103,6 +101,13 @@ def make_farm(
             written.append(target)
             write_private(target, _client_text(cluster, user, passwords[user], new_servers))
     return written
+
+
+def check_absent(*paths: Path) -> None:
+    """Raise `ConfigError` when one of these paths exists."""
+    for path in paths:
+        if path.exists():
+            raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
 
 
 def new_password() -> str:

@@ -53,7 +53,8 @@ def _checked_target(text: str) -> str:
     return text
 
 
-def _fingerprint(text: str) -> str:
+def check_fingerprint(text: str) -> str:
+    """Bring a certificate's fingerprint into the usual form; raises `ValueError`."""
     try:
         return parse_fingerprint(text)
     except TransportError as error:
@@ -117,7 +118,7 @@ class RouterTable(ProxyTable):
     kind: Literal["auto", "i2pd", "java"] = "auto"
     i2pcontrol: Annotated[str, AfterValidator(check_url)] | None = None
     """URL of the router's i2pcontrol (JSON-RPC); None: the node does not ask the router for figures."""
-    i2pcontrol_fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
+    i2pcontrol_fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
     i2pcontrol_accept_any: bool = False
     """Whether the node accepts any certificate of the `i2pcontrol` URL."""
     i2pcontrol_few_tunnels: bool = False

@@ -14,7 +14,6 @@ from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Header
 from gf_i2p.storage.history_reader import Scan, history_files
-from gf_i2p.wire.limits import MAX_INTEGER
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 
@@ -79,7 +78,7 @@ def exported_up_to(directory: Path, cluster: str, server_id: int) -> int:
     try:
         newest = history_files(directory)[-1]
         with newest.plain.open("rb") as file:
-            scan = Scan(newest.plain, file, newest.first, may_be_torn=True, look_until=MAX_INTEGER)
+            scan = Scan(newest.plain, file, newest.first, may_be_torn=True)
             for line in scan:
                 if isinstance(line, Header) and (line.cluster, line.server) != (cluster, server_id):
                     return 0

@@ -12,7 +12,7 @@ from typing import Final
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, check_private
-from gf_i2p.node.files.farm_setup import new_server, write_server
+from gf_i2p.node.files.farm_setup import check_absent, new_server, write_server
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.peer_removal import forget_servers, forget_users
 from gf_i2p.node.files.stopped_log import voters_of_stopped
@@ -95,9 +95,7 @@ def _invite(
     former = None if endpoint is None else _former_holder(config, server_id, str(endpoint), existing, voters_of)
     new = new_server(server_id, endpoint)
     target, accept = into / new.user, into / ACCEPT_FILE.format(id=server_id)
-    for path in (target, accept):
-        if path.exists():
-            raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
+    check_absent(target, accept)
     target.mkdir(mode=0o700)
     new_paths.append(target)
     own_user = f"server-{config.node.id}"
@@ -176,11 +174,7 @@ def _accept(directory: Path, file: Path, voters_of: VotersOf) -> Accepted:
     if user not in secrets.users:
         texts[SECRETS_FILE] = _appended(
             texts[SECRETS_FILE],
-            templates.USER.format(
-                user=user,
-                md5=invitation.user.md5.get_secret_value(),
-                sha256=invitation.user.sha256.get_secret_value(),
-            ),
+            invitation.user.as_text(user),
         )
     if listed is None:
         texts[CONFIG_FILE] = _appended(texts[CONFIG_FILE], server_text(server.model_copy(update={"founder": False})))

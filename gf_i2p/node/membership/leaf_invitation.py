@@ -16,7 +16,7 @@ from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, UserTable, check_private
-from gf_i2p.node.files.farm_setup import new_password
+from gf_i2p.node.files.farm_setup import check_absent, new_password
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
 from gf_i2p.node.files.peer_removal import forget_users
@@ -104,9 +104,7 @@ def _invite(existing: Path, into: Path, member: int | None, new_paths: list[Path
         raise ConfigError(f"{member} is known already in {existing}: choose another id")
     user, cluster = user_of(member), config.node.cluster
     target, accept = into / user, into / ACCEPT_FILE.format(id=member)
-    for path in (target, accept):
-        if path.exists():
-            raise ConfigError(f"{path} exists already. Nothing was changed; choose another directory.")
+    check_absent(target, accept)
     ca = None if config.tls.ca is None else read_text(existing / config.tls.ca)
     servers = [server for server in config.servers if _can_verify(config, server.endpoint)]
     if not servers:
@@ -180,12 +178,7 @@ def _accept(directory: Path, file: Path) -> bool:
             f"remove-leaf {directory} {member}, and accept again"
         )
     text = read_text(directory / SECRETS_FILE).rstrip("\n") + "\n"
-    text += templates.USER.format(
-        user=user,
-        md5=invitation.user.md5.get_secret_value(),
-        sha256=invitation.user.sha256.get_secret_value(),
-    )
-    _replace_secrets(directory, text)
+    _replace_secrets(directory, text + invitation.user.as_text(user))
     return True
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.transport.client.server_queries import ask_around
+from gf_i2p.transport.client.server_queries import ask_for_newer
 from gf_i2p.transport.interface import Transport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -73,11 +73,10 @@ class RemovalCheck:
         # If this server's own Configuration names this server, only a newer Configuration can show a removal. Otherwise
         # the same Configuration from another server is enough: the farm still uses that Configuration.
         news = core.configuration.log_index + core.is_voter
-        answers = await ask_around(
+        newest = await ask_for_newer(
             self._transport, self._others(), self._cluster, newer_than=news - 1, seconds=ASK_SECONDS
         )
-        newest = answers.newest
-        if newest is None or newest.log_index < news or core.leader != NOBODY:
+        if newest is None or core.leader != NOBODY:
             return
         if core.id not in {server.id for server in newest.servers}:
             self._newest = newest

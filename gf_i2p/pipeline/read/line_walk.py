@@ -103,22 +103,7 @@ class Walk:
         # The line that is held back: as parsed, its offset, and its text.
         pending: tuple[FoundLine | MissingRange, int, bytes | Overlong] | None = None
         bad_lines = 0  # bad lines since the last good line
-        strict = self._strict
         for line in self._lines:
-            # The fast path of almost all lines: the next entry, nothing pending. The code below has the same result.
-            if pending is None and type(line) is bytes and (match := match_record(line)):
-                index, time, text, term = match.groups()
-                place = int(index)
-                if (
-                    place == self.last_index + 1
-                    and not (self._undated or self.closed or self.header is None)
-                    and not (strict and _json_error(text))
-                ):
-                    self.lines += 1
-                    self._offset += len(line) + 1
-                    self.last_index, bad_lines = place, 0
-                    yield FoundLine(Is.RECORD, place, int(term), int(time), text)
-                    continue
             if self.header is None:
                 self._read_header(line)
                 if self.header is None:

@@ -43,11 +43,6 @@ class RecordSchema:
         self.type: pa.StructType = _type(self._root, "")
         """Type of the column, for Arrow."""
 
-    @property
-    def ddl(self) -> str:
-        """Type of the column in the syntax of Spark's DDL."""
-        return ddl(self.type)
-
     def misfit(self, value: object) -> str | None:
         """Return the reason why a value, parsed by Python's `json`, breaks the schema; None: the value fits."""
         return _misfit(self._root, value, "the record")

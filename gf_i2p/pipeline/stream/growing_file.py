@@ -21,7 +21,7 @@ from gf_i2p.storage.history_lines import (
     LineError,
     Other,
     Trailer,
-    glance_line,
+    parse_line,
 )
 from gf_i2p.wire.limits import MAX_INTEGER
 
@@ -188,7 +188,7 @@ def _place(end: int, tail: bytes) -> ReadPosition:
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
     """Return a line's first entry and the entry after the line, or a `Trailer`; None: no entry, or none can follow."""
     try:
-        entry = glance_line(line)
+        entry = parse_line(line)
     except LineError:
         return None
     match entry:

@@ -172,7 +172,7 @@ class _SimulatedLife(FarmLife):
         first = self._chance.randint(0, 22)
         return Incident(poster, self._chance.choice(list(_MEASURES)), first, first + self._chance.randint(0, 1))
 
-    def _happen(self, until: float) -> None:
+    def _run_until(self, until: float) -> None:
         self.events.run(until, 1 << 62)  # no limit: a day with many members has more events than a test
 
     def commit(self, value: bytes | Voters) -> int:

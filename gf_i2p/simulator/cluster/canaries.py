@@ -20,7 +20,7 @@ from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.membership_change import MembershipChange
 from gf_i2p.raft.state import State
-from gf_i2p.simulator.canary import Canary, method
+from gf_i2p.simulator.canary import Canary
 from gf_i2p.storage.entry_chunks import Packed
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.write_group import WriteGroup
@@ -335,120 +335,100 @@ _store_all = Tables._store_all
 
 def core_canaries() -> Iterator[Canary]:
     """Yield the canaries that break the core, its log and its clients' answers."""
-    yield Canary(
+
+    def core(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
+        return Canary(name, mistake, patches)
+
+    yield core(
         "votes-twice",
         "grants a second vote in a term",
-        (
-            (Core, "_request_vote", _votes_twice),
-            (State, "set_hard_state", _takes_any_vote),
-            (WriteGroup, "_check", _stores_any_vote),
-        ),
+        (Core, "_request_vote", _votes_twice),
+        (State, "set_hard_state", _takes_any_vote),
+        (WriteGroup, "_check", _stores_any_vote),
     )
-    yield Canary("forgets-vote", "never writes its vote to the disk", method(State, "take_effects", _forgets_its_vote))
-    yield Canary("forgets-term", "never writes its term to the disk", method(State, "take_effects", _forgets_its_term))
-    yield Canary("any-log", "votes for a log that lacks entries", method(Log, "is_up_to_date", _votes_for_any_log))
-    yield Canary(
+    yield core("forgets-vote", "never writes its vote to the disk", (State, "take_effects", _forgets_its_vote))
+    yield core("forgets-term", "never writes its term to the disk", (State, "take_effects", _forgets_its_term))
+    yield core("any-log", "votes for a log that lacks entries", (Log, "is_up_to_date", _votes_for_any_log))
+    yield core(
         "longer-log",
         "votes by the length of the log, not by its last term",
-        method(Log, "is_up_to_date", _votes_for_the_longer_log),
+        (Log, "is_up_to_date", _votes_for_the_longer_log),
     )
-    yield Canary("half-wins", "leads with half of the votes", ((Candidate, "won", property(_wins_with_half)),))
-    yield Canary("old-leaders", "obeys AppendEntries of old terms", method(Core, "_incoming", _heeds_old_leaders))
-    yield Canary(
-        "old-terms", "commits an entry of an old term by count", method(Leader, "_advance_commit", _commits_old_terms)
-    )
-    yield Canary(
+    yield core("half-wins", "leads with half of the votes", (Candidate, "won", property(_wins_with_half)))
+    yield core("old-leaders", "obeys AppendEntries of old terms", (Core, "_incoming", _heeds_old_leaders))
+    yield core("old-terms", "commits an entry of an old term by count", (Leader, "_advance_commit", _commits_old_terms))
+    yield core(
         "counts-early",
         "counts its own copy before that copy is durable",
-        method(Leader, "_advance_commit", _counts_itself_early),
+        (Leader, "_advance_commit", _counts_itself_early),
     )
-    yield Canary("half-commits", "commits with half of the copies", method(Leader, "_agreed", _counts_half))
-    yield Canary("counts-sent", "counts sent entries as acknowledged", method(Leader, "_send", _counts_what_it_sent))
-    yield Canary("no-truncation", "keeps entries that conflict", method(Follower, "_take_entries", _keeps_conflicts))
-    yield Canary("no-check", "does not compare the term before new entries", method(Log, "matches", _skips_the_check))
-    yield Canary(
+    yield core("half-commits", "commits with half of the copies", (Leader, "_agreed", _counts_half))
+    yield core("counts-sent", "counts sent entries as acknowledged", (Leader, "_send", _counts_what_it_sent))
+    yield core("no-truncation", "keeps entries that conflict", (Follower, "_take_entries", _keeps_conflicts))
+    yield core("no-check", "does not compare the term before new entries", (Log, "matches", _skips_the_check))
+    yield core(
         "beyond-match",
         "commits beyond what the leader has proved",
-        (
-            (Leader, "_send", _sends_its_commit_index),
-            (Follower, "append_entries", _commits_beyond_the_match),
-        ),
+        (Leader, "_send", _sends_its_commit_index),
+        (Follower, "append_entries", _commits_beyond_the_match),
     )
-    yield Canary("applies-early", "applies what is not committed", ((Core, "applicable", property(_applies_early)),))
-    yield Canary(
-        "cuts-too-much",
-        "cuts its log at an AppendEntries that came late",
-        method(Follower, "_take_entries", _cuts_too_much),
+    yield core("applies-early", "applies what is not committed", (Core, "applicable", property(_applies_early)))
+    yield core(
+        "cuts-too-much", "cuts its log at an AppendEntries that came late", (Follower, "_take_entries", _cuts_too_much)
     )
-    yield Canary(
+    yield core(
         "no-back-off",
         "probes at the same entry after a mismatch",
-        method(FollowerProgress, "back_to_probing", _never_backs_off),
+        (FollowerProgress, "back_to_probing", _never_backs_off),
     )
-    yield Canary(
-        "lost-is-stored",
-        "counts a lost request as acknowledged",
-        method(FollowerProgress, "lost", _takes_lost_for_stored),
+    yield core(
+        "lost-is-stored", "counts a lost request as acknowledged", (FollowerProgress, "lost", _takes_lost_for_stored)
     )
-    yield Canary(
-        "no-fsync", "speaks before the disk has written", method(DurabilityGate, "take", _speaks_before_the_disk)
+    yield core("no-fsync", "speaks before the disk has written", (DurabilityGate, "take", _speaks_before_the_disk))
+    yield core(
+        "one-write-less", "waits for all writes but the last", (DurabilityGate, "stored", _waits_for_one_write_less)
     )
-    yield Canary(
-        "one-write-less",
-        "waits for all writes but the last",
-        method(DurabilityGate, "stored", _waits_for_one_write_less),
-    )
-    yield Canary("answers-early", "acknowledges before it commits", method(Leader, "propose", _answers_at_once))
-    yield Canary("refuses-lost", "refuses entries of unknown outcome", method(Leader, "resign", _refuses_what_it_lost))
-    yield Canary("lone-reads", "serves reads without asking anybody", method(Leader, "read", _reads_without_asking))
-    yield Canary(
+    yield core("answers-early", "acknowledges before it commits", (Leader, "propose", _answers_at_once))
+    yield core("refuses-lost", "refuses entries of unknown outcome", (Leader, "resign", _refuses_what_it_lost))
+    yield core("lone-reads", "serves reads without asking anybody", (Leader, "read", _reads_without_asking))
+    yield core(
         "first-reads",
         "serves reads before an entry of its term is committed",
-        method(Leader, "_begin_round", _reads_as_soon_as_elected),
+        (Leader, "_begin_round", _reads_as_soon_as_elected),
     )
 
-    yield Canary(
-        "old-rounds",
-        "takes answers to old heartbeats for new ones",
-        method(Leader, "answered", _believes_old_answers),
+    yield core(
+        "old-rounds", "takes answers to old heartbeats for new ones", (Leader, "answered", _believes_old_answers)
     )
-    yield Canary(
+    yield core(
         "overlapping-changes",
         "changes servers while the previous change is not committed",
-        method(MembershipChange, "obstacle", property(_changes_before_the_last_is_committed)),
+        (MembershipChange, "obstacle", property(_changes_before_the_last_is_committed)),
     )
-    yield Canary(
+    yield core(
         "early-change",
         "changes servers before an entry of its term is committed",
-        method(MembershipChange, "obstacle", property(_changes_before_its_term)),
+        (MembershipChange, "obstacle", property(_changes_before_its_term)),
     )
-    yield Canary("removed-counts", "counts servers that were removed", method(Leader, "_agreed", _counts_the_removed))
-    yield Canary(
-        "never-retires", "leads on after its removal from the farm", ((Leader, "retired", property(_never_retires)),)
+    yield core("removed-counts", "counts servers that were removed", (Leader, "_agreed", _counts_the_removed))
+    yield core(
+        "never-retires", "leads on after its removal from the farm", (Leader, "retired", property(_never_retires))
     )
-    yield Canary(
-        "old-servers",
-        "takes a snapshot without its Configuration",
-        method(Configurations, "restart", _keeps_its_servers),
+    yield core(
+        "old-servers", "takes a snapshot without its Configuration", (Configurations, "restart", _keeps_its_servers)
     )
-    yield Canary(
-        "snapshot-back",
-        "takes a snapshot older than its log",
-        method(Follower, "install_snapshot", _goes_back),
+    yield core("snapshot-back", "takes a snapshot older than its log", (Follower, "install_snapshot", _goes_back))
+    yield core(
+        "keeps-tail", "keeps entries after a snapshot of another log", (State, "install_snapshot", _keeps_what_follows)
     )
-    yield Canary(
-        "keeps-tail",
-        "keeps entries after a snapshot of another log",
-        method(State, "install_snapshot", _keeps_what_follows),
-    )
-    yield Canary(
+    yield core(
         "mixed-blocks",
         "continues another snapshot where the first one stopped",
-        method(SnapshotReceiver, "take", _mixes_blocks),
+        (SnapshotReceiver, "take", _mixes_blocks),
     )
-    yield Canary(
+    yield core(
         "drops-only",
         "drops entries and does not store the snapshot",
-        method(State, "take_snapshot", _drops_without_a_snapshot),
+        (State, "take_snapshot", _drops_without_a_snapshot),
     )
-    yield Canary("by-halves", "stores a write without a transaction", method(Tables, "_store_all", _writes_by_halves))
+    yield core("by-halves", "stores a write without a transaction", (Tables, "_store_all", _writes_by_halves))

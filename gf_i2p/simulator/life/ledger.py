@@ -199,13 +199,6 @@ class Ledger:
             return f"server {self.accused[server]} hears nothing of it"
         return None
 
-    def candidates(self) -> list[int]:
-        """Servers without an objection whose mode is `mode`; empty if no mode has a majority."""
-        mode = self.mode
-        return [
-            server for server in self.servers if self.objection(server) is None and self.records[server].mode == mode
-        ]
-
     def is_sure(self, server: int) -> bool:
         """Whether the server is a candidate whatever the farm's stopwatch shows: fresh, and not too far ahead."""
         now, mode = self.now_ms, self.mode

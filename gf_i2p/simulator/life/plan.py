@@ -59,11 +59,6 @@ class LifePlan:
     """Chance that the answer to a post is lost."""
     snapshot_entries: int
 
-    @property
-    def minority(self) -> int:
-        """Most servers that may be down or have wrong clocks at one time."""
-        return (self.servers - 1) // 2
-
 
 def draw(seed: int) -> LifePlan:
     """Return the plan of a seed."""

@@ -1,10 +1,11 @@
 """Questions to servers for the farm's Configuration. Each question has a connection of its own."""
 
 import asyncio
+import contextlib
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, cast
 
 from gf_i2p.transport.client.known_servers import KnownServers, ServerEndpoint
@@ -169,68 +170,36 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
             self.outcome.set_result(None)
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The servers' answers to a question for the Configuration, and the reasons of servers that gave none."""
-
-    newest: Configuration | None
-    """The Configuration with the greatest `log_index`; None when no server has told a Configuration."""
-    troubles: dict[Endpoint, str] = field(default_factory=dict)
-    """Why a server has told no Configuration: a sentence for the operator. Servers that were still asked at the end are
-    missing."""
-
-
-async def ask_around(
-    transport: Transport,
-    servers: Mapping[Endpoint, Credentials],
-    cluster: str,
-    *,
-    newer_than: int = -1,
-    seconds: float,
-) -> Answers:
+async def ask_for_newer(
+    transport: Transport, servers: Mapping[Endpoint, Credentials], cluster: str, *, newer_than: int, seconds: float
+) -> Configuration | None:
     """Ask these servers side by side, until one tells a Configuration whose `log_index` is above `newer_than`.
 
     A server that was away asks with the `log_index` of its own newest Configuration. So an answer of another server
     that was away as long does not end the search, and a newer answer shows whether the asking server still belongs to
     the farm. A server tells the newest Configuration in its log: the caller must judge whether the answer is committed.
 
-    Args:
-        transport: the way to the servers.
-        servers: the servers, and the client's credentials for each.
-        cluster: the farm's name.
-        newer_than: a `log_index`; -1 accepts the first answer.
-        seconds: for everything.
-
     Returns:
-        The newest Configuration that was told, and why other servers told none. When all servers were asked in vain,
-        the Configuration is not newer than `newer_than`, or None.
+        The newer Configuration; None when all servers were asked in vain. `seconds` is the limit for everything.
     """
-    newest: Configuration | None = None
-    troubles: dict[Endpoint, str] = {}
-    tasks = {
-        asyncio.ensure_future(fetch_configuration(transport, server, cluster, credentials, seconds=seconds)): server
+    waiting = {
+        asyncio.ensure_future(fetch_configuration(transport, server, cluster, credentials, seconds=seconds))
         for server, credentials in servers.items()
     }
-    waiting = set(tasks)
     try:
-        while waiting and (newest is None or newest.log_index <= newer_than):
+        while waiting:
             finished, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in finished:
-                try:
+                with contextlib.suppress(TransportError):  # a server that does not tell is no answer
                     configuration = task.result()
-                except TransportError as error:
-                    troubles[tasks[task]] = str(error)
-                    continue
-                if configuration is None:
-                    troubles[tasks[task]] = f"{tasks[task]} does not tell who belongs to {cluster} (404)."
-                elif newest is None or configuration.log_index > newest.log_index:
-                    newest = configuration
+                    if configuration is not None and configuration.log_index > newer_than:
+                        return configuration
     finally:
         for task in waiting:
             task.cancel()
         if waiting:
             await asyncio.wait(waiting)
-    return Answers(newest, troubles)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

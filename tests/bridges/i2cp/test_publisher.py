@@ -59,6 +59,11 @@ def status(publisher: I2cpPublisher) -> PublicationStatus:
     return publisher.published(MASTER)
 
 
+async def lost(publisher: I2cpPublisher) -> PublicationStatus:
+    await until(lambda: not status(publisher).is_active)
+    return status(publisher)
+
+
 def phase(publisher: I2cpPublisher) -> I2cpPhase:
     return status(publisher).phase
 
@@ -207,7 +212,7 @@ async def test_an_old_set_is_not_given_when_the_router_asks(
     router: FakeRouter, publisher: I2cpPublisher, clock: Clock
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
-    unkept = asyncio.create_task(publisher.lost(MASTER))
+    unkept = asyncio.create_task(lost(publisher))
     clock.now += 600
     router.ask()
     told = await soon(unkept)
@@ -227,7 +232,7 @@ async def test_who_is_not_sure_to_be_the_publisher_gives_nothing_when_the_router
 ) -> None:
     sure = True
     await soon(publisher.publish_meta_lease_set(replace(publication(), may_give=lambda: sure)))
-    unkept = asyncio.create_task(publisher.lost(MASTER))
+    unkept = asyncio.create_task(lost(publisher))
     sure = False
     router.ask()
     told = await soon(unkept)
@@ -257,7 +262,7 @@ async def test_a_lost_session_is_noticed_and_the_next_call_opens_another(
 ) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.stored)
-    unkept = asyncio.create_task(publisher.lost(MASTER))
+    unkept = asyncio.create_task(lost(publisher))
     clock.now += 300
     await router.stop()
     assert (await soon(unkept)).phase is I2cpPhase.LOST
@@ -280,7 +285,7 @@ async def test_a_new_session_may_have_the_same_set_again_but_no_older_one(
     await soon(publisher.publish_meta_lease_set(publication(NOW)))
     await until(lambda: router.stored)
     router.hang_up()
-    await soon(publisher.lost(MASTER))
+    await soon(lost(publisher))
     with pytest.raises(RouterRefusedError, match="the last set"):
         await soon(publisher.publish_meta_lease_set(publication(NOW - 1)))
     await soon(publisher.publish_meta_lease_set(publication(NOW)))
@@ -307,7 +312,7 @@ async def test_a_reason_is_passed_on(router: FakeRouter, publisher: I2cpPublishe
     await soon(publisher.publish_meta_lease_set(publication()))
     reason = b"Invalid leaseset: Signature verification failed"
     router.say(30, bytes([len(reason)]) + reason)
-    told = await soon(publisher.lost(MASTER))
+    told = await soon(lost(publisher))
     assert told.phase is I2cpPhase.LOST
     assert reason.decode() in told.reason
     assert "check the clocks" in told.reason
@@ -318,14 +323,14 @@ async def test_a_destroyed_session_is_lost(router: FakeRouter, publisher: I2cpPu
     await soon(publisher.publish_meta_lease_set(publication()))
     (number,) = router.sessions
     router.say(20, number.to_bytes(2) + b"\0")
-    assert "ended the session" in (await soon(publisher.lost(MASTER))).reason
+    assert "ended the session" in (await soon(lost(publisher))).reason
 
 
 @BOTH
 async def test_a_broken_message_ends_the_session(router: FakeRouter, publisher: I2cpPublisher) -> None:
     await soon(publisher.publish_meta_lease_set(publication()))
     router.say(20, b"\0")
-    assert "type 20 ends after 1 bytes" in (await soon(publisher.lost(MASTER))).reason
+    assert "type 20 ends after 1 bytes" in (await soon(lost(publisher))).reason
     await until(lambda: not router.sessions)
 
 
@@ -335,7 +340,7 @@ async def test_i2pd_taken_for_java_drops_the_set_and_hangs_up(router: FakeRouter
     await soon(publisher.publish_meta_lease_set(publication()))
     await until(lambda: router.log[-1] == "swallow")
     router.lose_patience()
-    assert (await soon(publisher.lost(MASTER))).phase is I2cpPhase.LOST
+    assert (await soon(lost(publisher))).phase is I2cpPhase.LOST
     assert router.log == ["hello", "create", "swallow"]
     await soon(publisher.close())
 
@@ -345,7 +350,7 @@ async def test_java_taken_for_i2pd_reads_garbage_at_the_next_set(router: FakeRou
     publisher = I2cpPublisher(router.settings(kind=RouterKind.I2PD), clock=clock)
     await soon(publisher.publish_meta_lease_set(publication()))
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
-    told = await soon(publisher.lost(MASTER))
+    told = await soon(lost(publisher))
     assert (told.phase, router.log[-1]) == (I2cpPhase.LOST, "garbage")
     assert published(router) == [NOW]
     await soon(publisher.close())
@@ -358,7 +363,7 @@ async def test_a_defect_of_ours_is_no_secret(
     await soon(publisher.publish_meta_lease_set(publication()))
     monkeypatch.setattr(MetaLeaseSet, "objection", lambda *_: 1 / 0)
     router.ask()
-    told = await soon(publisher.lost(MASTER))
+    told = await soon(lost(publisher))
     assert told.phase is I2cpPhase.LOST
     assert "ZeroDivisionError" in told.reason
 
@@ -373,7 +378,7 @@ async def test_stopping_ends_the_session_at_the_router(router: FakeRouter, publi
     assert router.log[-1] == "destroy"
     assert router.sessions == {}
     assert phase(publisher) is I2cpPhase.IDLE
-    assert (await soon(publisher.lost(MASTER))).phase is I2cpPhase.IDLE
+    assert (await soon(lost(publisher))).phase is I2cpPhase.IDLE
     await soon(publisher.publish_meta_lease_set(publication(NOW + 1)))
     await until(lambda: published(router) == [NOW, NOW + 1])
 

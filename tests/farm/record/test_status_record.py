@@ -24,7 +24,6 @@ from gf_i2p.farm.record.status_record import (
     ReportedConfig,
     StatusRecord,
     router_numbers,
-    speaker,
 )
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.farm.strict_json import MAX_DIGITS
@@ -258,12 +257,6 @@ def test_numbers_are_read_fast_as_they_are_read_with_care(value: str, before: st
             return "refused"
 
     assert read(lambda: strict_json._decode(text_.encode())) == read(lambda: strict_json._JSON.decode(text_))
-
-
-def test_for_whom_an_entry_speaks() -> None:
-    assert speaker(text(id=7), "farm") == 7
-    assert speaker(text(id=7), "other") is None
-    assert speaker(b"hello", "farm") is None
 
 
 def test_the_masters_hash() -> None:

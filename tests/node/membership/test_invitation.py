@@ -14,6 +14,7 @@ from gf_i2p.node.membership.invitation import accept, invite
 from gf_i2p.node.node import Node
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.endpoint import Endpoint
+from integration.harness.local_farm import becomes
 from tests.node.farm import NodeFarm
 from tests.node.membership.test_server_changes import removes, sees
 
@@ -187,8 +188,9 @@ def test_what_would_not_load_is_never_written(farm: Path, tmp_path: Path) -> Non
 
 
 async def exports(node: Node, index: int) -> None:
-    assert node.farm_tasks.exporter is not None
-    await node.farm_tasks.exporter.reaches(index)
+    exporter = node.farm_tasks.exporter
+    assert exporter is not None
+    await becomes("exported", lambda: exporter.durable_index >= index)
 
 
 async def test_a_stopped_nodes_log_tells_who_is_out_when_that_is_known_to_be_committed(tmp_path: Path) -> None:

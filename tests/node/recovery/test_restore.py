@@ -24,7 +24,7 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Restored as BeginsAnew
 from gf_i2p.storage.history_reader import read_history, summarize
 from gf_i2p.storage.snapshot_file import SavedSnapshot
-from integration.harness.local_farm import until
+from integration.harness.local_farm import becomes, until
 from tests.farm.strategies import leaf, record
 from tests.node.farm import NodeFarm
 from tests.node.membership.test_server_changes import ids, joins, sees
@@ -59,7 +59,9 @@ async def test_a_running_and_a_stopped_node_give_the_same(tmp_path: Path) -> Non
         running = await snapshot(await farm.leader())
         assert running.committed == running.snapshot.index == (await farm.leader()).driver.core.commit
         assert set(state_of(running).records) == {1}
-        await farm.nodes[2].farm_tasks.exporter.reaches(running.snapshot.index)  # type: ignore[union-attr]
+        exporter = farm.nodes[2].farm_tasks.exporter
+        assert exporter is not None
+        await becomes("exported", lambda: exporter.durable_index >= running.snapshot.index)
         await farm.stop(2)
         files = {path: path.read_bytes() for path in farm.path(2).iterdir() if path.is_file()}
         stopped = of_stopped(farm.path(2))
@@ -161,7 +163,7 @@ async def test_nothing_of_what_was_there_is_lost(tmp_path: Path) -> None:
         saved = await saved_farm(farm)
         exporter = farm.nodes[1].farm_tasks.exporter
         assert exporter is not None
-        await exporter.reaches(saved.snapshot.index + 1)
+        await becomes("exported", lambda: exporter.durable_index > saved.snapshot.index)
         for server in (1, 2, 3):
             await farm.stop(server)
         names = ("log.sqlite", "gf-i2p.toml", "secrets.toml")
@@ -183,9 +185,10 @@ async def test_nothing_of_what_was_there_is_lost(tmp_path: Path) -> None:
         node = await farm.start(1)
         await farm.leader()
         await node.driver.post([b'{"new":1}'], seconds=10)
-        assert node.farm_tasks.exporter is not None
-        await node.farm_tasks.exporter.reaches(again.index + 2)
-        assert node.farm_tasks.exporter.trouble is None
+        new_exporter = node.farm_tasks.exporter
+        assert new_exporter is not None
+        await becomes("exported", lambda: new_exporter.durable_index >= again.index + 2)
+        assert new_exporter.trouble is None
         assert summarize(farm.path(1) / HISTORY_DIRECTORY).records == 1
 
 

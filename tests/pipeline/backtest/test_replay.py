@@ -125,8 +125,9 @@ async def _elects_again(farm: NodeFarm) -> None:
 
 
 async def _exported(node: Node, index: int) -> None:
-    assert node.farm_tasks.exporter is not None
-    await node.farm_tasks.exporter.reaches(index)
+    exporter = node.farm_tasks.exporter
+    assert exporter is not None
+    await becomes("exported", lambda: exporter.durable_index >= index, SECONDS)
 
 
 @pytest.mark.timeout(5 * SECONDS)
