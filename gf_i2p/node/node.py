@@ -381,20 +381,20 @@ class Node:
         )
         return "; ".join(error for error in errors if error is not None) or None
 
-    def _dial_back(self, session: AuthenticatedConnection) -> None:
+    def _dial_back(self, caller: AuthenticatedConnection) -> None:
         """Dial a peer at once when the peer has just dialled this node: the peer is up."""
-        link = self._link_of(session)
+        link = self._link_of(caller)
         if link is not None:
             link.nudge()
 
-    def _check_link(self, session: AuthenticatedConnection, seconds: float) -> None:
+    def _check_link(self, caller: AuthenticatedConnection, seconds: float) -> None:
         """Check the link to a peer that dials anew and stays: the peer may have restarted."""
-        link = self._link_of(session)
+        link = self._link_of(caller)
         if link is not None:
             link.doubt(seconds)
 
-    def _link_of(self, session: AuthenticatedConnection) -> PeerLink | None:
-        user = self._user(session.user)
+    def _link_of(self, caller: AuthenticatedConnection) -> PeerLink | None:
+        user = self._user(caller.user)
         return None if user is None or user.server_id is None else self.links.get(user.server_id)
 
     def _configuration(self, name: str) -> bytes | None:
@@ -415,8 +415,8 @@ class Node:
                 self._log.warning("refused", reason=str(error))
         return user
 
-    def _incoming(self, session: AuthenticatedConnection, request: Request, reply: Replier) -> None:
-        user = self._user(session.user)
+    def _incoming(self, caller: AuthenticatedConnection, request: Request, reply: Replier) -> None:
+        user = self._user(caller.user)
         if user is None:
             reply(None)
             return

@@ -91,7 +91,7 @@ class Served:
     on_request: OnRequest
     """Called for every request of an authenticated connection, straight from the event loop, and so must not block. The
     callback calls the `Replier` now or later."""
-    on_session: Callable[[AuthenticatedConnection], None] | None = None
+    on_caller: Callable[[AuthenticatedConnection], None] | None = None
     """Called when a connection has authenticated."""
     on_stay: OnStay | None = None
     """Called once for a connection that stays: at the first request, or `STAY_SECONDS` after authentication. The number
@@ -203,13 +203,13 @@ class Server:
             del self._withdrawing[cluster]
 
     def _connections_of(self, cluster: str) -> list["_InboundConnection"]:
-        return [each for each in self._connections if each.session is not None and each.session.cluster == cluster]
+        return [each for each in self._connections if each.caller is not None and each.caller.cluster == cluster]
 
     def disconnect(self, cluster: str, users: Collection[str]) -> None:
         """Close the connections of these users: their credentials were withdrawn or changed."""
         for connection in list(self._connections):
-            session = connection.session
-            if session is not None and session.cluster == cluster and session.user in users:
+            caller = connection.caller
+            if caller is not None and caller.cluster == cluster and caller.user in users:
                 connection.drop("its credentials were withdrawn")
 
     async def close(self, grace: float) -> None:
@@ -237,9 +237,9 @@ class Server:
         self._connections.add(connection)
         self._no_connections.clear()
 
-    def admit(self, session: AuthenticatedConnection) -> bool:
+    def admit(self, caller: AuthenticatedConnection) -> bool:
         """Return whether this user may have one more connection, and count that connection."""
-        key = (session.cluster, session.user)
+        key = (caller.cluster, caller.user)
         if self._connections_per_user[key] >= self._max_per_user:
             return False
         self._connections_per_user[key] += 1
@@ -251,27 +251,27 @@ class Server:
         self._connections.discard(connection)
         if not self._connections:
             self._no_connections.set()
-        session = connection.session
-        if session is not None:
+        caller = connection.caller
+        if caller is not None:
             self.counters.current -= 1
-            self.unfinished(session, -connection.unfinished)
-            key = (session.cluster, session.user)
+            self.unfinished(caller, -connection.unfinished)
+            key = (caller.cluster, caller.user)
             self._connections_per_user[key] -= 1
             if not self._connections_per_user[key]:
                 del self._connections_per_user[key], self._unfinished_bytes[key]
-            all_closed = self._withdrawing.get(session.cluster)
-            if all_closed is not None and not self._connections_of(session.cluster):
+            all_closed = self._withdrawing.get(caller.cluster)
+            if all_closed is not None and not self._connections_of(caller.cluster):
                 all_closed.set()
 
-    def unfinished(self, session: AuthenticatedConnection, change: int) -> bool:
+    def unfinished(self, caller: AuthenticatedConnection, change: int) -> bool:
         """Count bytes of incomplete requests; return whether the user's sum is within the limit."""
-        key = (session.cluster, session.user)
+        key = (caller.cluster, caller.user)
         self._unfinished_bytes[key] += change
         return self._unfinished_bytes[key] <= self._max_unfinished_bytes
 
-    def illegal(self, session: AuthenticatedConnection, error: Exception | str) -> None:
+    def illegal(self, caller: AuthenticatedConnection, error: Exception | str) -> None:
         """Note that an authenticated peer sent an illegal message, and end the connection."""
-        self._gate.record(Refusal.MESSAGE, session.remote, f"{session.user} of {session.cluster}: {error}")
+        self._gate.record(Refusal.MESSAGE, caller.remote, f"{caller.user} of {caller.cluster}: {error}")
 
 
 class _InboundConnection(asyncio.Protocol):
@@ -295,7 +295,7 @@ class _InboundConnection(asyncio.Protocol):
         "_transport",
         "_waiting",
         "_wrote_this_turn",
-        "session",
+        "caller",
         "unfinished",
     )
 
@@ -319,7 +319,7 @@ class _InboundConnection(asyncio.Protocol):
         self._on_request: OnRequest | None = None  # the farm's callback; None before authentication
         self._authenticated_at = 0.0  # time of the authentication
         self._stay: tuple[OnStay, asyncio.TimerHandle] | None = None  # callback and timer, until `on_stay` is called
-        self.session: AuthenticatedConnection | None = None
+        self.caller: AuthenticatedConnection | None = None
         self.unfinished = 0  # bytes of an incomplete request
 
     # --- Events -------------------------------------------------------------------------------------------
@@ -330,9 +330,9 @@ class _InboundConnection(asyncio.Protocol):
         self._server.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        session = self.session
-        if session is not None:
-            self._server.log.debug("disconnected", user=session.user, remote=session.remote, error=exc and str(exc))
+        caller = self.caller
+        if caller is not None:
+            self._server.log.debug("disconnected", user=caller.user, remote=caller.remote, error=exc and str(exc))
         self._transport = None
         if self._stay is not None:
             self._stay[1].cancel()
@@ -342,7 +342,7 @@ class _InboundConnection(asyncio.Protocol):
         self._server.lost(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.session is None:
+        if self.caller is None:
             self._receive_handshake(data)
         else:
             self._receive_requests(data)
@@ -370,25 +370,25 @@ class _InboundConnection(asyncio.Protocol):
             return
         if answer is None:
             return
-        user = answer.session
+        user = answer.user
         if user is None:
             self._refuse_handshake(answer)
             return
-        session = AuthenticatedConnection(user.cluster, user.user, admission.remote)
-        if not self._server.admit(session):
-            admission.refuse(Refusal.USER, f"{session.user} of {session.cluster} has too many connections already")
+        caller = AuthenticatedConnection(user.cluster, user.user, admission.remote)
+        if not self._server.admit(caller):
+            admission.refuse(Refusal.USER, f"{caller.user} of {caller.cluster} has too many connections already")
             transport.abort()
             return
-        self.session = session
+        self.caller = caller
         if answer.outcome is HandshakeOutcome.TOLD:
             self._send_configuration(answer)
             return
-        farm = self._server.farms[session.cluster]
+        farm = self._server.farms[caller.cluster]
         self._on_request = farm.on_request
         admission.authenticated()
         transport.write(answer.data)
-        if farm.on_session is not None:
-            farm.on_session(session)
+        if farm.on_caller is not None:
+            farm.on_caller(caller)
         self._authenticated_at = self._loop.time()
         if farm.on_stay is not None:
             self._stay = farm.on_stay, self._loop.call_later(STAY_SECONDS, self._report_stay)
@@ -396,11 +396,11 @@ class _InboundConnection(asyncio.Protocol):
             self._receive_requests(answer.rest)
 
     def _report_stay(self) -> None:
-        if self._stay is None or self.session is None:
+        if self._stay is None or self.caller is None:
             return
         (on_stay, timer), self._stay = self._stay, None
         timer.cancel()
-        on_stay(self.session, self._loop.time() - self._authenticated_at)
+        on_stay(self.caller, self._loop.time() - self._authenticated_at)
 
     def _send_configuration(self, answer: HandshakeAnswer) -> None:
         """Answer a question for the Configuration, and close."""
@@ -438,8 +438,8 @@ class _InboundConnection(asyncio.Protocol):
         try:
             self._waiting.extend(decoder.feed(data))
         except RemoteProtocolError as error:
-            assert self.session is not None
-            self._server.illegal(self.session, error)
+            assert self.caller is not None
+            self._server.illegal(self.caller, error)
             # Requests before the illegal one are handled as if they had come alone; then the connection ends.
             self._waiting.extend(decoder.before_error)
             self._handle_waiting()
@@ -451,22 +451,18 @@ class _InboundConnection(asyncio.Protocol):
     def _count_unfinished(self) -> None:
         unfinished = self._decoder.buffered
         change, self.unfinished = unfinished - self.unfinished, unfinished
-        session = self.session
-        if change and session is not None and not self._server.unfinished(session, change) and change > 0:
-            self._server.illegal(session, "too many bytes of incomplete requests")
+        caller = self.caller
+        if change and caller is not None and not self._server.unfinished(caller, change) and change > 0:
+            self._server.illegal(caller, "too many bytes of incomplete requests")
             self.drop("too many bytes of incomplete requests")
 
     def _handle_waiting(self) -> None:
         """Handle waiting requests, as many as may be in flight. Only the event loop calls this."""
-        server, waiting, replies, session = self._server, self._waiting, self._replies, self.session
+        server, waiting, replies, caller = self._server, self._waiting, self._replies, self.caller
         limit, on_request = server.max_in_flight, self._on_request
         try:
             while (
-                waiting
-                and session is not None
-                and on_request is not None
-                and not self._output_full
-                and self._has_room()
+                waiting and caller is not None and on_request is not None and not self._output_full and self._has_room()
             ):
                 self._corked = True
                 self._report_stay()
@@ -475,7 +471,7 @@ class _InboundConnection(asyncio.Protocol):
                     reply = Replier(self, request)
                     replies.append(reply)
                     self._bytes_in_flight += reply.size
-                    on_request(session, request, reply)
+                    on_request(caller, request, reply)
                 self._corked = False
                 self._write()
         except BaseException:
@@ -556,8 +552,8 @@ class _InboundConnection(asyncio.Protocol):
     def drop(self, reason: str) -> None:
         """Close now; open requests get no answer."""
         if self._transport is not None:
-            session = self.session
-            if session is not None:
+            caller = self.caller
+            if caller is not None:
                 log = self._server.log
-                log.info("connection closed", user=session.user, remote=session.remote, reason=reason)
+                log.info("connection closed", user=caller.user, remote=caller.remote, reason=reason)
             self._transport.abort()

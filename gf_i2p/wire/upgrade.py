@@ -83,13 +83,13 @@ class HandshakeOutcome(Enum):
 class HandshakeAnswer:
     """The server's answer.
 
-    `data`: the bytes to send. `session`: the authenticated user, if the outcome is `UPGRADED` or `TOLD`. `rest`: the
+    `data`: the bytes to send. `user`: the authenticated user, if the outcome is `UPGRADED` or `TOLD`. `rest`: the
     bytes after an upgraded request, which begin the Raft stream.
     """
 
     outcome: HandshakeOutcome
     data: bytes
-    session: AuthenticatedUser | None = None
+    user: AuthenticatedUser | None = None
     rest: bytes = b""
 
 
@@ -142,12 +142,8 @@ class ServerHandshake:
         outcome = self._authenticate(request, authenticator, now)
         if isinstance(outcome, HandshakeAnswer):
             return outcome
-        session = AuthenticatedUser(cluster, outcome.user)
-        return (
-            self._configuration_answer(session)
-            if resource is Resource.CONFIG
-            else _upgrade(request, session, head.rest)
-        )
+        user = AuthenticatedUser(cluster, outcome.user)
+        return self._configuration_answer(user) if resource is Resource.CONFIG else _upgrade(request, user, head.rest)
 
     def _authenticate(
         self, request: h11.Request, authenticator: Authenticator, now: float
@@ -165,18 +161,18 @@ class ServerHandshake:
         outcome = HandshakeOutcome.REFUSED if authorizations and not checked.stale else HandshakeOutcome.CHALLENGED
         return HandshakeAnswer(outcome, b"HTTP/1.1 401 Unauthorized\r\n" + lines.encode() + _CLOSE)
 
-    def _configuration_answer(self, session: AuthenticatedUser) -> HandshakeAnswer:
-        value = self._configurations[session.cluster](session.user)
+    def _configuration_answer(self, user: AuthenticatedUser) -> HandshakeAnswer:
+        value = self._configurations[user.cluster](user.user)
         if value is None:
-            return HandshakeAnswer(HandshakeOutcome.TOLD, _NOT_FOUND, session)
+            return HandshakeAnswer(HandshakeOutcome.TOLD, _NOT_FOUND, user)
         head = (
             "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"
             f"Content-Length: {len(value)}\r\nConnection: close\r\n\r\n"
         )
-        return HandshakeAnswer(HandshakeOutcome.TOLD, head.encode() + value, session)
+        return HandshakeAnswer(HandshakeOutcome.TOLD, head.encode() + value, user)
 
 
-def _upgrade(request: h11.Request, session: AuthenticatedUser, rest: bytes) -> HandshakeAnswer:
+def _upgrade(request: h11.Request, user: AuthenticatedUser, rest: bytes) -> HandshakeAnswer:
     if not _asks_for_websocket(request):
         return HandshakeAnswer(HandshakeOutcome.NOT_UPGRADED, _UPGRADE_REQUIRED)
     keys = values_of(request, b"sec-websocket-key")
@@ -184,7 +180,7 @@ def _upgrade(request: h11.Request, session: AuthenticatedUser, rest: bytes) -> H
     return HandshakeAnswer(
         HandshakeOutcome.UPGRADED,
         f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n{accept}\r\n".encode(),
-        session,
+        user,
         rest,
     )
 

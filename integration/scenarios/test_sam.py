@@ -62,7 +62,7 @@ class ServerBehindSam:
 
     keys: DestinationKeys
     said: list[Any]
-    sessions: list[AuthenticatedConnection]
+    callers: list[AuthenticatedConnection]
 
     @property
     def reasons(self) -> list[str]:
@@ -107,7 +107,7 @@ async def serving(router: RouterPlace) -> AsyncIterator[ServerBehindSam]:
     inside = ServerBehindSam(await sam(router).generate(), [], [])
     server = Server(
         I2pTransport(ProxySettings(), inbound=SamInbound(sam(router), inside.keys, TUNNELS)),
-        {CLUSTER: Served(authenticator(), lambda _, asked, reply: reply(response(asked)), inside.sessions.append)},
+        {CLUSTER: Served(authenticator(), lambda _, asked, reply: reply(response(asked)), inside.callers.append)},
         gate=Gate(handshake_seconds=60.0),
     )
     with capture_logs() as inside.said:
@@ -149,7 +149,7 @@ async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(
         known = await local_destinations(there)
         for way in (ProxyMethod.GET, ProxyMethod.CONNECT):
             async with inside.linked(there, way):
-                host, dot, domain = inside.sessions[-1].remote.partition(".")
+                host, dot, domain = inside.callers[-1].remote.partition(".")
                 assert dot + domain == ".b32.i2p"
                 assert host in known, "it comes from the proxy's destination"
 
@@ -157,7 +157,7 @@ async def test_a_listener_is_reached_through_other_routers_and_outlives_its_own(
             if await restarted(network, here, inside, looks=number > 0):
                 break
         async with inside.linked(elsewhere, ProxyMethod.GET):
-            assert inside.sessions[-1].remote.split(".")[0] in await local_destinations(elsewhere)
+            assert inside.callers[-1].remote.split(".")[0] in await local_destinations(elsewhere)
 
 
 async def restarted(network: RouterNetwork, router: RouterPlace, inside: ServerBehindSam, *, looks: bool) -> bool:

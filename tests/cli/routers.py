@@ -158,7 +158,7 @@ class ScriptedRouter:
             answer = handshake.receive(head, asyncio.get_running_loop().time())
             assert answer is not None
             writer.write(answer.data)
-            if answer.session is not None:
+            if answer.user is not None:
                 assert await reader.read() == b"", "nothing is sent after the handshake"
         else:
             writer.write(self.proxy_says if not host.endswith(".b32.i2p") else I2PD_DOWN)

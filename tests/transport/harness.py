@@ -152,7 +152,7 @@ async def serving(
     *,
     gate: Gate | None = None,
     authenticators: Mapping[str, Authenticator] | None = None,
-    on_session: Callable[[AuthenticatedConnection], None] | None = None,
+    on_caller: Callable[[AuthenticatedConnection], None] | None = None,
     on_stay: Callable[[AuthenticatedConnection, float], None] | None = None,
     configurations: Mapping[str, ToldConfiguration] | None = None,
     port: int = 0,
@@ -167,7 +167,7 @@ async def serving(
     server = Server(
         transport,
         {
-            cluster: Served(each, handle, on_session, on_stay, configurations_by_cluster.get(cluster))
+            cluster: Served(each, handle, on_caller, on_stay, configurations_by_cluster.get(cluster))
             for cluster, each in users.items()
         },
         gate=gate,
@@ -300,7 +300,7 @@ async def foreign_farm(identity: Identity, behaviour: Behaviour) -> AsyncIterato
                 assert answer is not None
                 writer.write(answer.data)
                 await writer.drain()
-                if answer.session is not None:
+                if answer.user is not None:
                     await behaviour(reader, writer)
             with contextlib.suppress(asyncio.CancelledError):  # the farm may end while this connection does
                 await hang_up(writer)

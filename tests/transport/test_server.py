@@ -51,16 +51,16 @@ pytestmark = pytest.mark.usefixtures("unhandled")
 
 async def test_a_request_is_answered(node: Identity) -> None:
     came: list[AuthenticatedConnection] = []
-    async with serving(node, on_session=came.append) as farm:
+    async with serving(node, on_caller=came.append) as farm:
         reader, writer = await foreign_session(farm)
         sent = request(index=5)
         writer.write(encode_request(sent))
         await until(lambda: farm.requests)
-        session, received, reply = farm.requests[0]
+        caller, received, reply = farm.requests[0]
         assert received == sent
-        assert (session.cluster, session.user) == (CLUSTER, USER)
-        assert session.remote == "{}:{}".format(*writer.get_extra_info("sockname"))
-        assert came == [session]
+        assert (caller.cluster, caller.user) == (CLUSTER, USER)
+        assert caller.remote == "{}:{}".format(*writer.get_extra_info("sockname"))
+        assert came == [caller]
         reply(response(sent))
         assert await soon(reader.readexactly(RESPONSE_BYTES)) == encode_response(response(sent))
         assert (farm.server.counters.challenged, farm.server.counters.authenticated) == (1, 1)
@@ -83,7 +83,7 @@ async def test_who_sends_a_request_stays_and_who_only_looks_does_not(
         _, writer = await foreign_session(farm)
         writer.write(encode_request(request()) * 2)
         await until(lambda: len(farm.requests) == 2)
-        assert [session for session, _ in stay] == [farm.requests[0][0]]
+        assert [caller for caller, _ in stay] == [farm.requests[0][0]]
         assert 0 <= stay[0][1] < server.STAY_SECONDS
         await hang_up(writer)
 
@@ -395,7 +395,7 @@ async def test_a_user_has_a_limited_number_of_bytes_in_requests_that_are_not_who
 async def test_other_secrets_change_who_may_come_in(node: Identity) -> None:
     users = authenticator()
     came: list[AuthenticatedConnection] = []
-    async with serving(node, echo, authenticators={CLUSTER: users}, on_session=came.append) as farm:
+    async with serving(node, echo, authenticators={CLUSTER: users}, on_caller=came.append) as farm:
         reader, writer = await foreign_session(farm)
         users.replace({"client-b": Secret.derive("client-b", CLUSTER, PASSWORD)})
         link = farm.link()
@@ -404,7 +404,7 @@ async def test_other_secrets_change_who_may_come_in(node: Identity) -> None:
         assert "refuses user server-1 or its password" in (link.last_error or "")
         await link.stop()
         second_reader, second = await foreign_session(farm, user="client-b")
-        assert [session.user for session in came] == [USER, "client-b"]
+        assert [caller.user for caller in came] == [USER, "client-b"]
         # A connected client stays connected until the server disconnects the client.
         writer.write(encode_request(request(index=4)))
         assert await read_responses(reader, 1) == [4]

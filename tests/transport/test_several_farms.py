@@ -42,8 +42,8 @@ def other(
 ) -> Served:
     """Make a second farm with one user of its own, and one user whose name the first farm has, too."""
     users = authenticator({USER: PASSWORD, "client-b": PASSWORD}, OTHER)
-    on_session = None if came is None else came.append
-    return Served(users, lambda *each: requests.append(each), on_session, configuration=lambda _: b"told")
+    on_caller = None if came is None else came.append
+    return Served(users, lambda *each: requests.append(each), on_caller, configuration=lambda _: b"told")
 
 
 def without_nonces(answer: bytes) -> bytes:
@@ -61,9 +61,9 @@ async def test_the_path_selects_the_farm(node: Identity) -> None:
         writer.write(encode_request(request(index=1)))
         them.write(encode_request(request(index=2)))
         await until(lambda: requests and farm.requests)
-        assert [(session.cluster, received.last_log_index) for session, received, _ in farm.requests] == [(CLUSTER, 1)]
-        assert [(session.cluster, received.last_log_index) for session, received, _ in requests] == [(OTHER, 2)]
-        assert [session.cluster for session in came] == [OTHER]
+        assert [(caller.cluster, received.last_log_index) for caller, received, _ in farm.requests] == [(CLUSTER, 1)]
+        assert [(caller.cluster, received.last_log_index) for caller, received, _ in requests] == [(OTHER, 2)]
+        assert [caller.cluster for caller in came] == [OTHER]
         requests[0][2](response(requests[0][1]))
         farm.requests[0][2](response(farm.requests[0][1]))
         assert await read_responses(reader, 1) == [1]

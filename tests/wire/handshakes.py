@@ -39,20 +39,20 @@ def unchanged(data: bytes) -> bytes:
 
 @dataclass
 class Node:
-    """A server; `requests` are the received heads, `sessions` the users that got in."""
+    """A server; `requests` are the received heads, `users` the users that got in."""
 
     authenticator: Authenticator = field(default_factory=authenticator)
     entropy: Entropy = field(default_factory=Entropy)
     requests: list[bytes] = field(default_factory=list)
-    sessions: list[AuthenticatedUser] = field(default_factory=list)
+    users: list[AuthenticatedUser] = field(default_factory=list)
 
     def answer(self, request: bytes, now: float) -> HandshakeAnswer:
         self.requests.append(request)
         handshake = ServerHandshake({"farm": self.authenticator}, entropy=self.entropy)
         answer = handshake.receive(request, now)
         assert answer is not None
-        if answer.session is not None:
-            self.sessions.append(answer.session)
+        if answer.user is not None:
+            self.users.append(answer.user)
         return answer
 
     def dial(

@@ -138,7 +138,7 @@ def test_whoever_is_known_needs_one_request_and_either_path_will_do_to_become_kn
     assert teller.ask(mine) == (FARM, 2)
     assert teller.ask(mine, HOUR) == (FARM, 1)
     upgrade = handshake(mine, HOUR)
-    assert teller.answer(upgrade.request(), HOUR).session == AuthenticatedUser("farm", USER)
+    assert teller.answer(upgrade.request(), HOUR).user == AuthenticatedUser("farm", USER)
     assert teller.ask(mine, 2 * HOUR + 1) == (FARM, 2)
 
 
@@ -248,7 +248,7 @@ def test_who_is_not_known_gets_the_same_bytes_as_at_the_other_path() -> None:
     answers = [teller.answer(request) for request in requests]
     assert len({without_nonces(answer.data) for answer in answers}) == 1
     assert answers[0].data.startswith(b"HTTP/1.1 401 ")
-    assert [answer.session for answer in answers] == [None] * len(requests)
+    assert [answer.user for answer in answers] == [None] * len(requests)
     assert [answer.outcome for answer in answers] == [HandshakeOutcome.CHALLENGED] * 2 + [HandshakeOutcome.REFUSED] * 6
 
 

@@ -48,7 +48,7 @@ class Served:
     offer: str
     port: int = 0
     statuses: list[int] = field(default_factory=list)
-    sessions: list[AuthenticatedUser] = field(default_factory=list)
+    users: list[AuthenticatedUser] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
     farm: Authenticator = field(
         default_factory=lambda: Authenticator(
@@ -68,8 +68,8 @@ class Served:
             answer = handshake.receive(data, time.monotonic())
         if answer is not None:
             self.statuses.append(int(answer.data.split()[1]))
-            if answer.session is not None:
-                self.sessions.append(answer.session)
+            if answer.user is not None:
+                self.users.append(answer.user)
             writer.write(b"".join(line for line in answer.data.splitlines(keepends=True) if self._is_offered(line)))
         writer.close()
         with contextlib.suppress(ConnectionError):
@@ -81,7 +81,7 @@ class Served:
 
     def check(self, used: str | None, statuses: list[int]) -> None:
         assert self.statuses == statuses
-        assert self.sessions == [AuthenticatedUser("farm", USER)] * statuses.count(101)
+        assert self.users == [AuthenticatedUser("farm", USER)] * statuses.count(101)
         for header in self.authorizations:
             assert used is None or re.search(rf'algorithm="?{used}"?,|algorithm="?{used}"?$', header)
 

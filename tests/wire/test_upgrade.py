@@ -49,7 +49,7 @@ def test_request_1_and_its_answer() -> None:
     client = handshake(credentials(), 0.0)
     assert client.request() == REQUEST_1
     answer = Node().answer(REQUEST_1, 0.0)
-    assert (answer.outcome, answer.session) == (HandshakeOutcome.CHALLENGED, None)
+    assert (answer.outcome, answer.user) == (HandshakeOutcome.CHALLENGED, None)
     assert without_nonces(answer.data) == (
         b"HTTP/1.1 401 Unauthorized\r\n"
         b'WWW-Authenticate: Digest realm="farm", qop="auth", algorithm=SHA-256, nonce, charset=UTF-8\r\n'
@@ -138,7 +138,7 @@ def test_a_reconnect_within_the_hour_is_one_request(proxied: bool) -> None:
         before = len(node.requests)
         assert node.dial(mine, now, proxied=proxied) == 1
         assert len(node.requests) == before + 1
-    assert len(node.sessions) == 4
+    assert len(node.users) == 4
 
 
 def test_connections_side_by_side_share_the_challenge_and_may_overtake_each_other() -> None:
@@ -192,7 +192,7 @@ def test_a_replayed_request_is_refused() -> None:
     assert status(node.answer(request, 0.0)) == 101
     for _ in range(2):
         answer = node.answer(request, 0.0)
-        assert (status(answer), answer.outcome, answer.session) == (401, HandshakeOutcome.CHALLENGED, None)
+        assert (status(answer), answer.outcome, answer.user) == (401, HandshakeOutcome.CHALLENGED, None)
 
 
 # Refusals, and the knowledge that a refused client gains ------------------------------------------------------
@@ -214,7 +214,7 @@ def test_an_unknown_user_and_a_wrong_password_get_the_same_bytes() -> None:
         )
     }
     assert len(answers) == 1
-    assert node.sessions == []
+    assert node.users == []
     assert b"stale" not in answers.pop()
 
 
@@ -310,7 +310,7 @@ def test_without_the_upgrade_who_is_known_is_told_what_is_missing(old: bytes, ne
     mine = known(node)
     client = handshake(mine, 0.0)
     answer = node.answer(client.request().replace(old, new), 0.0)
-    assert (status(answer), answer.outcome, answer.session) == (426, HandshakeOutcome.NOT_UPGRADED, None)
+    assert (status(answer), answer.outcome, answer.user) == (426, HandshakeOutcome.NOT_UPGRADED, None)
     with pytest.raises(HandshakeRefused, match="'Connection: Upgrade' did not arrive: a server tunnel must be"):
         client.receive(answer.data, 0.0)
 
@@ -333,7 +333,7 @@ def test_several_farms_on_one_port_are_kept_apart() -> None:
         mine = credentials()
         dial(cluster, mine)
         request, answer = dial(cluster, mine)
-        assert answer.session == AuthenticatedUser(cluster, USER)
+        assert answer.user == AuthenticatedUser(cluster, USER)
     moved = request.replace(b"/other/", b"/farm/")
     moved_answer = ServerHandshake(farms, entropy=Entropy()).receive(moved, 0.0)
     assert moved_answer is not None
@@ -419,7 +419,7 @@ def test_through_whatever_stands_between(
     node, mine = Node(), credentials()
     assert node.dial(mine, 0.0, proxied=proxied, there=there, back=back) == 2
     assert node.dial(mine, 1.0, proxied=proxied, there=there, back=back) == 1
-    assert node.sessions == [AuthenticatedUser("farm", USER)] * 2
+    assert node.users == [AuthenticatedUser("farm", USER)] * 2
 
 
 # --- Refusals of the client ----------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def serve(*pieces: bytes, at: float = 0.0) -> HandshakeAnswer | str | None:
             answer = server.receive(piece, at)
             if answer is not None:
                 rest = answer.rest + b"".join(pieces[number + 1 :])
-                return replace(answer, rest=rest if answer.session else b"")
+                return replace(answer, rest=rest if answer.user else b"")
     except RemoteProtocolError:
         return "closed"
     return None
@@ -101,9 +101,9 @@ def test_any_bytes_give_an_answer_or_the_documented_error_to_the_server(data: by
     assert serve(data[:cut], data[cut:]) == whole
     assert serve(*(data[i : i + 1] for i in range(len(data)))) == whole
     if isinstance(whole, HandshakeAnswer):
-        assert (whole.session is not None) == whole.data.startswith(b"HTTP/1.1 101 ")
-        assert (whole.outcome is HandshakeOutcome.UPGRADED) == (whole.session is not None)
-        assert whole.session in (None, AuthenticatedUser("farm", USER))
+        assert (whole.user is not None) == whole.data.startswith(b"HTTP/1.1 101 ")
+        assert (whole.outcome is HandshakeOutcome.UPGRADED) == (whole.user is not None)
+        assert whole.user in (None, AuthenticatedUser("farm", USER))
 
 
 @given(st.one_of(st.binary(max_size=60), mutated(ANSWER_101), mutated(ANSWER_401)), st.integers(0, 2000))

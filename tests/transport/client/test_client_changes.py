@@ -40,9 +40,9 @@ class Changeable(Teller):
     busy: bool = False
     changes: list[Request] = field(default_factory=list)
 
-    def handle(self, session: AuthenticatedConnection, request: Request, reply: Replier) -> None:
+    def handle(self, caller: AuthenticatedConnection, request: Request, reply: Replier) -> None:
         if request.type is MessageType.CLIENT_REQUEST:
-            super().handle(session, request, reply)
+            super().handle(caller, request, reply)
             return
         self.changes.append(request)
         if self.drops:

@@ -93,7 +93,7 @@ async def test_it_is_asked_for_beside_a_link_with_the_same_credentials(node: Ide
 
 @pytest.mark.parametrize("user", ["server-1", "client-a", "admin-b"])
 async def test_every_role_is_told_and_nobody_hears_of_a_session(node: Identity, user: str) -> None:
-    sessions: list[Any] = []
+    callers: list[Any] = []
     users: list[str] = []
 
     def provider(name: str) -> bytes:
@@ -104,11 +104,11 @@ async def test_every_role_is_told_and_nobody_hears_of_a_session(node: Identity, 
         node,
         authenticators={CLUSTER: authenticator({user: PASSWORD})},
         configurations={CLUSTER: provider},
-        on_session=sessions.append,
+        on_caller=callers.append,
     ) as farm:
         assert await fetch(farm, user=user) == FIRST
         assert users == [user]
-        assert sessions == []
+        assert callers == []
 
 
 async def test_a_server_without_it_answers_404_and_nothing_breaks(node: Identity) -> None:

@@ -93,10 +93,10 @@ async def test_requests_go_there_and_answers_come_back(way: ProxyMethod, names_p
         for _, received, reply in farm.requests:
             reply(response(received))
         assert [await soon(answer) for answer in answers] == [response(request(index=index)) for index in range(50)]
-        session = farm.requests[0][0]
-        assert session.user == USER
+        caller = farm.requests[0][0]
+        assert caller.user == USER
         # SAM's first line names the peer of a stream; a server tunnel of the router's cannot.
-        assert session.remote == PEER.b32 if names_peers else session.remote.startswith("127.0.0.1:")
+        assert caller.remote == PEER.b32 if names_peers else caller.remote.startswith("127.0.0.1:")
         assert len(router.requests) == 2, "the challenge, and the connection"
 
 
