@@ -137,7 +137,7 @@ def writes(seed: int, *, max_value: int = 3000) -> Iterator[Write]:
 
 
 def _installed(rng: random.Random, state: State, term: int) -> Snapshot | None:
-    """Give a snapshot of a log that has gone on without this one, or has gone another way since the last snapshot."""
+    """Make a snapshot as a leader may send it: of a longer log, or of a log with other terms; None if none fits."""
     index = rng.randint(state.final + 1, state.last_index + rng.choice((1, 30)))
     if index > state.last_index:
         return _snapshot(rng, index, rng.randint(state.terms[-1][1] if state.terms else 1, term))
