@@ -27,7 +27,6 @@ async def fetch_configuration(
     credentials: Credentials,
     *,
     seconds: float = HANDSHAKE_SECONDS,
-    entropy: Callable[[int], bytes] = os.urandom,
 ) -> Configuration | None:
     """Ask one server for the Configuration, by each way of the transport until one works.
 
@@ -39,7 +38,6 @@ async def fetch_configuration(
         cluster: the farm's name.
         credentials: the client's credentials for this server. The object of a link to the server saves the challenge.
         seconds: for everything.
-        entropy: returns the given number of random bytes.
 
     Returns:
         The Configuration; None when the server answers 404: the server tells this user no Configuration, or has no farm
@@ -54,7 +52,7 @@ async def fetch_configuration(
     ways = 1 if math.isinf(patience) else 2
     for way in range(ways):
         share = min(patience, end - loop.time())
-        inquiry = _Inquiry(transport, endpoint, cluster, credentials, way, entropy)
+        inquiry = _Inquiry(transport, endpoint, cluster, credentials, way)
         try:
             return await inquiry.ask(share)
         except TransportError:
@@ -63,24 +61,15 @@ async def fetch_configuration(
     raise AssertionError("the last way either answers or fails")
 
 
+@dataclass(frozen=True, slots=True)
 class _Inquiry:
     """A question to one server by one way."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        endpoint: Endpoint,
-        cluster: str,
-        credentials: Credentials,
-        way: int,
-        entropy: Callable[[int], bytes],
-    ) -> None:
-        self._transport = transport
-        self._endpoint = endpoint
-        self._cluster = cluster
-        self._credentials = credentials
-        self._way = way
-        self._entropy = entropy
+    transport: Transport
+    endpoint: Endpoint
+    cluster: str
+    credentials: Credentials
+    way: int
 
     async def ask(self, seconds: float) -> Configuration | None:
         end = asyncio.get_running_loop().time() + seconds
@@ -93,30 +82,30 @@ class _Inquiry:
             return None
         except RemoteProtocolError as error:
             kind = UnreachableError if isinstance(error, PeerNotReached) else DialError
-            raise kind(f"{self._endpoint}: {error}") from error
-        raise credentials_refused(str(self._endpoint), self._credentials.user)
+            raise kind(f"{self.endpoint}: {error}") from error
+        raise credentials_refused(str(self.endpoint), self.credentials.user)
 
     async def _request(self, end: float, seconds: float) -> Configuration | Retry:
         loop = asyncio.get_running_loop()
         caller = GetProtocol(
             ConfigurationGet(
-                host=self._endpoint.authority,
-                cluster=self._cluster,
-                credentials=self._credentials,
+                host=self.endpoint.authority,
+                cluster=self.cluster,
+                credentials=self.credentials,
                 now=loop.time(),
-                entropy=self._entropy,
-                proxied=self._transport.proxied(self._endpoint, self._way),
+                entropy=os.urandom,
+                proxied=self.transport.proxied(self.endpoint, self.way),
             )
         )
-        connection = await self._transport.dial(
-            self._endpoint, lambda: caller, deadline=end - loop.time(), attempt=self._way
+        connection = await self.transport.dial(
+            self.endpoint, lambda: caller, deadline=end - loop.time(), attempt=self.way
         )
         try:
             async with asyncio.timeout_at(end):
                 outcome = await caller.outcome
         except TimeoutError:
             raise UnreachableError(
-                f"{self._endpoint} did not answer the HTTP request within {seconds:.3g} s: check that it runs, and "
+                f"{self.endpoint} did not answer the HTTP request within {seconds:.3g} s: check that it runs, and "
                 "that the port is a farm node's."
             ) from None
         finally:
@@ -125,7 +114,7 @@ class _Inquiry:
             raise outcome
         if outcome is None:
             raise UnreachableError(
-                f"{self._endpoint}: the connection ended without an answer: check that the server runs, and "
+                f"{self.endpoint}: the connection ended without an answer: check that the server runs, and "
                 "that the port is a farm node's."
             )
         return outcome
