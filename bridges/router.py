@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridges.errors import RouterRefusedError
+from bridges.i2cp.host_lookup import has_lease_set
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.router_status import I2pControl
@@ -13,7 +14,7 @@ from bridges.protocol import MetaPublishing, Publication
 from bridges.sam.client import Sam
 from bridges.sam.destination_sensing import measure
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
-from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
+from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
@@ -23,23 +24,23 @@ AGAIN_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LocalRouter:
-    """Status and tunnels by i2pcontrol, if configured; leaves and sensing by SAM.
+    """Status and tunnels by i2pcontrol, if configured; lease sets by I2CP; streams by SAM.
 
     `publisher`: I2CP (`MetaPublisher`), or the router's best interface (`PublisherChoice`).
 
     `leaf`: the local destination that serves: a b32 address, or the name of a server tunnel, whose address only i2pd
     tells, by i2pcontrol. None: this router has no leaf.
 
-    `i2cp`: the interface that shows the kind of router; None when the kind is not needed.
+    `i2cp`: the interface that looks for lease sets, and that shows the kind of router.
 
     `again_seconds`: pause before the second look for a missing leaf; None: no second look.
     """
 
     sam: Sam
     publisher: MetaPublishing
+    i2cp: I2cpSettings
     control: I2pControl | None = None
     leaf: str | None = None
-    i2cp: I2cpSettings | None = None
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
@@ -65,35 +66,31 @@ class LocalRouter:
             return await self.control.local_leaf_hash(self.leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `RouterBridge`. The router looks for the lease set as clients would.
+        """See `RouterBridge`. The leaf is up while its lease set is current.
 
-        A missing leaf is looked for twice. A question may be lost on its way, and a leaf may have just come up. A leaf
-        that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
+        A missing lease set is looked for twice. A question may be lost on its way, and a leaf may have just come up. A
+        leaf that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
         """
-        address = to_b32_address(leaf)
-        if await self.sam.lookup(address) is not None:
+        if await has_lease_set(self.i2cp, leaf):
             return LeafStatus(up=True)
         if self.again_seconds is None:
             return LeafStatus(up=False)
         await asyncio.sleep(self.again_seconds)
-        return LeafStatus(up=await self.sam.lookup(address) is not None)
+        return LeafStatus(up=await has_lease_set(self.i2cp, leaf))
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         """See `RouterBridge`."""
-        return await measure(self.sam, to_b32_address(target))
+        return await measure(self.sam, self.i2cp, target)
 
     async def find_set(self, master: bytes, store_type: int) -> float | None:
         """See `SetFinding`. i2pd ignores a set of type 7 that it finds; Java answers with the set's destination."""
-        if store_type == META_STORE_TYPE:
-            kind = None if self.i2cp is None else await router_kind(self.i2cp)
-            if kind is not RouterKind.JAVA:
-                raise RouterRefusedError(
-                    "i2pd drops every Meta lease set that it finds, so i2pd does not show whether one is there; a "
-                    "Java router does"
-                )
+        if store_type == META_STORE_TYPE and await router_kind(self.i2cp) is not RouterKind.JAVA:
+            raise RouterRefusedError(
+                "i2pd drops every Meta lease set that it finds, so i2pd does not show whether one is there; a Java "
+                "router does"
+            )
         began = time.monotonic()
-        destination = await self.sam.lookup(to_b32_address(master))
-        return None if destination is None else time.monotonic() - began
+        return time.monotonic() - began if await has_lease_set(self.i2cp, master) else None
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
         """See `RouterBridge`."""

@@ -90,10 +90,9 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
 def _router_bridge(file: LeafFile) -> LocalRouter:
     """Make the access to the member's router. Raises `ConfigError`."""
     router = file.router
+    settings = i2cp_settings(router)
     control = i2pcontrol(router, file)
-    return LocalRouter(
-        Sam(*host_and_port(router.sam)), I2cpPublisher(i2cp_settings(router)), control, file.publish.leaf
-    )
+    return LocalRouter(Sam(*host_and_port(router.sam)), I2cpPublisher(settings), settings, control, file.publish.leaf)
 
 
 def _write(path: Path, report: LeafMemberReport) -> None:

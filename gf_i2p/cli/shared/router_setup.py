@@ -79,7 +79,7 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     settings = i2cp_settings(router)
     i2cp = I2cpPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
-    return LocalRouter(Sam(*host_and_port(router.sam)), publisher, control, config.publish.leaf, settings)
+    return LocalRouter(Sam(*host_and_port(router.sam)), publisher, settings, control, config.publish.leaf)
 
 
 def service_hosting(config: Config) -> ServiceHosting | None:
