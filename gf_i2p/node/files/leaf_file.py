@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import ConfigError, Table
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import LoggingTable
-from gf_i2p.node.files.router_config import ProxyTable, RouterTable, check_leaf
+from gf_i2p.node.files.router_config import ProxyTable, RouterTable, check_leaf, checked_target
 
 LEAF_FILE: Final = "leaf.toml"
 REPORT_FILE: Final = "leaf-status.json"
@@ -21,6 +21,8 @@ class LeafTable(Table):
 
     leaf: str | None = None
     """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
+    leaf_service: Annotated[str, AfterValidator(checked_target)] | None = None
+    """Address of the service behind `leaf`, plain TCP. The leaf is down while the service does not answer."""
     status_seconds: Annotated[float, Field(ge=5, le=30)] = 10.0
     """Seconds between two questions to the router."""
 
@@ -45,7 +47,7 @@ class LeafFile(ClientFile):
             raise ValueError(f"user: {error}") from error
         if user.member_id is None:
             raise ValueError(f"user: {user.name} is no leaf member; `gf-i2p members invite-leaf` makes this file")
-        check_leaf(self.publish.leaf, self.router)
+        check_leaf(self.publish.leaf, self.publish.leaf_service, self.router)
         if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
             raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
         return self

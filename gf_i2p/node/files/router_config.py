@@ -48,7 +48,8 @@ def _checked_host_port(text: str) -> str:
     return text
 
 
-def _checked_target(text: str) -> str:
+def checked_target(text: str) -> str:
+    """Check the address of a service. Raises `ValueError`."""
     host_and_port(text, "127.0.0.1:8080")
     return text
 
@@ -125,8 +126,20 @@ class RouterTable(ProxyTable):
     _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
 
 
-def check_leaf(leaf: str | None, router: RouterTable) -> None:
-    """Raise `ValueError` when this router cannot give the address of a leaf that has only a name."""
+def check_leaf(leaf: str | None, service: str | None, router: RouterTable) -> None:
+    """Raise `ValueError` when a leaf's settings do not fit together.
+
+    `leaf`: the leaf's b32 address, or the name of its tunnel. `service`: address of the service behind the leaf.
+    """
+    if service is not None:
+        if leaf is None:
+            raise ValueError("publish.leaf_service: is the service behind publish.leaf, which is missing: set it, too")
+        host, _ = host_and_port(service)
+        if not router.beyond_loopback and not ip_address(host).is_loopback:
+            raise ValueError(
+                f"publish.leaf_service: {host} is another machine: name the service on this machine, or set "
+                "router.beyond_loopback = true if nobody else can see the network between"
+            )
     if leaf is None or is_b32_address(leaf):
         return
     if router.i2pcontrol is None:
@@ -144,7 +157,7 @@ def check_leaf(leaf: str | None, router: RouterTable) -> None:
 class ServiceTable(Table):
     """The local service behind the master's address, with `mode = "failover"`."""
 
-    target: Annotated[str, AfterValidator(_checked_target)]
+    target: Annotated[str, AfterValidator(checked_target)]
     """Address of the service: plain TCP."""
     http: bool = False
     """Whether the service speaks HTTP and is told the client's address, as by the routers' own HTTP server tunnels."""
@@ -175,6 +188,8 @@ class PublishTable(Table):
     """The master's private keys, or delegated ones, in the file format of both routers."""
     leaf: str | None = None
     """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
+    leaf_service: Annotated[str, AfterValidator(checked_target)] | None = None
+    """Address of the service behind `leaf`, plain TCP. The leaf is down while the service does not answer."""
     leaf_farm: str | None = None
     """In the place of `leaf`, a nested farm, whose master is this server's leaf. Either the directory of that farm's
     server in this process, relative to this node's directory, or that master's b32 address."""

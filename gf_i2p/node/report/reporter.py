@@ -27,6 +27,7 @@ from gf_i2p.node.clock import now_ms, seconds_since_boot
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.router_question import RouterQuestion
+from gf_i2p.node.report.service_watch import ServiceWatch, answering
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
@@ -61,6 +62,7 @@ class Reporter:
         publish_config: str = "off",
         mode: str = "off",
         leaf_farm: LeafFarm | None = None,
+        leaf_service: ServiceWatch | None = None,
         parameters: Callable[[], Parameters] = Parameters,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
@@ -76,6 +78,7 @@ class Reporter:
             publish_config: "on", "auto" or "off".
             mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
             leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaf.
+            leaf_service: the service behind this router's leaf; None: not known.
             parameters: returns the farm's present parameters.
             clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
@@ -111,6 +114,9 @@ class Reporter:
         self._resigned = False
         self._resignation = asyncio.Event()
         self._leaf_farm = leaf_farm
+        self._leaf_service = leaf_service
+        if leaf_service is not None:
+            leaf_service.on_change = self._on_answer
         self._parameters = parameters
         self._clock = clock
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
@@ -242,8 +248,8 @@ class Reporter:
         return Leaf(hash_, status.up, current_connections=status.connections)
 
     def _note_trouble(self) -> None:
-        below = None if self._leaf_farm is None else self._leaf_farm.trouble
-        trouble = self._router.trouble or self._leaf.trouble or below
+        parts = (self._router, self._leaf, self._leaf_farm, self._leaf_service)
+        trouble = next((part.trouble for part in parts if part is not None and part.trouble is not None), None)
         if trouble == self.trouble:
             return
         self.trouble = trouble
@@ -263,7 +269,7 @@ class Reporter:
 
     @property
     def _leaves(self) -> tuple[Leaf, ...]:
-        leaf = self._leaf.answer
+        leaf = answering(self._leaf.answer, self._leaf_service)
         return () if leaf is None else (leaf,)
 
     def _deciding_facts(self) -> object:
@@ -310,5 +316,6 @@ class Reporter:
             last_published_set=to_base64(last.data),
             attempted_ms=last.attempted_ms,
             sent_ms=last.sent_ms,
+            found_ms=last.found_ms,
             confirmed_ms=last.confirmed_ms,
         )

@@ -3,12 +3,19 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
+from gf_i2p.farm.record.destinations import Leaf
+
 logger = structlog.get_logger()
 
+SERVED: Final = "target in [publish.service]"
+"""The setting of the service behind the master's address."""
+BEHIND_LEAF: Final = "leaf_service in [publish]"
+"""The setting of the service behind this router's leaf."""
 CHECK_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 MISSED: Final = 2
@@ -18,15 +25,32 @@ MISSED: Final = 2
 class ServiceWatch:
     """Connects to the service at intervals and disconnects. `run` does so until cancelled."""
 
-    def __init__(self, place: tuple[str, int], *, on_change: Callable[[], None] = lambda: None) -> None:
-        """`place`: host and port. `on_change`: called when `up` has changed."""
+    def __init__(
+        self,
+        place: tuple[str, int],
+        *,
+        setting: str = SERVED,
+        effect: str = "the farm chooses another server",
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Try nothing yet.
+
+        Args:
+            place: host and port.
+            setting: the setting that names the service, for advice.
+            effect: the effect of a service that does not answer: a clause for the operator.
+            on_change: see `on_change`.
+        """
         self.place = place
+        self._setting = setting
+        self._effect = effect
         self.up = True
         """Whether the service answers; True until the first try."""
         self._missed = MISSED - 1  # a failure of the first try is enough
         self.error: str | None = None
         """Why the last try failed; None when it succeeded."""
-        self._on_change = on_change
+        self.on_change = on_change
+        """Called when `up` has changed."""
 
     @property
     def name(self) -> str:
@@ -40,8 +64,8 @@ class ServiceWatch:
         if self.up:
             return None
         return (
-            f"the service at {self.name} does not answer ({self.error}), so the farm chooses another server: start the "
-            "service, or correct target in [publish.service]"
+            f"the service at {self.name} does not answer ({self.error}), so {self._effect}: start the service, or "
+            f"correct {self._setting}"
         )
 
     async def run(self) -> None:
@@ -67,4 +91,16 @@ class ServiceWatch:
         if up != self.up:
             self.up = up
             logger.info("the local service", target=self.name, up=up)
-            self._on_change()
+            self.on_change()
+
+
+def leaf_service(place: tuple[str, int]) -> ServiceWatch:
+    """Make the watch of the service behind this router's leaf. `place`: host and port."""
+    return ServiceWatch(place, setting=BEHIND_LEAF, effect="this router's leaf is not listed")
+
+
+def answering(leaf: Leaf | None, service: ServiceWatch | None) -> Leaf | None:
+    """Return the leaf, as down while the service behind the leaf does not answer."""
+    if leaf is None or service is None or service.up:
+        return leaf
+    return replace(leaf, up=False)
