@@ -10,11 +10,11 @@ from bridges.i2cp.host_lookup import has_lease_set
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.router_status import I2pControl
-from bridges.protocol import MetaPublishing, Publication
+from bridges.protocol import ANY_MASTER, MetaPublishing, Publication
 from bridges.sam.client import Sam
 from bridges.sam.destination_sensing import measure
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
-from gf_i2p.netdb.encoding import from_b32_address
+from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
@@ -33,6 +33,8 @@ class LocalRouter:
 
     `i2cp`: the interface that looks for lease sets, and that shows the kind of router.
 
+    `master`: hash of the master that the leaf serves; None: not known.
+
     `again_seconds`: pause before the second look for a missing leaf; None: no second look.
     """
 
@@ -41,6 +43,7 @@ class LocalRouter:
     i2cp: I2cpSettings
     control: I2pControl | None = None
     leaf: str | None = None
+    master: bytes | None = None
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
@@ -51,10 +54,17 @@ class LocalRouter:
         return RouterStatus()
 
     async def local_leaf_hash(self, master: bytes) -> bytes | None:
-        """See `RouterBridge`. The leaf does not depend on `master`: an operator runs one farm for each master."""
-        del master
+        """See `RouterBridge`."""
         if self.leaf is None:
             return None
+        if master != ANY_MASTER:
+            if self.master is None:
+                raise RouterRefusedError(
+                    f"this router's leaf is {self.leaf!r}, and the master that the leaf serves is not known here: set "
+                    "publish.master to the master's address"
+                )
+            if master != self.master:
+                return None
         try:
             return from_b32_address(self.leaf)
         except StructureError as error:
@@ -71,12 +81,24 @@ class LocalRouter:
         A missing lease set is looked for twice. A question may be lost on its way, and a leaf may have just come up. A
         leaf that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
         """
-        if await has_lease_set(self.i2cp, leaf):
-            return LeafStatus(up=True)
-        if self.again_seconds is None:
-            return LeafStatus(up=False)
-        await asyncio.sleep(self.again_seconds)
-        return LeafStatus(up=await has_lease_set(self.i2cp, leaf))
+        if leaf != await self.local_leaf_hash(ANY_MASTER):
+            raise RouterRefusedError(
+                f"{to_b32_address(leaf)} is not the leaf of this router: measure other destinations as remote ones"
+            )
+        up = await has_lease_set(self.i2cp, leaf)
+        if not up and self.again_seconds is not None:
+            await asyncio.sleep(self.again_seconds)
+            up = await has_lease_set(self.i2cp, leaf)
+        return LeafStatus(up=up, name=self._tunnel_name)
+
+    @property
+    def _tunnel_name(self) -> str | None:
+        """The name of the leaf's tunnel, where the leaf is configured by that name."""
+        try:
+            from_b32_address(self.leaf or "")
+        except StructureError:
+            return self.leaf
+        return None
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         """See `RouterBridge`."""

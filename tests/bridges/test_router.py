@@ -12,7 +12,7 @@ from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import RouterKind
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.router_status import I2pControl
-from bridges.protocol import Publication, RouterBridge, SetFinding
+from bridges.protocol import ANY_MASTER, Publication, RouterBridge, SetFinding
 from bridges.router import LocalRouter
 from bridges.sam import destination_sensing
 from bridges.sam.client import Sam
@@ -144,36 +144,52 @@ async def test_with_i2pcontrol_it_is_asked_for_numbers_and_sam_is_not(
 
 
 async def test_the_leaf_by_its_address_or_by_none(make: Make) -> None:
-    assert await soon(make().local_leaf_hash(MASTER)) is None
+    assert await soon(make().local_leaf_hash(ANY_MASTER)) is None
     for address in (to_b32_address(LEAF), to_b32_address(LEAF).upper()):
-        assert await soon(make(leaf=address).local_leaf_hash(MASTER)) == LEAF
+        assert await soon(make(leaf=address).local_leaf_hash(ANY_MASTER)) == LEAF
+
+
+async def test_the_leaf_of_the_asked_master_and_of_no_other(make: Make) -> None:
+    router = make(leaf=to_b32_address(LEAF))
+    with pytest.raises(RouterRefusedError, match=r"set publish\.master"):
+        await soon(router.local_leaf_hash(MASTER))
+    router = replace(router, master=MASTER)
+    assert await soon(router.local_leaf_hash(MASTER)) == LEAF
+    assert await soon(router.local_leaf_hash(TARGET.hash)) is None
+    assert await soon(make().local_leaf_hash(MASTER)) is None, "there is no leaf at all"
 
 
 async def test_a_tunnels_name_needs_i2pcontrol(make: Make) -> None:
     with pytest.raises(RouterRefusedError, match="'web' is no b32 address, and without i2pcontrol the address"):
-        await soon(make(leaf="web").local_leaf_hash(MASTER))
+        await soon(make(leaf="web").local_leaf_hash(ANY_MASTER))
 
 
 async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -> None:
     control = I2pControl(Access(i2pd.url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
     tunnel = (await soon(control.tunnels()))[0]
-    assert await soon(make(control, tunnel.name).local_leaf_hash(MASTER)) == tunnel.hash()
+    found = await soon(make(control, tunnel.name).local_leaf_hash(ANY_MASTER))
+    assert found is not None
+    assert found == tunnel.hash()
+    assert await soon(make(control, tunnel.name).local_leaf_status(found)) == LeafStatus(up=False, name=tunnel.name)
     with pytest.raises(RouterRefusedError, match="has no server tunnel 'nosuch'"):
-        await soon(make(control, "nosuch").local_leaf_hash(MASTER))
+        await soon(make(control, "nosuch").local_leaf_hash(ANY_MASTER))
 
 
 async def test_a_leaf_is_up_while_its_lease_set_is_current(make: Make, fake: FakeSam, i2cp: FakeRouter) -> None:
     router = make(leaf=to_b32_address(LEAF))
     assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
     assert i2cp.looked_for == [LEAF] * 2
+    router = make(leaf=TARGET.b32)
     i2cp.netdb[TARGET.hash] = TARGET
     assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=True)
+    with pytest.raises(RouterRefusedError, match="is not the leaf of this router"):
+        await soon(router.local_leaf_status(LEAF))
     del i2cp.netdb[TARGET.hash]
     assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=False)
     assert fake.asked("NAMING") == [], "both routers answer that from a cache that never ends"
     await i2cp.stop()
     with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
-        await soon(router.local_leaf_status(LEAF))
+        await soon(router.local_leaf_status(TARGET.hash))
 
 
 async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, i2cp: FakeRouter) -> None:

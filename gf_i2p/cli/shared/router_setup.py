@@ -15,6 +15,7 @@ from bridges.publisher_choice import PublisherChoice
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from bridges.sam.inbound_session import SamInbound
+from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
@@ -68,6 +69,14 @@ def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
             "the service has on this router."
         )
     return keys
+
+
+def master_hash(directory: Path, config: Config) -> bytes | None:
+    """Return the hash of the master that this node's leaf serves; None when it is not known. Raises `ConfigError`."""
+    if config.publish.master is not None:
+        return from_b32_address(config.publish.master)
+    path = directory / config.publish.keys
+    return load(path).destination.hash if path.exists() else None
 
 
 def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:

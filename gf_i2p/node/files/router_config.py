@@ -54,6 +54,11 @@ def checked_target(text: str) -> str:
     return text
 
 
+def _checked_address(text: str) -> str:
+    from_b32_address(text)
+    return text
+
+
 def _fingerprint(text: str) -> str:
     try:
         return parse_fingerprint(text)
@@ -186,6 +191,8 @@ class PublishTable(Table):
     """Whether this server may be chosen. "on": before servers with "auto"; "off": never, but its leaf is listed."""
     keys: str = MASTER_FILE
     """The master's private keys, or delegated ones, in the file format of both routers."""
+    master: Annotated[str, AfterValidator(_checked_address)] | None = None
+    """The master's b32 address, for `gf-i2p bridge serve` on a server that has no keys of the master."""
     leaf: str | None = None
     """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
     leaf_service: Annotated[str, AfterValidator(checked_target)] | None = None

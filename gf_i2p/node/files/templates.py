@@ -84,6 +84,7 @@ mode = "off"                  # "meta": when the farm chooses this server, it pu
 keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 # leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed
+# master = "....b32.i2p"      # for `gf-i2p bridge serve` without the file of keys: the master that the leaf serves
 # In the place of leaf, another farm's master can be the leaf: leaf_farm = "../../other-farm/server-1", the directory of
 # that farm's server, which runs in the same process; or the b32 address of that master.
 # sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from bridges.protocol import RouterBridge
+from bridges.protocol import ANY_MASTER, RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address
@@ -33,8 +33,6 @@ _PAUSE_FLOOR: Final = 5.0
 _PAUSE_CEILING: Final = 30.0
 _REDIAL_FLOOR: Final = 1.0
 _REDIAL_CEILING: Final = 30.0
-_ANY_MASTER: Final = bytes(32)
-"""Master for the question about the leaf: a leaf member's file names the leaf itself."""
 
 
 def patient() -> Backoff:
@@ -187,7 +185,7 @@ class LeafMember:
         return router_numbers(await self._bridge.local_router_status())
 
     async def _ask_leaf(self) -> Leaf | None:
-        hash_ = await self._bridge.local_leaf_hash(_ANY_MASTER)
+        hash_ = await self._bridge.local_leaf_hash(ANY_MASTER)
         return None if hash_ is None else Leaf(hash_, (await self._bridge.local_leaf_status(hash_)).up)
 
     @property

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from bridges.protocol import RouterBridge
+from bridges.protocol import ANY_MASTER, RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.lease import PublisherLease, record_seconds
@@ -44,7 +44,6 @@ LEAF_SECONDS: Final = 120.0
 WAIT_SECONDS: Final = 5.0
 """Most seconds that the first record waits for the router's answers. For the other servers, a server without records is
 gone, and so is its leaf."""
-_NO_MASTER: Final = bytes(32)
 
 
 class Reporter:
@@ -241,7 +240,7 @@ class Reporter:
     async def _ask_leaf(self) -> Leaf | None:
         if self._leaf_farm is not None:
             return await self._leaf_farm.leaf()
-        hash_ = await self._bridge.local_leaf_hash(_NO_MASTER if self._master is None else self._master.hash)
+        hash_ = await self._bridge.local_leaf_hash(ANY_MASTER)
         if hash_ is None:
             return None
         status = await self._bridge.local_leaf_status(hash_)
