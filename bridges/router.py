@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridges.errors import RouterRefusedError
-from bridges.i2cp.host_lookup import has_lease_set
+from bridges.i2cp.host_lookup import find_destination, has_lease_set
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.router_status import I2pControl
@@ -14,7 +14,7 @@ from bridges.protocol import ANY_MASTER, MetaPublishing, Publication
 from bridges.sam.client import Sam
 from bridges.sam.destination_sensing import measure
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
-from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
+from gf_i2p.netdb.encoding import from_b32_address, to_b32_address, to_base64
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
@@ -85,11 +85,12 @@ class LocalRouter:
             raise RouterRefusedError(
                 f"{to_b32_address(leaf)} is not the leaf of this router: measure other destinations as remote ones"
             )
-        up = await has_lease_set(self.i2cp, leaf)
-        if not up and self.again_seconds is not None:
+        found = await find_destination(self.i2cp, leaf)
+        if found is None and self.again_seconds is not None:
             await asyncio.sleep(self.again_seconds)
-            up = await has_lease_set(self.i2cp, leaf)
-        return LeafStatus(up=up, name=self._tunnel_name)
+            found = await find_destination(self.i2cp, leaf)
+        destination = None if found is None else to_base64(found)
+        return LeafStatus(up=found is not None, destination=destination, name=self._tunnel_name)
 
     @property
     def _tunnel_name(self) -> str | None:

@@ -5,6 +5,7 @@ SAM's NAMING LOOKUP cannot tell: both routers answer it from a cache of names th
 """
 
 import asyncio
+import hashlib
 from typing import Final
 
 from bridges.errors import RouterError, RouterUnreachableError
@@ -21,7 +22,12 @@ _FOUND: Final = 0
 
 
 async def has_lease_set(settings: I2cpSettings, hash_: bytes, *, seconds: float = LOOKUP_SECONDS) -> bool:
-    """Return whether the router knows or finds a current lease set of the destination, of any type.
+    """Return whether the router knows or finds a current lease set of the destination: see `find_destination`."""
+    return await find_destination(settings, hash_, seconds=seconds) is not None
+
+
+async def find_destination(settings: I2cpSettings, hash_: bytes, *, seconds: float = LOOKUP_SECONDS) -> bytes | None:
+    """Return the destination if the router knows or finds its current lease set, of any type; otherwise None.
 
     A lease set stays current for up to ten minutes after its service has ended.
 
@@ -39,7 +45,7 @@ async def has_lease_set(settings: I2cpSettings, hash_: bytes, *, seconds: float 
             while True:
                 match await connection.receive():
                     case HostReply(request, result, found) if request == _REQUEST:
-                        return _is_found(settings, hash_, result, found)
+                        return _checked(settings, hash_, result, found)
                     case Disconnect(reason):
                         raise session_ended(settings, reason)
     except TimeoutError as error:
@@ -51,9 +57,9 @@ async def has_lease_set(settings: I2cpSettings, hash_: bytes, *, seconds: float 
         connection.close()
 
 
-def _is_found(settings: I2cpSettings, hash_: bytes, result: int, found: bytes | None) -> bool:
-    if result != _FOUND:
-        return False
-    if found != hash_:
+def _checked(settings: I2cpSettings, hash_: bytes, result: int, found: bytes | None) -> bytes | None:
+    if result != _FOUND or found is None:
+        return None
+    if hashlib.sha256(found).digest() != hash_:
         raise RouterError(f"{settings} answered a look-up with another destination: is the port I2CP's?")
-    return True
+    return found

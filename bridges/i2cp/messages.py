@@ -4,7 +4,6 @@ I2CP specification, "Message Types". A client sends one byte, once. Then both si
 (4 bytes), a type (1 byte), the body. All numbers are big-endian.
 """
 
-import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -123,8 +122,8 @@ class HostReply:
     """The number that the client gave the request."""
     result: int
     """0: found. Both routers give 1 for a destination that was not found; other numbers are refusals."""
-    hash: bytes | None
-    """Hash of the found destination, 32 bytes; None without a destination."""
+    destination: bytes | None
+    """The found destination, with keys and certificate of any kind; None without a destination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ def read_message(kind: int, body: bytes) -> RouterMessage:
                 return MessagePayload(session, reader.take(reader.number(4)))
             case Type.HOST_REPLY:
                 _, request, result = reader.number(2), reader.number(4), reader.number(1)
-                return HostReply(request, result, None if result else _destination_hash(reader))
+                return HostReply(request, result, None if result else _destination(reader))
             case Type.DISCONNECT:
                 return Disconnect(_string(reader) if body else "")
             case _:
@@ -280,10 +279,10 @@ def _frame(kind: Type, body: bytes) -> bytes:
     return _HEADER.pack(len(body), kind) + body
 
 
-def _destination_hash(reader: Reader) -> bytes:
-    """Read past a destination with a certificate of any kind, and hash the destination."""
+def _destination(reader: Reader) -> bytes:
+    """Read a destination with a certificate of any kind."""
     head = reader.take(_BEFORE_CERTIFICATE + 3)
-    return hashlib.sha256(head + reader.take(int.from_bytes(head[-2:]))).digest()
+    return head + reader.take(int.from_bytes(head[-2:]))
 
 
 def _string(reader: Reader) -> str:

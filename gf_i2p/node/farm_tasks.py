@@ -22,8 +22,9 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report.destination_sensing import DestinationSensing
 from gf_i2p.node.report.failure_detector import FailureDetector
 from gf_i2p.node.report.leaf_farm import LeafFarm
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.reporter import Reporter
-from gf_i2p.node.report.service_watch import ServiceWatch, leaf_service
+from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.view import FarmView
 
 logger = structlog.get_logger()
@@ -54,7 +55,7 @@ class FarmTasks:
         failure_detector: FailureDetector | None = None,
         sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
-        leaf_service: ServiceWatch | None = None,
+        local_leaf: LocalLeaf | None = None,
     ) -> None:
         self.view = view
         self.sensing = sensing
@@ -63,7 +64,7 @@ class FarmTasks:
         self.publisher = publisher
         self._failure_detector = failure_detector
         self.keys = keys
-        self._leaf_service = leaf_service
+        self._local_leaf = local_leaf
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -73,7 +74,7 @@ class FarmTasks:
             self.view,
             self.exporter,
             self.keys,
-            self._leaf_service,
+            self._local_leaf,
             self.reporter,
             self._failure_detector,
             self.sensing,
@@ -141,7 +142,7 @@ def farm_tasks_of(
     if bridge is None:
         return FarmTasks(view, None, None, None, exporter)
     publish, server_id = config.publish, config.node.id
-    behind_leaf = None if publish.leaf_service is None else leaf_service(host_and_port(publish.leaf_service))
+    local_leaf = None if publish.leaf is None else LocalLeaf(publish)
     reporter = Reporter(
         server_id,
         config.node.cluster,
@@ -151,7 +152,7 @@ def farm_tasks_of(
         interval=publish.status_seconds,
         mode=publish.mode,
         leaf_farm=leaf_farm,
-        leaf_service=behind_leaf,
+        local_leaf=local_leaf,
         parameters=lambda: view.state.parameters,
     )
     watch = None
@@ -178,7 +179,7 @@ def farm_tasks_of(
         failure_detector=failure_detector,
         sensing=sensing,
         keys=watch,
-        leaf_service=behind_leaf,
+        local_leaf=local_leaf,
     )
 
 

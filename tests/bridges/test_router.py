@@ -181,7 +181,7 @@ async def test_a_leaf_is_up_while_its_lease_set_is_current(make: Make, fake: Fak
     assert i2cp.looked_for == [LEAF] * 2
     router = make(leaf=TARGET.b32)
     i2cp.netdb[TARGET.hash] = TARGET
-    assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=True)
+    assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=True, destination=TARGET.base64)
     with pytest.raises(RouterRefusedError, match="is not the leaf of this router"):
         await soon(router.local_leaf_status(LEAF))
     del i2cp.netdb[TARGET.hash]
@@ -197,7 +197,7 @@ async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, i2cp:
     asked = asyncio.create_task(replace(router, again_seconds=0.1).local_leaf_status(TARGET.hash))
     await until(lambda: i2cp.looked_for)
     i2cp.netdb[TARGET.hash] = TARGET
-    assert await soon(asked) == LeafStatus(up=True)
+    assert await soon(asked) == LeafStatus(up=True, destination=TARGET.base64)
     assert len(i2cp.looked_for) == 2
 
 

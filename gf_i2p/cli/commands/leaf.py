@@ -25,7 +25,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
 from gf_i2p.node.files.router_config import host_and_port
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
-from gf_i2p.node.report.service_watch import leaf_service
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock, holder, write_private
 
@@ -59,7 +59,7 @@ def _run(path: Path) -> Exit:
 
 async def _serve(file: LeafFile, report: Path) -> Exit:
     stopped, _ = stop_signal()
-    bridge, behind = _router_bridge(file), file.publish.leaf_service
+    bridge = _router_bridge(file)
     async with file.open(backoff=patient) as client:
         member = LeafMember(
             file.id,
@@ -69,7 +69,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
             look_seconds=file.publish.status_seconds,
             tell=lambda each: _write(report, each),
             why=lambda: client.waits_for,
-            leaf_service=None if behind is None else leaf_service(host_and_port(behind)),
+            local_leaf=LocalLeaf(file.publish),
         )
         _write(report, member.report)
         task = asyncio.get_running_loop().create_task(member.run(), name="leaf member")

@@ -3,26 +3,22 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
 from gf_i2p.node.access.roles import User
-from gf_i2p.node.files.checked_read import ConfigError, Table
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import LoggingTable
-from gf_i2p.node.files.router_config import ProxyTable, RouterTable, check_leaf, checked_target
+from gf_i2p.node.files.router_config import LeafSettings, ProxyTable, RouterTable, check_leaf
 
 LEAF_FILE: Final = "leaf.toml"
 REPORT_FILE: Final = "leaf-status.json"
 """Status of the leaf member's process, for `gf-i2p leaf status`."""
 
 
-class LeafTable(Table):
+class LeafTable(LeafSettings):
     """The leaf that the member reports."""
 
-    leaf: str | None = None
-    """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
-    leaf_service: Annotated[str, AfterValidator(checked_target)] | None = None
-    """Address of the service behind `leaf`, plain TCP. The leaf is down while the service does not answer."""
     status_seconds: Annotated[float, Field(ge=5, le=30)] = 10.0
     """Seconds between two questions to the router."""
 
@@ -47,7 +43,7 @@ class LeafFile(ClientFile):
             raise ValueError(f"user: {error}") from error
         if user.member_id is None:
             raise ValueError(f"user: {user.name} is no leaf member; `gf-i2p members invite-leaf` makes this file")
-        check_leaf(self.publish.leaf, self.publish.leaf_service, self.router)
+        check_leaf(self.publish, self.router)
         if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
             raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
         return self

@@ -84,6 +84,7 @@ mode = "off"                  # "meta": when the farm chooses this server, it pu
 keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 # leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed
+# leaf_forward = "127.0.0.1:8081"  # lead the router's tunnel here: the node passes on, and counts for the leaf's cost
 # master = "....b32.i2p"      # for `gf-i2p bridge serve` without the file of keys: the master that the leaf serves
 # In the place of leaf, another farm's master can be the leaf: leaf_farm = "../../other-farm/server-1", the directory of
 # that farm's server, which runs in the same process; or the b32 address of that master.
@@ -179,6 +180,7 @@ password = "{password}"
 [publish]
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
 # leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed
+# leaf_forward = "127.0.0.1:8081"  # lead the router's tunnel here: the node passes on, and counts for the leaf's cost
 status_seconds = 10.0         # between two looks at the router, 5 to 30
 
 # The I2P router beside this member. Its interfaces are not encrypted, so they are on this machine.

@@ -13,8 +13,8 @@ from gf_i2p import __version__
 from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.clock import now_ms
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.router_question import RouterQuestion
-from gf_i2p.node.report.service_watch import ServiceWatch, answering
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
@@ -93,14 +93,14 @@ class LeafMember:
         *,
         look_seconds: float,
         tell: Callable[[LeafMemberReport], None],
-        leaf_service: ServiceWatch | None = None,
+        local_leaf: LocalLeaf | None = None,
         interval: float = INTERVAL_SECONDS,
         pause: Backoff | None = None,
         why: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`look_seconds`: seconds between two questions to the router. `interval`: seconds between two records.
 
-        `leaf_service` is the service behind the leaf; None: not known.
+        `local_leaf` is this machine's part of the leaf; None: this machine knows nothing of the leaf.
 
         `tell` is called after each post, and every `WAIT_SECONDS` while a post is under way. `why` returns what a post
         waits for, as a clause; None when that is not known.
@@ -111,7 +111,7 @@ class LeafMember:
         self._look_seconds = look_seconds
         self._tell = tell
         self._why = why
-        self._leaf_service = leaf_service
+        self._local_leaf = local_leaf
         self._interval = interval
         self._pause = pause or Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(self._ask_router, seconds=ROUTER_SECONDS)
@@ -123,8 +123,8 @@ class LeafMember:
         posted_facts: object = None
         next_at = time.monotonic()
         watching = None
-        if self._leaf_service is not None:
-            watching = asyncio.get_running_loop().create_task(self._leaf_service.run())
+        if self._local_leaf is not None:
+            watching = asyncio.get_running_loop().create_task(self._local_leaf.run())
         try:
             while True:
                 began = time.monotonic()
@@ -186,16 +186,20 @@ class LeafMember:
 
     async def _ask_leaf(self) -> Leaf | None:
         hash_ = await self._bridge.local_leaf_hash(ANY_MASTER)
-        return None if hash_ is None else Leaf(hash_, (await self._bridge.local_leaf_status(hash_)).up)
+        if hash_ is None:
+            return None
+        status = await self._bridge.local_leaf_status(hash_)
+        return Leaf(hash_, status.up, status.destination, current_connections=status.connections)
 
     @property
     def _answer(self) -> Leaf | None:
-        """The leaf, by the router and by the service behind the leaf."""
-        return answering(self._leaf.answer, self._leaf_service)
+        """The leaf, by the router and by this machine."""
+        answer = self._leaf.answer
+        return answer if self._local_leaf is None else self._local_leaf.completed(answer)
 
     def _note_answers(self) -> None:
         report, leaf = self.report, self._answer
-        service = None if self._leaf_service is None else self._leaf_service.trouble
+        service = None if self._local_leaf is None else self._local_leaf.trouble
         router = None
         if self._router.settled:
             router = "up" if self._router.trouble is None else self._router.trouble

@@ -26,8 +26,8 @@ from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.clock import now_ms, seconds_since_boot
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.leaf_farm import LeafFarm
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.router_question import RouterQuestion
-from gf_i2p.node.report.service_watch import ServiceWatch, answering
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
 logger = structlog.get_logger()
@@ -61,7 +61,7 @@ class Reporter:
         publish_config: str = "off",
         mode: str = "off",
         leaf_farm: LeafFarm | None = None,
-        leaf_service: ServiceWatch | None = None,
+        local_leaf: LocalLeaf | None = None,
         parameters: Callable[[], Parameters] = Parameters,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
@@ -77,7 +77,7 @@ class Reporter:
             publish_config: "on", "auto" or "off".
             mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
             leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaf.
-            leaf_service: the service behind this router's leaf; None: not known.
+            local_leaf: this machine's part of the leaf; None: this machine knows nothing of the leaf.
             parameters: returns the farm's present parameters.
             clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
@@ -113,9 +113,9 @@ class Reporter:
         self._resigned = False
         self._resignation = asyncio.Event()
         self._leaf_farm = leaf_farm
-        self._leaf_service = leaf_service
-        if leaf_service is not None:
-            leaf_service.on_change = self._on_answer
+        self._local_leaf = local_leaf
+        if local_leaf is not None and local_leaf.service is not None:
+            local_leaf.service.on_change = self._on_answer
         self._parameters = parameters
         self._clock = clock
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
@@ -244,10 +244,10 @@ class Reporter:
         if hash_ is None:
             return None
         status = await self._bridge.local_leaf_status(hash_)
-        return Leaf(hash_, status.up, current_connections=status.connections)
+        return Leaf(hash_, status.up, status.destination, current_connections=status.connections)
 
     def _note_trouble(self) -> None:
-        parts = (self._router, self._leaf, self._leaf_farm, self._leaf_service)
+        parts = (self._router, self._leaf, self._leaf_farm, self._local_leaf)
         trouble = next((part.trouble for part in parts if part is not None and part.trouble is not None), None)
         if trouble == self.trouble:
             return
@@ -268,7 +268,8 @@ class Reporter:
 
     @property
     def _leaves(self) -> tuple[Leaf, ...]:
-        leaf = answering(self._leaf.answer, self._leaf_service)
+        answer = self._leaf.answer
+        leaf = answer if self._local_leaf is None else self._local_leaf.completed(answer)
         return () if leaf is None else (leaf,)
 
     def _deciding_facts(self) -> object:

@@ -3,19 +3,12 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 import structlog
 
-from gf_i2p.farm.record.destinations import Leaf
-
 logger = structlog.get_logger()
 
-SERVED: Final = "target in [publish.service]"
-"""The setting of the service behind the master's address."""
-BEHIND_LEAF: Final = "leaf_service in [publish]"
-"""The setting of the service behind this router's leaf."""
 CHECK_SECONDS: Final = 5.0
 CONNECT_SECONDS: Final = 3.0
 MISSED: Final = 2
@@ -29,7 +22,7 @@ class ServiceWatch:
         self,
         place: tuple[str, int],
         *,
-        setting: str = SERVED,
+        setting: str = "target in [publish.service]",
         effect: str = "the farm chooses another server",
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
@@ -92,15 +85,3 @@ class ServiceWatch:
             self.up = up
             logger.info("the local service", target=self.name, up=up)
             self.on_change()
-
-
-def leaf_service(place: tuple[str, int]) -> ServiceWatch:
-    """Make the watch of the service behind this router's leaf. `place`: host and port."""
-    return ServiceWatch(place, setting=BEHIND_LEAF, effect="this router's leaf is not listed")
-
-
-def answering(leaf: Leaf | None, service: ServiceWatch | None) -> Leaf | None:
-    """Return the leaf, as down while the service behind the leaf does not answer."""
-    if leaf is None or service is None or service.up:
-        return leaf
-    return replace(leaf, up=False)

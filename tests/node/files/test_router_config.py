@@ -145,7 +145,18 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
         (("[publish]", '[publish]\nleaf_service = "127.0.0.1:80"'), "publish.leaf_service: is the service behind"),
         (
             ("[publish]", f'[publish]\nleaf = "{"a" * 52}.b32.i2p"\nleaf_service = "192.0.2.1:80"'),
-            "publish.leaf_service: 192.0.2.1 is another machine",
+            "publish.leaf_service: 192.0.2.1:80 is on another machine",
+        ),
+        (
+            ("[publish]", '[publish]\nleaf_forward = "127.0.0.1:80"'),
+            "publish.leaf_forward: leads to publish.leaf_service",
+        ),
+        (
+            (
+                "[publish]",
+                f'[publish]\nleaf = "{"a" * 52}.b32.i2p"\nleaf_service = "127.0.0.1:80"\nleaf_forward = "127.0.0.1:80"',
+            ),
+            "publish.leaf_forward: is the address of publish.leaf_service",
         ),
         (("[publish]", '[publish]\nleaf_service = "here"'), "publish.leaf_service: 'here': expected an IP address"),
         (
