@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +11,7 @@ from bridges.i2cp.host_lookup import find_destination, has_lease_set
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.router_status import I2pControl
+from bridges.leaf_liveness import LeafLiveness
 from bridges.protocol import ANY_MASTER, MetaPublishing, Publication
 from bridges.sam.client import Sam
 from bridges.sam.destination_sensing import measure
@@ -35,6 +37,8 @@ class LocalRouter:
 
     `master`: hash of the master that the leaf serves; None: not known.
 
+    `liveness`: tries whether the leaf still answers; None: the lease set alone decides.
+
     `again_seconds`: pause before the second look for a missing leaf; None: no second look.
     """
 
@@ -44,6 +48,7 @@ class LocalRouter:
     control: I2pControl | None = None
     leaf: str | None = None
     master: bytes | None = None
+    liveness: LeafLiveness | None = None
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
@@ -76,7 +81,7 @@ class LocalRouter:
             return await self.control.local_leaf_hash(self.leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `RouterBridge`. The leaf is up while its lease set is current.
+        """See `RouterBridge`. The leaf is up while its lease set is current and the leaf answers pings as before.
 
         A missing lease set is looked for twice. A question may be lost on its way, and a leaf may have just come up. A
         leaf that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
@@ -89,8 +94,10 @@ class LocalRouter:
         if found is None and self.again_seconds is not None:
             await asyncio.sleep(self.again_seconds)
             found = await find_destination(self.i2cp, leaf)
-        destination = None if found is None else to_base64(found)
-        return LeafStatus(up=found is not None, destination=destination, name=self._tunnel_name)
+        if found is None:
+            return LeafStatus(up=False, name=self._tunnel_name)
+        up = self.liveness is None or not await self.liveness.is_silent(found)
+        return LeafStatus(up=up, destination=to_base64(found), name=self._tunnel_name)
 
     @property
     def _tunnel_name(self) -> str | None:
@@ -129,8 +136,7 @@ class LocalRouter:
 
     async def close(self) -> None:
         """See `RouterBridge`."""
-        try:
-            await self.publisher.close()
-        finally:
-            if self.control is not None:
-                await self.control.close()
+        async with AsyncExitStack() as stack:
+            for part in (self.control, self.liveness, self.publisher):
+                if part is not None:
+                    stack.push_async_callback(part.close)

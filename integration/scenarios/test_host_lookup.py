@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bridges.i2cp.host_lookup import has_lease_set
+from bridges.i2cp.ping_session import OPTIONS, PingSession
 from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -84,3 +85,34 @@ async def test_a_destination_that_has_ended_is_not_found_when_its_leases_have_en
         await until(f"{name} finds nothing", FORGETS_SECONDS, is_gone)
         _, seconds = await looked(router, keys)
         tell(f"{name}: gone {time.monotonic() - ended:.0f} s after the end; the answer took {seconds:.3f} s")
+
+
+@pytest.mark.parametrize("place", ["its own router", "another router"])
+async def test_a_destination_answers_pings_until_its_end(network: Network, tell: Tell, place: str) -> None:
+    here, there = network.routers[5:7]
+    router = here if place == "its own router" else there
+    pings = PingSession(I2cpSettings(router.address, I2CP_PORT, allow_plain=True), options=OPTIONS | TUNNELS)
+    session = await Sam(here.address, SAM_PORT).session(keys := DestinationKeys.generate(), TUNNELS)
+
+    async def answers() -> bool:
+        return await pings.ping(keys.destination.data, seconds=3.0) is not None
+
+    async def is_gone() -> bool:
+        return not await answers()
+
+    try:
+        began = time.monotonic()
+        await until(f"it answers {place}", PATIENCE, answers)
+        tell(f"{place}: first answer after {time.monotonic() - began:.1f} s")
+        answered = [await pings.ping(keys.destination.data, seconds=3.0) for _ in range(20)]
+        times = sorted(each for each in answered if each is not None)
+        tell(f"{place}: {len(times)} of 20 pings answered, after {times[0]:.4f} to {times[-1]:.4f} s")
+        assert len(times) >= 15
+        session.close()
+        await until(f"it answers {place} no more", 60, is_gone)
+        assert await pings.ping(keys.destination.data) is None
+        found, _ = await looked(router, keys)
+        assert found, "its lease set is still there"
+    finally:
+        session.close()
+        await pings.close()

@@ -12,6 +12,7 @@ from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import RouterKind
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.router_status import I2pControl
+from bridges.leaf_liveness import LeafLiveness
 from bridges.protocol import ANY_MASTER, Publication, RouterBridge, SetFinding
 from bridges.router import LocalRouter
 from bridges.sam import destination_sensing
@@ -24,6 +25,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
 from tests.bridges.i2cp.fake_router import Clock, FakeRouter
 from tests.bridges.simulated_i2pcontrol import PASSWORD, SimulatedRouter
+from tests.bridges.test_leaf_liveness import Session
 from tests.netdb.strategies import KEYS, NOW, entropy
 from tests.transport.harness import PATIENCE, soon, until
 
@@ -190,6 +192,21 @@ async def test_a_leaf_is_up_while_its_lease_set_is_current(make: Make, fake: Fak
     await i2cp.stop()
     with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
         await soon(router.local_leaf_status(TARGET.hash))
+
+
+async def test_a_leaf_that_answers_pings_no_more_is_down_though_its_lease_set_is_current(
+    make: Make, i2cp: FakeRouter
+) -> None:
+    session = Session()
+    session.answering = {TARGET.data}
+    router = replace(make(leaf=TARGET.b32), liveness=LeafLiveness(session))
+    i2cp.netdb[TARGET.hash] = TARGET
+    assert (await soon(router.local_leaf_status(TARGET.hash))).up
+    session.answering = set()
+    assert not (await soon(router.local_leaf_status(TARGET.hash))).up
+    before = session.closed
+    await soon(router.close())
+    assert session.closed == before + 1
 
 
 async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, i2cp: FakeRouter) -> None:

@@ -19,7 +19,7 @@ from gf_i2p.cli.shared.command import Answer, Commands, Subcommand
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
-from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol, leaf_liveness
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
@@ -94,7 +94,14 @@ def _router_bridge(file: LeafFile) -> LocalRouter:
     router = file.router
     settings = i2cp_settings(router)
     control = i2pcontrol(router, file)
-    return LocalRouter(Sam(*host_and_port(router.sam)), I2cpPublisher(settings), settings, control, file.publish.leaf)
+    return LocalRouter(
+        Sam(*host_and_port(router.sam)),
+        I2cpPublisher(settings),
+        settings,
+        control,
+        file.publish.leaf,
+        liveness=leaf_liveness(router, settings),
+    )
 
 
 def _write(path: Path, report: LeafMemberReport) -> None:

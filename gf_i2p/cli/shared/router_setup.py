@@ -6,11 +6,13 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from bridges.hosting_protocol import ServiceHosting
+from bridges.i2cp.ping_session import OPTIONS, PingSession
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.service_hosting import I2cpHosting
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.access import Access
 from bridges.i2pcontrol.router_status import I2pControl
+from bridges.leaf_liveness import LeafLiveness
 from bridges.publisher_choice import PublisherChoice
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
@@ -88,7 +90,19 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     settings = i2cp_settings(router)
     i2cp = I2cpPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
-    return LocalRouter(Sam(*host_and_port(router.sam)), publisher, settings, control, config.publish.leaf)
+    return LocalRouter(
+        Sam(*host_and_port(router.sam)),
+        publisher,
+        settings,
+        control,
+        config.publish.leaf,
+        liveness=leaf_liveness(router, settings),
+    )
+
+
+def leaf_liveness(router: RouterTable, settings: I2cpSettings) -> LeafLiveness:
+    """Make the pings of the leaf, through tunnels as the operator has set them for the node's own session."""
+    return LeafLiveness(PingSession(settings, options={**OPTIONS, **router.session}))
 
 
 def service_hosting(config: Config) -> ServiceHosting | None:
