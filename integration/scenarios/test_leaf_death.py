@@ -19,7 +19,8 @@ from integration.testnet.router_files import LEAF_LINE, replace
 
 pytestmark = [pytest.mark.timeout(2400), pytest.mark.slow]  # lease sets, tunnels and the damping of leaves take minutes
 
-TUNNELS: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "2", "outbound.quantity": "2"}
+TUNNELS: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4", "outbound.quantity": "2"}
+"""With fewer than four inbound tunnels, i2pd may leave a destination unknown for ten minutes."""
 LISTED_SECONDS: Final = 420.0
 DEAD_SECONDS: Final = 120.0
 """A leaf whose destination has ended leaves the set within these seconds."""
