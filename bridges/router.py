@@ -2,18 +2,21 @@
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from bridges.errors import RouterRefusedError
+from bridges.i2cp.host_lookup import find_destination, has_lease_set
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.router_status import I2pControl
-from bridges.router_protocol import MetaPublishing, Publication
+from bridges.leaf_liveness import LeafLiveness
+from bridges.router_protocol import ANY_MASTER, MetaPublishing, Publication
 from bridges.sam.client import Sam
 from bridges.sam.destination_sensing import measure
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
-from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
+from gf_i2p.netdb.encoding import from_b32_address, to_b32_address, to_base64
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
@@ -23,23 +26,29 @@ AGAIN_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class LocalRouter:
-    """Status and tunnels by i2pcontrol, if configured; leaves and sensing by SAM.
+    """Status and tunnels by i2pcontrol, if configured; lease sets by I2CP; streams by SAM.
 
     `publisher`: I2CP (`MetaPublisher`), or the router's best interface (`PublisherChoice`).
 
     `leaf`: the local destination that serves: a b32 address, or the name of a server tunnel, whose address only i2pd
     tells, by i2pcontrol. None: this router has no leaf.
 
-    `i2cp`: the interface that shows the kind of router; None when the kind is not needed.
+    `i2cp`: the interface that looks for lease sets, and that shows the kind of router.
+
+    `master`: hash of the master that the leaf serves; None: not known.
+
+    `liveness`: tries whether the leaf still answers; None: the lease set alone decides.
 
     `again_seconds`: pause before the second look for a missing leaf; None: no second look.
     """
 
     sam: Sam
     publisher: MetaPublishing
+    i2cp: I2cpSettings
     control: I2pControl | None = None
     leaf: str | None = None
-    i2cp: I2cpSettings | None = None
+    master: bytes | None = None
+    liveness: LeafLiveness | None = None
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
@@ -50,10 +59,17 @@ class LocalRouter:
         return RouterStatus()
 
     async def local_leaf_hash(self, master: bytes) -> bytes | None:
-        """See `RouterBridge`. The leaf does not depend on `master`: an operator runs one farm for each master."""
-        del master
+        """See `RouterBridge`."""
         if self.leaf is None:
             return None
+        if master != ANY_MASTER:
+            if self.master is None:
+                raise RouterRefusedError(
+                    f"this router's leaf is {self.leaf!r}, and the master that the leaf serves is not known here: set "
+                    "publish.master to the master's address"
+                )
+            if master != self.master:
+                return None
         try:
             return from_b32_address(self.leaf)
         except StructureError as error:
@@ -65,35 +81,46 @@ class LocalRouter:
             return await self.control.local_leaf_hash(self.leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `RouterBridge`. The router looks for the lease set as clients would.
+        """See `RouterBridge`. The leaf is up while its lease set is current and the leaf answers pings as before.
 
-        A missing leaf is looked for twice. A question may be lost on its way, and a leaf may have just come up. A leaf
-        that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
+        A missing lease set is looked for twice. A question may be lost on its way, and a leaf may have just come up. A
+        leaf that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
         """
-        address = to_b32_address(leaf)
-        if await self.sam.lookup(address) is not None:
-            return LeafStatus(up=True)
-        if self.again_seconds is None:
-            return LeafStatus(up=False)
-        await asyncio.sleep(self.again_seconds)
-        return LeafStatus(up=await self.sam.lookup(address) is not None)
+        if leaf != await self.local_leaf_hash(ANY_MASTER):
+            raise RouterRefusedError(
+                f"{to_b32_address(leaf)} is not the leaf of this router: measure other destinations as remote ones"
+            )
+        found = await find_destination(self.i2cp, leaf)
+        if found is None and self.again_seconds is not None:
+            await asyncio.sleep(self.again_seconds)
+            found = await find_destination(self.i2cp, leaf)
+        if found is None:
+            return LeafStatus(up=False, name=self._tunnel_name)
+        up = self.liveness is None or not await self.liveness.is_silent(found)
+        return LeafStatus(up=up, destination=to_base64(found), name=self._tunnel_name)
+
+    @property
+    def _tunnel_name(self) -> str | None:
+        """The name of the leaf's tunnel, where the leaf is configured by that name."""
+        try:
+            from_b32_address(self.leaf or "")
+        except StructureError:
+            return self.leaf
+        return None
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         """See `RouterBridge`."""
-        return await measure(self.sam, to_b32_address(target))
+        return await measure(self.sam, self.i2cp, target)
 
     async def find_set(self, master: bytes, store_type: int) -> float | None:
         """See `SetFinding`. i2pd ignores a set of type 7 that it finds; Java answers with the set's destination."""
-        if store_type == META_STORE_TYPE:
-            kind = None if self.i2cp is None else await router_kind(self.i2cp)
-            if kind is not RouterKind.JAVA:
-                raise RouterRefusedError(
-                    "i2pd drops every Meta lease set that it finds, so i2pd does not show whether one is there; a "
-                    "Java router does"
-                )
+        if store_type == META_STORE_TYPE and await router_kind(self.i2cp) is not RouterKind.JAVA:
+            raise RouterRefusedError(
+                "i2pd drops every Meta lease set that it finds, so i2pd does not show whether one is there; a Java "
+                "router does"
+            )
         began = time.monotonic()
-        destination = await self.sam.lookup(to_b32_address(master))
-        return None if destination is None else time.monotonic() - began
+        return time.monotonic() - began if await has_lease_set(self.i2cp, master) else None
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
         """See `RouterBridge`."""
@@ -109,8 +136,7 @@ class LocalRouter:
 
     async def close(self) -> None:
         """See `RouterBridge`."""
-        try:
-            await self.publisher.close()
-        finally:
-            if self.control is not None:
-                await self.control.close()
+        async with AsyncExitStack() as stack:
+            for part in (self.control, self.liveness, self.publisher):
+                if part is not None:
+                    stack.push_async_callback(part.close)

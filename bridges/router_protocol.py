@@ -7,10 +7,13 @@ raises `RouterError` with a sentence for the operator.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+
+ANY_MASTER: Final = bytes(32)
+"""In a question for the local leaf: whatever the master. The hash of no destination."""
 
 
 def _always() -> bool:
@@ -85,14 +88,19 @@ class RouterBridge(MetaPublishing, Protocol):
         ...
 
     async def local_leaf_hash(self, master: bytes) -> bytes | None:
-        """Return the local destination that serves this master (getLocalLeafHash); None when no destination does."""
+        """Return the local destination that serves this master (getLocalLeafHash); None when no destination does.
+
+        `ANY_MASTER` asks for the leaf of the router's only master. Raises `RouterRefusedError` when the bridge does not
+        know which master the local leaf serves.
+        """
         ...
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         """Return the state of a local leaf (getLocalLeafStatus).
 
-        `up` only means that the lease set was found. No stream was opened, and a lease set can be found for up to ten
-        minutes after its service has gone. `remote_measured_status` opens a stream.
+        `up` only means that the leaf's lease set is current. No stream was opened, and a lease set stays current for up
+        to ten minutes after its service has gone. `remote_measured_status` opens a stream. Raises `RouterRefusedError`
+        for a destination that is not a leaf of this router.
         """
         ...
 

@@ -30,6 +30,8 @@ _NUMBER: Final = struct.Struct(">H")
 _LEASE_BYTES: Final = 44
 _NO_PRIVATE_KEYS: Final = b"\0"
 _NONCE_AND_FLAGS: Final = bytes(4 + 2)
+_BY_HASH: Final = b"\0"
+_BEFORE_CERTIFICATE: Final = 256 + 128
 
 
 class MalformedError(RouterError):
@@ -48,6 +50,8 @@ class Type(IntEnum):
     SET_DATE = 33
     SEND_MESSAGE_EXPIRES = 36
     REQUEST_VARIABLE_LEASE_SET = 37
+    HOST_LOOKUP = 38
+    HOST_REPLY = 39
     CREATE_LEASE_SET2 = 41
 
 
@@ -111,13 +115,27 @@ class MessagePayload:
 
 
 @dataclass(frozen=True, slots=True)
+class HostReply:
+    """Answer to a HostLookup."""
+
+    request: int
+    """The number that the client gave the request."""
+    result: int
+    """0: found. Both routers give 1 for a destination that was not found; other numbers are refusals."""
+    destination: bytes | None
+    """The found destination, with keys and certificate of any kind; None without a destination."""
+
+
+@dataclass(frozen=True, slots=True)
 class Unused:
     """An ignored message: the outcome of a sent message, or an unknown type."""
 
     type: int
 
 
-RouterMessage: TypeAlias = SetDate | SessionStatus | RequestVariableLeaseSet | Disconnect | MessagePayload | Unused
+RouterMessage: TypeAlias = (
+    SetDate | SessionStatus | RequestVariableLeaseSet | Disconnect | MessagePayload | HostReply | Unused
+)
 
 
 def read_message(kind: int, body: bytes) -> RouterMessage:
@@ -139,6 +157,9 @@ def read_message(kind: int, body: bytes) -> RouterMessage:
             case Type.MESSAGE_PAYLOAD:
                 session, _ = reader.number(2), reader.number(4)
                 return MessagePayload(session, reader.take(reader.number(4)))
+            case Type.HOST_REPLY:
+                _, request, result = reader.number(2), reader.number(4), reader.number(1)
+                return HostReply(request, result, None if result else _destination(reader))
             case Type.DISCONNECT:
                 return Disconnect(_string(reader) if body else "")
             case _:
@@ -201,6 +222,15 @@ def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
     return _frame(Type.GET_DATE, body)
 
 
+def host_lookup(request: int, hash_: bytes, *, milliseconds: int) -> bytes:
+    """Ask for a destination by its hash, 32 bytes, without a session.
+
+    `request`: a number that the answer repeats. `milliseconds`: time limit for a router that obeys one; i2pd does not.
+    """
+    numbers = _NUMBER.pack(NO_SESSION) + request.to_bytes(4, "big") + milliseconds.to_bytes(4, "big")
+    return _frame(Type.HOST_LOOKUP, numbers + _BY_HASH + hash_)
+
+
 def create_session(config: bytes) -> bytes:
     """Ask to act as a destination. `config`: a signed SessionConfig, up to 64 KiB."""
     return _frame(Type.CREATE_SESSION, config)
@@ -247,6 +277,12 @@ def destroy_session(session: int) -> bytes:
 def _frame(kind: Type, body: bytes) -> bytes:
     assert len(body) <= MAX_BODY_BYTES
     return _HEADER.pack(len(body), kind) + body
+
+
+def _destination(reader: Reader) -> bytes:
+    """Read a destination with a certificate of any kind."""
+    head = reader.take(_BEFORE_CERTIFICATE + 3)
+    return head + reader.take(int.from_bytes(head[-2:]))
 
 
 def _string(reader: Reader) -> str:

@@ -1,8 +1,7 @@
 """Serves destinations through a router's I2CP: `ServiceHosting`, with its own lease sets and streaming.
 
 With SAM the router would make both. But i2pd's HTTP proxy keeps a lease set that it has found until the leases end, for
-up to ten minutes after the holder's death. These leases end after `LEASE_SECONDS`. A new set comes every
-`RENEW_SECONDS`.
+up to ten minutes after the holder's death. These leases end earlier: see `LEASES`.
 """
 
 import asyncio
@@ -10,6 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -47,13 +47,20 @@ from gf_i2p.netdb.session_config import SessionConfig, session_config
 
 logger = structlog.get_logger()
 
-LEASE_SECONDS: Final = {RouterKind.I2PD: 60, RouterKind.JAVA: 150}
-"""Length of a lease. A client with a dead holder's lease set looks for the next holder after that time.
 
-A lease is more than twice as long as the router's own pause between two publications: i2pd 20 s at least, Java 60 s.
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Times of the lease sets at one kind of router, in seconds."""
+
+    length: int
+    """Length of a lease. A client with a dead holder's lease set looks for the next holder after that time."""
+    renew: float
+    """Time between two lease sets."""
+
+
+LEASES: Final = {RouterKind.I2PD: LeaseTimes(60, 25.0), RouterKind.JAVA: LeaseTimes(150, 25.0)}
+"""A lease is more than twice as long as the router's own pause between two publications: i2pd 20 s at least, Java 60 s.
 """
-RENEW_SECONDS: float = 25.0
-"""Seconds between two lease sets."""
 _PATIENCE: float = 6.0
 """Seconds for announcing a new set. Then a router that has asked gets the last set again: i2pd waits only 10 s."""
 _AGAIN: float = 3.0
@@ -122,7 +129,7 @@ class I2cpService:
         """Number of packets that the router did not take in time."""
         self._offer = offer
         self._connection = connection
-        self._lease_seconds = LEASE_SECONDS[kind]
+        self._times = LEASES[kind]
         self._number = number
         self._clock = clock
         self._log = logger.bind(destination=offer.keys.destination.b32)
@@ -241,7 +248,7 @@ class I2cpService:
         while True:
             requested = self._requested.is_set()
             self._requested.clear()
-            pause = RENEW_SECONDS
+            pause = self._times.renew
             if self.state is ServiceState.SERVING:
                 pause = await self._give_fresh(requested=requested)
             elif requested:
@@ -258,7 +265,7 @@ class I2cpService:
                 "there is no lease set to give: all tunnels have ended, or the clock of this machine or of another "
                 "server is far ahead of the router's. See the router's tunnels, and check the clocks"
             )
-            return RENEW_SECONDS  # the router asks when it has new tunnels
+            return self._times.renew  # the router asks when it has new tunnels
         announcing = asyncio.ensure_future(self._offer.announce(fresh))
         try:
             while not announcing.done():
@@ -268,7 +275,7 @@ class I2cpService:
                     requested = False
                     await self._give_again()
                 if self.state is not ServiceState.SERVING:
-                    return RENEW_SECONDS
+                    return self._times.renew
         finally:
             announcing.cancel()
         error = announcing.exception()
@@ -285,12 +292,12 @@ class I2cpService:
         self.announced = fresh
         self._offer.on_given(fresh)
         self._set_given.set()
-        return RENEW_SECONDS
+        return self._times.renew
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()
         router_now = int(self._clock() + self._connection.ahead_ms / 1000)
-        leases = shortened(self._leases, max(router_now, published), self._lease_seconds)
+        leases = shortened(self._leases, max(router_now, published), self._times.length)
         if not leases:
             return None
         return LeaseSet2.build(self._offer.keys, published=published, encryption=self._encryption, leases=leases)

@@ -5,12 +5,15 @@ import time
 from typing import Final
 
 from bridges.errors import RouterRefusedError
+from bridges.i2cp.host_lookup import has_lease_set
+from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam, SamSession
 from gf_i2p.farm.record.router_facts import MeasuredStatus
+from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 ANSWER_SECONDS: Final = 60.0
-"""Most seconds from opening the stream to the first byte of an answer."""
+"""Most seconds for a stream to open, and again for the first byte of an answer."""
 _END_SECONDS: Final = 3.0
 """Seconds for the rest of the answer, and again for the stream's end. i2pd 2.45.1 may crash when a session ends before
 the session's streams have ended."""
@@ -20,21 +23,30 @@ _PROBE: Final = b"HEAD / HTTP/1.0\r\n\r\n"
 """A request that most services answer, if only with an error."""
 
 
-async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS) -> MeasuredStatus:
-    """Look a b32 address up, connect to it and wait for a byte, from a new destination.
+async def measure(router: Sam, i2cp: I2cpSettings, target: bytes, *, seconds: float = ANSWER_SECONDS) -> MeasuredStatus:
+    """Look for the lease set of a destination, connect to the destination and wait for a byte, as a new destination.
 
     i2pd calls a stream open before the peer knows of the stream. So only a byte from the peer shows that the peer
     lives. A silent service looks the same as a dead service.
 
-    Takes minutes: the router builds tunnels for the new destination. Raises `RouterError` when the own router fails.
+    Takes minutes: the router builds tunnels for the new destination.
+
+    Args:
+        router: the router's SAM, for the stream.
+        i2cp: the same router's I2CP, for the lease set.
+        target: hash of the destination, 32 bytes.
+        seconds: time limit for the stream to open, and again for the first byte. Java goes on trying to open a stream
+            for 333 s, and gives no sign before.
+
+    Raises `RouterError` when the own router fails. A peer that does not answer in time is no such failure.
     """
     session = await router.session(DestinationKeys.generate())
     try:
         began_at = time.monotonic()
-        if await router.lookup(address) is None:
+        if not await has_lease_set(i2cp, target):
             return MeasuredStatus(lease_set_seconds=None, connect_seconds=None, error="its lease set was not found")
         found_at = time.monotonic()
-        answered_at, error = await _first_byte_at(session, address, seconds)
+        answered_at, error = await _first_byte_at(session, to_b32_address(target), seconds)
     finally:
         session.close()
     connect = None if answered_at is None else answered_at - found_at
@@ -44,9 +56,12 @@ async def measure(router: Sam, address: str, *, seconds: float = ANSWER_SECONDS)
 async def _first_byte_at(session: SamSession, address: str, seconds: float) -> tuple[float | None, str | None]:
     """Return when the first byte came; or None, and the reason."""
     try:
-        reader, writer = await session.connect(address)
+        async with asyncio.timeout(seconds):
+            reader, writer = await session.connect(address)
     except RouterRefusedError as error:
         return None, str(error)
+    except TimeoutError:
+        return None, f"no stream opened within {seconds:g} s"
     try:
         async with asyncio.timeout(seconds):
             writer.write(_PROBE)

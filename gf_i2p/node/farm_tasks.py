@@ -22,6 +22,7 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report.destination_sensing import DestinationSensing
 from gf_i2p.node.report.failure_detector import FailureDetector
 from gf_i2p.node.report.leaf_farm import LeafFarm
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.view import FarmView
@@ -54,6 +55,7 @@ class FarmTasks:
         failure_detector: FailureDetector | None = None,
         sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
+        local_leaf: LocalLeaf | None = None,
     ) -> None:
         self.view = view
         self.sensing = sensing
@@ -62,6 +64,7 @@ class FarmTasks:
         self.publisher = publisher
         self._failure_detector = failure_detector
         self.keys = keys
+        self._local_leaf = local_leaf
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -71,6 +74,7 @@ class FarmTasks:
             self.view,
             self.exporter,
             self.keys,
+            self._local_leaf,
             self.reporter,
             self._failure_detector,
             self.sensing,
@@ -138,6 +142,7 @@ def farm_tasks_of(
     if bridge is None:
         return FarmTasks(view, None, None, None, exporter)
     publish, server_id = config.publish, config.node.id
+    local_leaf = None if publish.leaf is None else LocalLeaf(publish)
     reporter = Reporter(
         server_id,
         config.node.cluster,
@@ -147,6 +152,7 @@ def farm_tasks_of(
         interval=publish.status_seconds,
         mode=publish.mode,
         leaf_farm=leaf_farm,
+        local_leaf=local_leaf,
         parameters=lambda: view.state.parameters,
     )
     watch = None
@@ -165,7 +171,15 @@ def farm_tasks_of(
             server_id, view, reporter, bridge, mode=publish.mode, minutes=publish.sense_minutes
         )
     return FarmTasks(
-        view, reporter, publisher, bridge, exporter, failure_detector=failure_detector, sensing=sensing, keys=watch
+        view,
+        reporter,
+        publisher,
+        bridge,
+        exporter,
+        failure_detector=failure_detector,
+        sensing=sensing,
+        keys=watch,
+        local_leaf=local_leaf,
     )
 
 

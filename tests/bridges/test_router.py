@@ -12,8 +12,9 @@ from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.settings import RouterKind
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
+from bridges.leaf_liveness import LeafLiveness
 from bridges.router import LocalRouter
-from bridges.router_protocol import Publication, RouterBridge, SetFinding
+from bridges.router_protocol import ANY_MASTER, Publication, RouterBridge, SetFinding
 from bridges.sam import destination_sensing
 from bridges.sam.client import Sam
 from bridges.sam.inbound_session import SamInbound
@@ -24,6 +25,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import session_config
 from tests.bridges.i2cp.fake_router import Clock, FakeRouter
 from tests.bridges.simulated_i2pcontrol import PASSWORD, SimulatedRouter
+from tests.bridges.test_leaf_liveness import Session
 from tests.netdb.strategies import KEYS, NOW, entropy
 from tests.transport.harness import PATIENCE, soon, until
 
@@ -107,7 +109,7 @@ async def make(sam: Sam, i2cp: FakeRouter) -> AsyncIterator[Make]:
 
     def build(control: I2pControl | None = None, leaf: str | None = None) -> LocalRouter:
         publisher = I2cpPublisher(i2cp.settings(), clock=i2cp.clock)
-        made.append(LocalRouter(sam, publisher, control, leaf, again_seconds=0.0))
+        made.append(LocalRouter(sam, publisher, i2cp.settings(), control, leaf, again_seconds=0.0))
         return made[-1]
 
     yield build
@@ -129,7 +131,7 @@ async def test_without_i2pcontrol_a_router_is_up_when_its_sam_answers(make: Make
     fake.answers["HELLO VERSION"] = "HELLO REPLY RESULT=NOVERSION"
     with pytest.raises(RouterRefusedError, match="NOVERSION"):
         await soon(make().local_router_status())
-    nobody = LocalRouter(Sam("127.0.0.1", 1), make().publisher)
+    nobody = replace(make(), sam=Sam("127.0.0.1", 1))
     with pytest.raises(RouterUnreachableError, match="check that the router runs, and that SAM is on"):
         await soon(nobody.local_router_status())
 
@@ -144,54 +146,90 @@ async def test_with_i2pcontrol_it_is_asked_for_numbers_and_sam_is_not(
 
 
 async def test_the_leaf_by_its_address_or_by_none(make: Make) -> None:
-    assert await soon(make().local_leaf_hash(MASTER)) is None
+    assert await soon(make().local_leaf_hash(ANY_MASTER)) is None
     for address in (to_b32_address(LEAF), to_b32_address(LEAF).upper()):
-        assert await soon(make(leaf=address).local_leaf_hash(MASTER)) == LEAF
+        assert await soon(make(leaf=address).local_leaf_hash(ANY_MASTER)) == LEAF
+
+
+async def test_the_leaf_of_the_asked_master_and_of_no_other(make: Make) -> None:
+    router = make(leaf=to_b32_address(LEAF))
+    with pytest.raises(RouterRefusedError, match=r"set publish\.master"):
+        await soon(router.local_leaf_hash(MASTER))
+    router = replace(router, master=MASTER)
+    assert await soon(router.local_leaf_hash(MASTER)) == LEAF
+    assert await soon(router.local_leaf_hash(TARGET.hash)) is None
+    assert await soon(make().local_leaf_hash(MASTER)) is None, "there is no leaf at all"
 
 
 async def test_a_tunnels_name_needs_i2pcontrol(make: Make) -> None:
     with pytest.raises(RouterRefusedError, match="'web' is no b32 address, and without i2pcontrol the address"):
-        await soon(make(leaf="web").local_leaf_hash(MASTER))
+        await soon(make(leaf="web").local_leaf_hash(ANY_MASTER))
 
 
 async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -> None:
     control = I2pControl(I2pControlAccess(i2pd.url, PASSWORD, any_certificate=True), ask_for_tunnels=True)
     tunnel = (await soon(control.tunnels()))[0]
-    assert await soon(make(control, tunnel.name).local_leaf_hash(MASTER)) == tunnel.hash()
+    found = await soon(make(control, tunnel.name).local_leaf_hash(ANY_MASTER))
+    assert found is not None
+    assert found == tunnel.hash()
+    assert await soon(make(control, tunnel.name).local_leaf_status(found)) == LeafStatus(up=False, name=tunnel.name)
     with pytest.raises(RouterRefusedError, match="has no server tunnel 'nosuch'"):
-        await soon(make(control, "nosuch").local_leaf_hash(MASTER))
+        await soon(make(control, "nosuch").local_leaf_hash(ANY_MASTER))
 
 
-async def test_a_leaf_is_up_when_its_lease_set_is_found(make: Make, fake: FakeSam) -> None:
+async def test_a_leaf_is_up_while_its_lease_set_is_current(make: Make, fake: FakeSam, i2cp: FakeRouter) -> None:
     router = make(leaf=to_b32_address(LEAF))
     assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
-    assert fake.asked("NAMING") == [f"NAMING LOOKUP NAME={to_b32_address(LEAF)}"] * 2
-    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
-    assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=True)
-    fake.answers["NAMING LOOKUP"] = "NAMING REPLY RESULT=I2P_ERROR"
-    with pytest.raises(RouterError, match="I2P_ERROR"):
+    assert i2cp.looked_for == [LEAF] * 2
+    router = make(leaf=TARGET.b32)
+    i2cp.netdb[TARGET.hash] = TARGET
+    assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=True, destination=TARGET.base64)
+    with pytest.raises(RouterRefusedError, match="is not the leaf of this router"):
         await soon(router.local_leaf_status(LEAF))
+    del i2cp.netdb[TARGET.hash]
+    assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=False)
+    assert fake.asked("NAMING") == [], "both routers answer that from a cache that never ends"
+    await i2cp.stop()
+    with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
+        await soon(router.local_leaf_status(TARGET.hash))
 
 
-async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, fake: FakeSam) -> None:
-    fake.first["NAMING LOOKUP"] = "NAMING REPLY RESULT=INVALID_KEY"
-    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
-    assert await soon(make(leaf=to_b32_address(LEAF)).local_leaf_status(LEAF)) == LeafStatus(up=True)
-    assert len(fake.asked("NAMING")) == 2
+async def test_a_leaf_that_answers_pings_no_more_is_down_though_its_lease_set_is_current(
+    make: Make, i2cp: FakeRouter
+) -> None:
+    session = Session()
+    session.answering = {TARGET.data}
+    router = replace(make(leaf=TARGET.b32), liveness=LeafLiveness(session))
+    i2cp.netdb[TARGET.hash] = TARGET
+    assert (await soon(router.local_leaf_status(TARGET.hash))).up
+    session.answering = set()
+    assert not (await soon(router.local_leaf_status(TARGET.hash))).up
+    before = session.closed
+    await soon(router.close())
+    assert session.closed == before + 1
 
 
-async def test_a_caller_that_looks_again_itself_is_told_at_once(make: Make, fake: FakeSam) -> None:
+async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, i2cp: FakeRouter) -> None:
+    router = make(leaf=TARGET.b32)
+    asked = asyncio.create_task(replace(router, again_seconds=0.1).local_leaf_status(TARGET.hash))
+    await until(lambda: i2cp.looked_for)
+    i2cp.netdb[TARGET.hash] = TARGET
+    assert await soon(asked) == LeafStatus(up=True, destination=TARGET.base64)
+    assert len(i2cp.looked_for) == 2
+
+
+async def test_a_caller_that_looks_again_itself_is_told_at_once(make: Make, i2cp: FakeRouter) -> None:
     router = replace(make(leaf=to_b32_address(LEAF)), again_seconds=None)
     assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
-    assert len(fake.asked("NAMING")) == 1
+    assert len(i2cp.looked_for) == 1
 
 
-@pytest.mark.parametrize(("kind", "tells"), [(RouterKind.I2PD, False), (RouterKind.JAVA, True), (None, False)])
+@pytest.mark.parametrize(("kind", "tells"), [(RouterKind.I2PD, False), (RouterKind.JAVA, True)])
 async def test_a_master_is_looked_for_where_the_router_can_find_it(
-    make: Make, fake: FakeSam, i2cp: FakeRouter, kind: RouterKind | None, tells: bool
+    make: Make, i2cp: FakeRouter, kind: RouterKind, tells: bool
 ) -> None:
-    i2cp.kind = kind or i2cp.kind
-    bridge = replace(make(), i2cp=None if kind is None else i2cp.settings())
+    i2cp.kind = kind
+    bridge = make()
     assert isinstance(bridge, SetFinding)
     if tells:
         assert await soon(bridge.find_set(MASTER, 7)) is None
@@ -199,11 +237,10 @@ async def test_a_master_is_looked_for_where_the_router_can_find_it(
         with pytest.raises(RouterRefusedError, match="i2pd drops every Meta lease set that it finds"):
             await soon(bridge.find_set(MASTER, 7))
     assert await soon(bridge.find_set(MASTER, 3)) is None
-    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={KEYS.destination.base64}"
+    i2cp.netdb[MASTER] = KEYS.destination
     seconds = await soon(bridge.find_set(MASTER, 3))
     assert seconds is not None
     assert seconds >= 0
-    assert fake.asked("NAMING LOOKUP")[-1] == f"NAMING LOOKUP NAME={to_b32_address(MASTER)}"
 
 
 async def test_publishing_goes_by_i2cp_and_its_trouble_is_told(make: Make, i2cp: FakeRouter) -> None:
@@ -278,22 +315,24 @@ async def test_a_destination_without_a_lease_set(make: Make, fake: FakeSam) -> N
 
 
 async def test_a_destination_that_answers_and_one_that_does_not(
-    make: Make, fake: FakeSam, monkeypatch: pytest.MonkeyPatch
+    make: Make, fake: FakeSam, i2cp: FakeRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(destination_sensing, "_END_SECONDS", 0.01)
-    fake.answers["NAMING LOOKUP"] = f"NAMING REPLY RESULT=OK NAME=x VALUE={TARGET.base64}"
+    i2cp.netdb[TARGET.hash] = TARGET
     measured = await soon(make().remote_measured_status(TARGET.hash))
     assert measured.lease_set_seconds is not None
     assert measured.connect_seconds is not None
     assert measured.error is None
-    for answer, seconds, error in (
-        ("hang", 0.05, "nothing was heard within 0.05 s"),
-        ("hang up", PATIENCE, "the stream was closed without"),
+    for request, answer, seconds, error in (
+        ("HEAD /", "hang", 0.05, "nothing was heard within 0.05 s"),
+        ("HEAD /", "hang up", PATIENCE, "the stream was closed without"),
+        ("STREAM CONNECT", "hang", 0.05, "no stream opened within 0.05 s"),
     ):
-        fake.answers["HEAD /"] = answer
+        good, fake.answers[request] = fake.answers[request], answer
         measured = await soon(
-            destination_sensing.measure(Sam("127.0.0.1", fake.port), to_b32_address(TARGET.hash), seconds=seconds)
+            destination_sensing.measure(Sam("127.0.0.1", fake.port), i2cp.settings(), TARGET.hash, seconds=seconds)
         )
+        fake.answers[request] = good
         assert measured.lease_set_seconds is not None
         assert measured.connect_seconds is None, "i2pd calls a stream open that leads nowhere"
         assert error in (measured.error or "")
@@ -303,14 +342,14 @@ async def test_a_destination_that_answers_and_one_that_does_not(
     assert measured.connect_seconds is None
     assert "CANT_REACH_PEER" in (measured.error or "")
     keys = {request.split("DESTINATION=")[1].split()[0] for request in fake.asked("SESSION CREATE")}
-    assert len(keys) == 4, "each time from a destination that nobody knows"
+    assert len(keys) == 5, "each time from a destination that nobody knows"
     await until(lambda: not fake.writers)
 
 
-async def test_sensing_leaves_no_session_behind(make: Make, fake: FakeSam) -> None:
-    fake.answers["NAMING LOOKUP"] = "hang"
+async def test_sensing_leaves_no_session_behind(make: Make, fake: FakeSam, i2cp: FakeRouter) -> None:
+    i2cp.deaf = {38}
     call = asyncio.create_task(make().remote_measured_status(TARGET.hash))
-    await until(lambda: fake.asked("NAMING LOOKUP"))
+    await until(lambda: fake.asked("SESSION CREATE"))
     call.cancel()
     await asyncio.wait([call])
     await until(lambda: not fake.writers)

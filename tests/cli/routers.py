@@ -78,8 +78,6 @@ class ScriptedRouter:
         self.without = without
         self.fingerprint = identity.fingerprint
         self.ports = dict(zip(INTERFACES, free_ports(len(INTERFACES)), strict=True))
-        self.known: dict[str, DestinationKeys] = {}
-        """Keys of the addresses with a lease set."""
         self.peers: dict[str, Authenticator] = {}
         """Authenticators of the farm nodes, by address."""
         self.mute: set[str] = set()
@@ -169,16 +167,8 @@ class ScriptedRouter:
             if self.sam_says is not None:
                 writer.write(self.sam_says)
                 return
-            if line.startswith("HELLO VERSION"):
-                writer.write(b"HELLO REPLY RESULT=OK VERSION=3.1\n")
-            else:
-                assert line.startswith("NAMING LOOKUP NAME="), line
-                name = line.rpartition("=")[2]
-                keys = self.known.get(name)
-                none = "KEY_NOT_FOUND" if self.java else "INVALID_KEY"
-                what = f"RESULT={none} NAME={name}" if keys is None else f"RESULT=OK NAME={name} VALUE="
-                value = "" if keys is None else keys.destination.base64
-                writer.write(f"NAMING REPLY {what}{value}\n".encode())
+            assert line.startswith("HELLO VERSION"), line
+            writer.write(b"HELLO REPLY RESULT=OK VERSION=3.1\n")
             await writer.drain()
 
 
@@ -203,9 +193,8 @@ class Place:
         )
         self.change(SECRETS_FILE, ("\npassword =", f'\ni2pcontrol_password = "{PASSWORD}"\npassword ='))
         self.write_master(self.master)
-        own = (self.directory / "destination.dat").read_bytes()
-        router.known[self.leaf.destination.b32] = self.leaf
-        router.known[self.own] = DestinationKeys.parse(own)
+        own = DestinationKeys.parse((self.directory / "destination.dat").read_bytes())
+        router.i2cp.netdb = {keys.destination.hash: keys.destination for keys in (self.leaf, own)}
         for number in (2, 3):
             path = directory / f"server-{number}"
             address = DestinationKeys.parse((path / "destination.dat").read_bytes()).destination.b32

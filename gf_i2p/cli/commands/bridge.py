@@ -15,7 +15,7 @@ from gf_i2p.cli.shared.command import Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
-from gf_i2p.cli.shared.router_setup import router_bridge
+from gf_i2p.cli.shared.router_setup import master_hash, router_bridge
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
@@ -38,7 +38,8 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
     bridge = router_bridge(config, secrets)
     if bridge is None or config.router is None:
         raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and this table names the router to serve")
-    bridge = replace(bridge, again_seconds=None)  # a caller may look again, and a call has a time-out
+    # A caller may look again, and a call has a time-out.
+    bridge = replace(bridge, master=master_hash(directory, config), liveness=None, again_seconds=None)
     _check_no_circle(config.router, config.bridge)
     if secrets.bridge_password is None:
         raise ConfigError(

@@ -19,12 +19,13 @@ from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argumen
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
-from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol, leaf_liveness
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
 from gf_i2p.node.files.router_config import host_and_port
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock, holder, write_private
 
@@ -68,6 +69,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
             look_seconds=file.publish.status_seconds,
             tell=lambda each: _write(report, each),
             why=lambda: client.waits_for,
+            local_leaf=LocalLeaf(file.publish),
         )
         _write(report, member.report)
         task = asyncio.get_running_loop().create_task(member.run(), name="leaf member")
@@ -90,9 +92,15 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
 def _router_bridge(file: LeafFile) -> LocalRouter:
     """Make the access to the member's router. Raises `ConfigError`."""
     router = file.router
+    settings = i2cp_settings(router)
     control = i2pcontrol(router, file)
     return LocalRouter(
-        Sam(*host_and_port(router.sam)), I2cpPublisher(i2cp_settings(router)), control, file.publish.leaf
+        Sam(*host_and_port(router.sam)),
+        I2cpPublisher(settings),
+        settings,
+        control,
+        file.publish.leaf,
+        liveness=leaf_liveness(router, settings),
     )
 
 

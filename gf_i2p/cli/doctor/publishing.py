@@ -5,27 +5,27 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from bridges.errors import RouterError
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.i2cp.host_lookup import LOOKUP_SECONDS, has_lease_set
 from bridges.i2pcontrol.router_answers import RouterProgram
-from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn
 from gf_i2p.cli.doctor.failover import FailoverChecks
 from gf_i2p.cli.doctor.nested_sets import TreeCheck, look_at_leaf_farm
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
-from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, SAM, RouterChecks
-from gf_i2p.cli.shared.router_setup import i2pcontrol
+from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, RouterChecks
+from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.router_config import RouterTable, host_and_port
+from gf_i2p.node.files.router_config import RouterTable
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load_publishing_keys
 
 SETTLING_SECONDS: Final = 180.0
 """Seconds after a node's start in which its address may be unknown: the router builds tunnels, then publishes."""
-_LOOKUP_SECONDS: Final = 40.0
-"""Seconds for one look-up: i2pd takes 30 s for an address that it does not find."""
+_LOOKUP_SECONDS: Final = LOOKUP_SECONDS + 5.0
+"""Seconds for one look-up of a lease set."""
 _MASTER: Final = "master keys"
 _LATE: Final = Remedy.either("The router is slow: see the load and the tunnels on the router's console, and try again.")
 
@@ -61,7 +61,7 @@ class PublishingChecks:
         publish = self._config.publish
         checks = []
         if self._config.own_endpoint.is_i2p:
-            checks.append(Check("own address", self._own_address, _LOOKUP_SECONDS, (SAM,), after=(NODE,), late=_LATE))
+            checks.append(Check("own address", self._own_address, _LOOKUP_SECONDS, (I2CP,), after=(NODE,), late=_LATE))
         signs = publish.mode != "off" and publish.publish != "off"
         if signs:
             checks.append(Check(_MASTER, self._master))
@@ -77,7 +77,7 @@ class PublishingChecks:
             checks.append(Check("leaf farm", partial(look_at_leaf_farm, self._directory, publish.leaf_farm)))
         if publish.leaf is not None:
             by_name = _hash(publish.leaf) is None
-            needs = (ROUTER, SECRETS, I2PCONTROL, SAM) if by_name else (SAM,)
+            needs = (ROUTER, SECRETS, I2PCONTROL, I2CP) if by_name else (I2CP,)
             checks.append(Check("leaf", self._leaf, _LOOKUP_SECONDS, needs, late=_LATE))
         return checks
 
@@ -87,12 +87,14 @@ class PublishingChecks:
             return skip("not looked for: the address exists while the node runs")
         began = time.monotonic()
         try:
-            destination = await self._sam.lookup(address)
-        except RouterError as error:
+            found = await has_lease_set(i2cp_settings(self._router), from_b32_address(address))
+        except (RouterError, ConfigError) as error:
+            if isinstance(error, RouterUnreachableError) and self._config.publish.mode == "off":
+                return skip("not looked for: only I2CP shows whether its lease set is current")
             return fail(fault_and_advice(str(error))[0], _LATE)
-        if destination is not None:
-            return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
-        text = f"{address} is not found in the netDb, so nobody reaches this node"
+        if found:
+            return ok(f"{address} has a current lease set ({time.monotonic() - began:.1f} s)")
+        text = f"{address} has no current lease set, so nobody reaches this node"
         uptime = self._files.uptime
         if uptime is not None and uptime < SETTLING_SECONDS:
             return warn(
@@ -163,15 +165,15 @@ class PublishingChecks:
         try:
             if leaf_hash is None:
                 leaf_hash = await self._tunnel_hash(leaf)
-            address = to_b32_address(leaf_hash)
             began = time.monotonic()
-            destination = await self._sam.lookup(address)
+            found = await has_lease_set(i2cp_settings(self._router), leaf_hash)
         except (RouterError, ConfigError) as error:
             fault, advice = fault_and_advice(str(error))
             return fail(fault, Remedy.either(advice) if advice else remedies.leaf_up(leaf))
-        if destination is None:
-            return fail(f"{address} has no lease set: nobody reaches this leaf", remedies.leaf_up(leaf))
-        return ok(f"{address} is found in the netDb ({time.monotonic() - began:.1f} s)")
+        address = to_b32_address(leaf_hash)
+        if not found:
+            return fail(f"{address} has no current lease set: nobody reaches this leaf", remedies.leaf_up(leaf))
+        return ok(f"{address} has a current lease set ({time.monotonic() - began:.1f} s)")
 
     async def _tunnel_hash(self, tunnel: str) -> bytes:
         assert self._secrets is not None
@@ -189,10 +191,6 @@ class PublishingChecks:
         if self._router_checks.kind is None:
             return self._router.kind
         return "i2pd" if self._router_checks.kind is RouterProgram.I2PD else "java"
-
-    @property
-    def _sam(self) -> Sam:
-        return Sam(*host_and_port(self._router.sam))
 
 
 def keys_result(keys: PublishingKeys, now: int, *, server: int) -> CheckResult:

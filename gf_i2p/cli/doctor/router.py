@@ -125,8 +125,10 @@ class RouterChecks:
             return fail(*_fault_and_remedy(error))
         except RouterError as error:
             result = _unusable(error, address, remedies.i2cp_on(address))
-            if self._config.publish.mode == "off":
-                return warn(f"{result.text}; only publishing needs I2CP, and publishing is off")
+            if self._config.publish.mode == "off" and self._config.publish.leaf is None:
+                return warn(
+                    f"{result.text}; only publishing, and the search for lease sets, need I2CP, and publishing is off"
+                )
             return result
         program = _KINDS[kind]
         if self._router.kind not in {"auto", kind}:

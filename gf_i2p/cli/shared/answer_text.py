@@ -125,10 +125,12 @@ def publishing_lines(publishing: dict[str, Any]) -> list[str]:
     lines = [f"{leaves} given to the router {publishing['sent']} times, good for {minutes} minutes"]
     progress = publishing["progress"]
     if progress is not None:
-        words = [f"{word} {_clock(progress[word])}" for word in ("attempted", "sent", "confirmed") if progress[word]]
-        if progress["confirmed_by"] is not None:
-            words[-1] += f" by server {progress['confirmed_by']}"
-        elif progress["unconfirmed"]:
+        words = []
+        for stage in ("attempted", "sent", "found", "confirmed"):
+            if progress[stage]:
+                by = progress.get(f"{stage}_by")
+                words.append(f"{stage} {_clock(progress[stage])}" + ("" if by is None else f" by server {by}"))
+        if not progress["confirmed"] and progress["unconfirmed"]:
             words.append(f"not confirmed: {progress['unconfirmed']}")
         lines.append("the last: " + ", ".join(words or ["announced"]))
         if progress["retries"]:

@@ -6,15 +6,18 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from bridges.hosting_protocol import ServiceHosting
+from bridges.i2cp.ping_session import OPTIONS, PingSession
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.i2cp.service_hosting import I2cpHosting
 from bridges.i2cp.settings import I2cpSettings, RouterKind
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
+from bridges.leaf_liveness import LeafLiveness
 from bridges.publisher_choice import PublisherChoice
 from bridges.router import LocalRouter
 from bridges.sam.client import Sam
 from bridges.sam.inbound_session import SamInbound
+from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
@@ -70,6 +73,14 @@ def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
     return keys
 
 
+def master_hash(directory: Path, config: Config) -> bytes | None:
+    """Return the hash of the master that this node's leaf serves; None when it is not known. Raises `ConfigError`."""
+    if config.publish.master is not None:
+        return from_b32_address(config.publish.master)
+    path = directory / config.publish.keys
+    return load_publishing_keys(path).destination.hash if path.exists() else None
+
+
 def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     """Make the bridge that asks the router and publishes; None without a router. Raises `ConfigError`."""
     router = config.router
@@ -79,7 +90,19 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     settings = i2cp_settings(router)
     i2cp = I2cpPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
-    return LocalRouter(Sam(*host_and_port(router.sam)), publisher, control, config.publish.leaf, settings)
+    return LocalRouter(
+        Sam(*host_and_port(router.sam)),
+        publisher,
+        settings,
+        control,
+        config.publish.leaf,
+        liveness=leaf_liveness(router, settings),
+    )
+
+
+def leaf_liveness(router: RouterTable, settings: I2cpSettings) -> LeafLiveness:
+    """Make the pings of the leaf, through tunnels as the operator has set them for the node's own session."""
+    return LeafLiveness(PingSession(settings, options={**OPTIONS, **router.session}))
 
 
 def service_hosting(config: Config) -> ServiceHosting | None:

@@ -177,8 +177,12 @@ class MetaMachine:
         if confirmation.confirmed_by is not None:
             self._progress.confirmed(confirmation.confirmed_ms, confirmation.confirmed_by)
             self.last_set = replace(self.last_set, missed=False, retries=0)
+            return
+        self._progress.unconfirmed(confirmation.why or "")
+        if confirmation.found_by is not None:
+            self._progress.found(confirmation.found_ms, confirmation.found_by)
+            self.last_set = replace(self.last_set, missed=False, retries=0)
         else:
-            self._progress.unconfirmed(confirmation.why or "")
             self.last_set = replace(self.last_set, missed=confirmation.missed)
 
     # Announcing and giving ------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""Progress of a set: attempted, sent, confirmed, each with its time.
+"""Progress of a set: attempted, sent, found, confirmed, each with its time.
 
 *Attempted*: the set's announcement is committed in the farm's log, and the router is about to get the set. *Sent*: the
-publisher's router has taken the set. *Confirmed*: another server has found the set in the netDb. Not every router
-shows which version was found.
+publisher's router has taken the set. *Found*: another server has found a set of the same master in the netDb since, but
+its router does not tell the version. *Confirmed*: another server has found this version or a newer one.
 """
 
 from collections.abc import Callable
@@ -19,6 +19,9 @@ class SetProgress:
     """The whole set, as the router gets it."""
     attempted_ms: int = 0
     sent_ms: int = 0
+    found_ms: int = 0
+    found_by: int | None = None
+    """The server whose router has found a set of an unknown version."""
     confirmed_ms: int = 0
     confirmed_by: int | None = None
     """The server whose router has found the set."""
@@ -30,6 +33,8 @@ class SetProgress:
         """The last stage that the set has reached."""
         if self.confirmed_ms:
             return "confirmed"
+        if self.found_ms:
+            return "found"
         if self.sent_ms:
             return "sent"
         return "attempted" if self.attempted_ms else "announced"
@@ -54,6 +59,11 @@ class PublishProgress:
     def sent(self, now_ms: int) -> None:
         """Note that the router has taken the newest set."""
         self._advance(sent_ms=now_ms)
+
+    def found(self, now_ms: int, by: int) -> None:
+        """The router of server `by` has found a set of an unknown version at this time."""
+        if self.current is not None and not self.current.found_ms:
+            self._advance(found_ms=now_ms, found_by=by)
 
     def confirmed(self, now_ms: int, by: int) -> None:
         """The router of server `by` has found the set, or a later one, at this time."""

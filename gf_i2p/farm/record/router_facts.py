@@ -42,7 +42,9 @@ class LeafStatus:
     """State of a destination of the local router that serves the farm's service."""
 
     up: bool
-    """Whether its lease set was found. Only a measurement shows whether the destination answers: `MeasuredStatus`."""
+    """Whether its lease set is current. Only a measurement shows whether the destination answers: `MeasuredStatus`."""
+    destination: str | None = None
+    """The destination in base64; None while its lease set is not found."""
     name: str | None = None
     """Name of the destination's tunnel in the router's configuration."""
     connections: int | None = None

@@ -72,6 +72,7 @@ _META: Final = frozenset(
         "lastPublishedLS",
         "attemptedTime",
         "sentTime",
+        "foundTime",
         "confirmedTime",
     }
 )
@@ -139,8 +140,10 @@ class Meta:
     """When the announcement of the newest set was committed, and the router was about to get the set."""
     sent_ms: int = 0
     """When the router took the newest set."""
+    found_ms: int = 0
+    """When another server found a set of unknown version in the netDb, by that server's clock."""
     confirmed_ms: int = 0
-    """When another server found the newest set in the netDb, by that server's clock."""
+    """When another server found the newest set in the netDb, or a newer one, by that server's clock."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
 
@@ -154,7 +157,12 @@ class Meta:
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
-        times = {"attemptedTime": self.attempted_ms, "sentTime": self.sent_ms, "confirmedTime": self.confirmed_ms}
+        times = {
+            "attemptedTime": self.attempted_ms,
+            "sentTime": self.sent_ms,
+            "foundTime": self.found_ms,
+            "confirmedTime": self.confirmed_ms,
+        }
         return {
             **self.extra,
             "destination": self.destination,
@@ -176,6 +184,7 @@ class Meta:
             last_published_set=text_or_none(fields, "lastPublishedLS"),
             attempted_ms=integer_or_none(fields, "attemptedTime") or 0,
             sent_ms=integer_or_none(fields, "sentTime") or 0,
+            found_ms=integer_or_none(fields, "foundTime") or 0,
             confirmed_ms=integer_or_none(fields, "confirmedTime") or 0,
             extra=unknown_fields(fields, _META),
         )

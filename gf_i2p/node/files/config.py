@@ -194,7 +194,7 @@ class Config(Table):
             return self
         if self.publish.leaf is not None and self.publish.leaf_farm is not None:
             raise ValueError("publish.leaf_farm: cannot stand beside publish.leaf: remove one of the two")
-        check_leaf(self.publish.leaf, router)
+        check_leaf(self.publish, router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
                 f"node.listen: the router would bring streams to {listen.host} without encryption: use 127.0.0.1, or "

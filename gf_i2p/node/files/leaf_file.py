@@ -6,21 +6,19 @@ from typing import Annotated, ClassVar, Final, Self
 from pydantic import Field, SecretStr, model_validator
 
 from gf_i2p.node.access.roles import User
-from gf_i2p.node.files.checked_read import ConfigError, Table
+from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import LoggingTable
-from gf_i2p.node.files.router_config import ProxyTable, RouterTable, check_leaf
+from gf_i2p.node.files.router_config import LeafSettings, ProxyTable, RouterTable, check_leaf
 
 LEAF_FILE: Final = "leaf.toml"
 REPORT_FILE: Final = "leaf-status.json"
 """Status of the leaf member's process, for `gf-i2p leaf status`."""
 
 
-class LeafTable(Table):
+class LeafTable(LeafSettings):
     """The leaf that the member reports."""
 
-    leaf: str | None = None
-    """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
     status_seconds: Annotated[float, Field(ge=5, le=30)] = 10.0
     """Seconds between two questions to the router."""
 
@@ -45,7 +43,7 @@ class LeafFile(ClientFile):
             raise ValueError(f"user: {error}") from error
         if user.member_id is None:
             raise ValueError(f"user: {user.name} is no leaf member; `gf-i2p members invite-leaf` makes this file")
-        check_leaf(self.publish.leaf, self.router)
+        check_leaf(self.publish, self.router)
         if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
             raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
         return self

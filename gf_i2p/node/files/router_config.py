@@ -53,6 +53,11 @@ def _checked_target(text: str) -> str:
     return text
 
 
+def _checked_address(text: str) -> str:
+    from_b32_address(text)
+    return text
+
+
 def check_fingerprint(text: str) -> str:
     """Bring a certificate's fingerprint into the usual form; raises `ValueError`."""
     try:
@@ -127,8 +132,38 @@ class RouterTable(ProxyTable):
     _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
 
 
-def check_leaf(leaf: str | None, router: RouterTable) -> None:
-    """Raise `ValueError` when this router cannot give the address of a leaf that has only a name."""
+class LeafSettings(Table):
+    """The leaf that a server or a leaf member reports."""
+
+    leaf: str | None = None
+    """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
+    leaf_service: Annotated[str, AfterValidator(_checked_target)] | None = None
+    """Address of the service behind `leaf`, plain TCP. The leaf is down while the service does not answer."""
+    leaf_forward: Annotated[str, AfterValidator(_checked_target)] | None = None
+    """Address at which the node takes the connections of the router's tunnel, counts them and passes them on."""
+    leaf_connections: Annotated[int, Field(ge=1, le=65_536)] = 256
+    """Most connections through `leaf_forward` at a time; further ones are closed."""
+    leaf_bandwidth_kib: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
+    """Bandwidth in KiB a second, of both directions, that counts as full for the leaf's cost."""
+
+
+def check_leaf(settings: LeafSettings, router: RouterTable) -> None:
+    """Raise `ValueError` when a leaf's settings do not fit together, or do not fit this router."""
+    leaf, service = settings.leaf, settings.leaf_service
+    if settings.leaf_forward is not None and service is None:
+        raise ValueError("publish.leaf_forward: leads to publish.leaf_service, which is missing: set it, too")
+    if service is not None:
+        if leaf is None:
+            raise ValueError("publish.leaf_service: is the service behind publish.leaf, which is missing: set it, too")
+        if service == settings.leaf_forward:
+            raise ValueError("publish.leaf_forward: is the address of publish.leaf_service: name another port")
+        for name, address in (("leaf_service", service), ("leaf_forward", settings.leaf_forward)):
+            if address is None or router.beyond_loopback or ip_address(host_and_port(address)[0]).is_loopback:
+                continue
+            raise ValueError(
+                f"publish.{name}: {address} is on another machine: name an address of this machine, or set "
+                "router.beyond_loopback = true if nobody else can see the network between"
+            )
     if leaf is None or is_b32_address(leaf):
         return
     if router.i2pcontrol is None:
@@ -166,7 +201,7 @@ class ServiceTable(Table):
         return self
 
 
-class PublishTable(Table):
+class PublishTable(LeafSettings):
     """Publishing for the farm's master, and the leaf that this server reports."""
 
     mode: Literal["off", "dry-run", "meta", "failover"] = "off"
@@ -175,8 +210,8 @@ class PublishTable(Table):
     """Whether this server may be chosen. "on": before servers with "auto"; "off": never, but its leaf is listed."""
     keys: str = MASTER_FILE
     """The master's private keys, or delegated ones, in the file format of both routers."""
-    leaf: str | None = None
-    """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
+    master: Annotated[str, AfterValidator(_checked_address)] | None = None
+    """The master's b32 address, for `gf-i2p bridge serve` on a server that has no keys of the master."""
     leaf_farm: str | None = None
     """In the place of `leaf`, a nested farm, whose master is this server's leaf. Either the directory of that farm's
     server in this process, relative to this node's directory, or that master's b32 address."""

@@ -51,7 +51,7 @@ way = "get"                   # "get": as proposal 150 says; "connect"; "socks5"
 inbound = "sam"               # "sam"; or "tunnel": a plain server tunnel that you have set up, to node.listen
 sam = "127.0.0.1:7656"
 destination = "destination.dat"  # this server's keys inside I2P, mode 0600; a thief could be reached in its place
-i2cp = "127.0.0.1:7654"       # for publishing
+i2cp = "127.0.0.1:7654"       # for publishing, and for the leaf's lease set
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
@@ -66,7 +66,7 @@ ROUTER_OUTSIDE: Final = """\
 # The I2P router beside this node, only for publishing: this server reaches the others without I2P. Its interfaces are
 # not encrypted, so they are on this machine. To publish, remove the # before [router], [publish] and their settings.
 [router]
-i2cp = "127.0.0.1:7654"       # for publishing
+i2cp = "127.0.0.1:7654"       # for publishing, and for the leaf's lease set
 sam = "127.0.0.1:7656"
 proxy = "127.0.0.1:4444"      # its HTTP proxy
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
@@ -83,6 +83,9 @@ mode = "off"                  # "meta": when the farm chooses this server, it pu
 # publish = "auto"            # "on": chosen before "auto"; "off": never chosen, only its leaf is listed
 keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, or the master's own, mode 0600
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
+# leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed
+# leaf_forward = "127.0.0.1:8081"  # lead the router's tunnel here: the node passes on, and counts for the leaf's cost
+# master = "....b32.i2p"      # for `gf-i2p bridge serve` without the file of keys: the master that the leaf serves
 # In the place of leaf, another farm's master can be the leaf: leaf_farm = "../../other-farm/server-1", the directory of
 # that farm's server, which runs in the same process; or the b32 address of that master.
 # sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never
@@ -176,6 +179,8 @@ password = "{password}"
 
 [publish]
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
+# leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed
+# leaf_forward = "127.0.0.1:8081"  # lead the router's tunnel here: the node passes on, and counts for the leaf's cost
 status_seconds = 10.0         # between two looks at the router, 5 to 30
 
 # The I2P router beside this member. Its interfaces are not encrypted, so they are on this machine.
@@ -183,6 +188,7 @@ status_seconds = 10.0         # between two looks at the router, 5 to 30
 proxy = "127.0.0.1:4444"      # its HTTP proxy, by which servers inside I2P are reached
 way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)
 sam = "127.0.0.1:7656"
+i2cp = "127.0.0.1:7654"       # by which the router says whether the leaf's lease set is current
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
 

@@ -8,11 +8,12 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from bridges.router_protocol import RouterBridge
+from bridges.router_protocol import ANY_MASTER, RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.clock import now_ms
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
@@ -32,8 +33,6 @@ _PAUSE_FLOOR: Final = 5.0
 _PAUSE_CEILING: Final = 30.0
 _REDIAL_FLOOR: Final = 1.0
 _REDIAL_CEILING: Final = 30.0
-_ANY_MASTER: Final = bytes(32)
-"""Master for the question about the leaf: a leaf member's file names the leaf itself."""
 
 
 def patient() -> Backoff:
@@ -94,11 +93,14 @@ class LeafMember:
         *,
         look_seconds: float,
         tell: Callable[[LeafMemberReport], None],
+        local_leaf: LocalLeaf | None = None,
         interval: float = INTERVAL_SECONDS,
         pause: Backoff | None = None,
         why: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`look_seconds`: seconds between two questions to the router. `interval`: seconds between two records.
+
+        `local_leaf` is this machine's part of the leaf; None: this machine knows nothing of the leaf.
 
         `tell` is called after each post, and every `WAIT_SECONDS` while a post is under way. `why` returns what a post
         waits for, as a clause; None when that is not known.
@@ -109,6 +111,7 @@ class LeafMember:
         self._look_seconds = look_seconds
         self._tell = tell
         self._why = why
+        self._local_leaf = local_leaf
         self._interval = interval
         self._pause = pause or Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(self._ask_router, seconds=ROUTER_SECONDS)
@@ -119,6 +122,9 @@ class LeafMember:
         """Post a record at intervals, and on a change that decides whether the leaf is listed."""
         posted_facts: object = None
         next_at = time.monotonic()
+        watching = None
+        if self._local_leaf is not None:
+            watching = asyncio.get_running_loop().create_task(self._local_leaf.run())
         try:
             while True:
                 began = time.monotonic()
@@ -137,6 +143,9 @@ class LeafMember:
                         continue
                 await asyncio.sleep(max(min(began + self._look_seconds, next_at) - time.monotonic(), 0.0))
         finally:
+            if watching is not None:
+                watching.cancel()
+                await asyncio.wait([watching])
             await self._router.close()
             await self._leaf.close()
 
@@ -176,27 +185,37 @@ class LeafMember:
         return router_numbers(await self._bridge.local_router_status())
 
     async def _ask_leaf(self) -> Leaf | None:
-        hash_ = await self._bridge.local_leaf_hash(_ANY_MASTER)
-        return None if hash_ is None else Leaf(hash_, (await self._bridge.local_leaf_status(hash_)).up)
+        hash_ = await self._bridge.local_leaf_hash(ANY_MASTER)
+        if hash_ is None:
+            return None
+        status = await self._bridge.local_leaf_status(hash_)
+        return Leaf(hash_, status.up, status.destination, current_connections=status.connections)
+
+    @property
+    def _answer(self) -> Leaf | None:
+        """The leaf, by the router and by this machine."""
+        answer = self._leaf.answer
+        return answer if self._local_leaf is None else self._local_leaf.completed(answer)
 
     def _note_answers(self) -> None:
-        report, leaf = self.report, self._leaf.answer
+        report, leaf = self.report, self._answer
+        service = None if self._local_leaf is None else self._local_leaf.trouble
         router = None
         if self._router.settled:
             router = "up" if self._router.trouble is None else self._router.trouble
         before = report.router, report.leaf
-        report.router, report.leaf = router, self._leaf.trouble
+        report.router, report.leaf = router, self._leaf.trouble or service
         if before != (report.router, report.leaf):
             if self._router.trouble is not None:
                 self._log.warning("the router is down for the farm", reason=self._router.trouble)
-            elif self._leaf.trouble is not None:
-                self._log.warning("the leaf is not listed", reason=self._leaf.trouble)
+            elif report.leaf is not None:
+                self._log.warning("the leaf is not listed", reason=report.leaf)
             else:
                 self._log.info("the router answers")
         report.leaves = () if leaf is None else ((to_b32_address(leaf.hash), leaf.up),)
 
     def _record(self) -> StatusRecord:
-        leaf = self._leaf.answer
+        leaf = self._answer
         return StatusRecord(
             cluster=self.report.cluster,
             date_ms=now_ms(),

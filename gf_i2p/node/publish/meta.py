@@ -73,8 +73,8 @@ class MetaPublisher:
         """The trouble that was logged last."""
         self._unstopped: str | None = None
         """Why the router could not be told to stop."""
-        self._confirmed_ms = 0
-        """The version that was logged last as confirmed."""
+        self._logged_stage: tuple[int, str] | None = None
+        """The version that was logged last as found or confirmed, and that stage."""
         self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
         self._loop = MachineLoop(self._step, self._begin, view=view, reporter=reporter, clock=clock)
         keys.on_change.append(self._loop.wake)
@@ -115,6 +115,8 @@ class MetaPublisher:
                 "word": progress.stage,
                 "attempted": progress.attempted_ms / 1000 or None,
                 "sent": progress.sent_ms / 1000 or None,
+                "found": progress.found_ms / 1000 or None,
+                "found_by": progress.found_by,
                 "confirmed": progress.confirmed_ms / 1000 or None,
                 "confirmed_by": progress.confirmed_by,
                 "unconfirmed": progress.unconfirmed,
@@ -174,9 +176,12 @@ class MetaPublisher:
             if self.trouble is not None:
                 self._log.warning("not published", reason=self.trouble)
         current = self._reporter.progress.current
-        if current is not None and current.confirmed_ms and current.published_ms != self._confirmed_ms:
-            self._confirmed_ms = current.published_ms
-            self._log.info("confirmed", published=current.published_ms // 1000, by=current.confirmed_by)
+        if current is not None and current.stage in {"found", "confirmed"}:
+            stage = current.published_ms, current.stage
+            if stage != self._logged_stage:
+                self._logged_stage = stage
+                by = current.confirmed_by or current.found_by
+                self._log.info(current.stage, published=current.published_ms // 1000, by=by)
 
     # Effects of the machine --------------------------------------------------------------------------------------
 

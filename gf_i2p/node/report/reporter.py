@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import structlog
 
-from bridges.router_protocol import RouterBridge
+from bridges.router_protocol import ANY_MASTER, RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.lease import PublisherLease, record_seconds
@@ -26,6 +26,7 @@ from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node.clock import now_ms, seconds_since_boot
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.leaf_farm import LeafFarm
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
@@ -44,7 +45,6 @@ bridge asks i2pd twice."""
 WAIT_SECONDS: Final = 5.0
 """Most seconds that the first record waits for the router's answers. For the other servers, a server without records is
 gone, and so is its leaf."""
-_NO_MASTER: Final = bytes(32)
 
 
 class Reporter:
@@ -62,6 +62,7 @@ class Reporter:
         publish_config: str = "off",
         mode: str = "off",
         leaf_farm: LeafFarm | None = None,
+        local_leaf: LocalLeaf | None = None,
         parameters: Callable[[], Parameters] = Parameters,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
@@ -79,6 +80,7 @@ class Reporter:
             publish_config: "on", "auto" or "off".
             mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
             leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaf.
+            local_leaf: this machine's part of the leaf; None: this machine knows nothing of the leaf.
             parameters: returns the farm's present parameters.
             clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
@@ -114,6 +116,9 @@ class Reporter:
         self._resigned = False
         self._resignation = asyncio.Event()
         self._leaf_farm = leaf_farm
+        self._local_leaf = local_leaf
+        if local_leaf is not None and local_leaf.service is not None:
+            local_leaf.service.on_change = self._on_answer
         self._parameters = parameters
         self._clock = clock
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
@@ -238,15 +243,15 @@ class Reporter:
     async def _ask_leaf(self) -> Leaf | None:
         if self._leaf_farm is not None:
             return await self._leaf_farm.leaf()
-        hash_ = await self._bridge.local_leaf_hash(_NO_MASTER if self._master is None else self._master.hash)
+        hash_ = await self._bridge.local_leaf_hash(ANY_MASTER)
         if hash_ is None:
             return None
         status = await self._bridge.local_leaf_status(hash_)
-        return Leaf(hash_, status.up, current_connections=status.connections)
+        return Leaf(hash_, status.up, status.destination, current_connections=status.connections)
 
     def _note_trouble(self) -> None:
-        below = None if self._leaf_farm is None else self._leaf_farm.trouble
-        trouble = self._router.trouble or self._leaf.trouble or below
+        parts = (self._router, self._leaf, self._leaf_farm, self._local_leaf)
+        trouble = next((part.trouble for part in parts if part is not None and part.trouble is not None), None)
         if trouble == self.trouble:
             return
         self.trouble = trouble
@@ -266,7 +271,8 @@ class Reporter:
 
     @property
     def _leaves(self) -> tuple[Leaf, ...]:
-        leaf = self._leaf.answer
+        answer = self._leaf.answer
+        leaf = answer if self._local_leaf is None else self._local_leaf.completed(answer)
         return () if leaf is None else (leaf,)
 
     def _deciding_facts(self) -> object:
@@ -313,5 +319,6 @@ class Reporter:
             last_published_set=to_base64(last.data),
             attempted_ms=last.attempted_ms,
             sent_ms=last.sent_ms,
+            found_ms=last.found_ms,
             confirmed_ms=last.confirmed_ms,
         )

@@ -18,15 +18,32 @@ MISSED: Final = 2
 class ServiceWatch:
     """Connects to the service at intervals and disconnects. `run` does so until cancelled."""
 
-    def __init__(self, place: tuple[str, int], *, on_change: Callable[[], None] = lambda: None) -> None:
-        """`place`: host and port. `on_change`: called when `up` has changed."""
+    def __init__(
+        self,
+        place: tuple[str, int],
+        *,
+        setting: str = "target in [publish.service]",
+        effect: str = "the farm chooses another server",
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Try nothing yet.
+
+        Args:
+            place: host and port.
+            setting: the setting that names the service, for advice.
+            effect: the effect of a service that does not answer: a clause for the operator.
+            on_change: see `on_change`.
+        """
         self.place = place
+        self._setting = setting
+        self._effect = effect
         self.up = True
         """Whether the service answers; True until the first try."""
         self._missed = MISSED - 1  # a failure of the first try is enough
         self.error: str | None = None
         """Why the last try failed; None when it succeeded."""
-        self._on_change = on_change
+        self.on_change = on_change
+        """Called when `up` has changed."""
 
     @property
     def name(self) -> str:
@@ -40,8 +57,8 @@ class ServiceWatch:
         if self.up:
             return None
         return (
-            f"the service at {self.name} does not answer ({self.error}), so the farm chooses another server: start the "
-            "service, or correct target in [publish.service]"
+            f"the service at {self.name} does not answer ({self.error}), so {self._effect}: start the service, or "
+            f"correct {self._setting}"
         )
 
     async def run(self) -> None:
@@ -67,4 +84,4 @@ class ServiceWatch:
         if up != self.up:
             self.up = up
             logger.info("the local service", target=self.name, up=up)
-            self._on_change()
+            self.on_change()

@@ -22,7 +22,7 @@ _LONG: Final = 300.0
 _LATE: Final = (0.02, 0.4)
 """Range of seconds from an entry's commit until a server has applied the entry."""
 _TIMES: Final = re.compile(
-    r'("(?:date|lastPublishedTime|attemptedTime|sentTime|confirmedTime|lastVersion)":)([0-9]{13})(?=[,}])'
+    r'("(?:date|lastPublishedTime|attemptedTime|sentTime|foundTime|confirmedTime|lastVersion)":)([0-9]{13})(?=[,}])'
 )
 _OF_CLUSTER: Final = f'"cluster":"{CLUSTER}"'
 

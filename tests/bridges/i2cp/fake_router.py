@@ -84,6 +84,10 @@ class FakeRouter:
         """Login data that GetDate must bring."""
         self.deaf: set[int] = set()
         """Types of messages that the router does not answer."""
+        self.netdb: dict[bytes, Destination] = {}
+        """Destinations with a current lease set, by hash."""
+        self.looked_for: list[bytes] = []
+        """Hashes of the HostLookups so far."""
         self.sessions: dict[int, FakeSession] = {}
         self.leases = LEASE
         """Leases that the router asks a session to put into a lease set, 44 bytes each."""
@@ -257,6 +261,15 @@ class _Connection:
         self.router.sent.append((destination, payload))
         self.router.heard.set()
 
+    def host_reply(self, body: bytes) -> None:
+        """Answer a HostLookup by hash, as both routers do without a session."""
+        session, request, _, kind = struct.unpack_from(">HIIB", body)
+        assert (session, kind, len(body)) == (0xFFFF, 0, 11 + 32)
+        self.router.looked_for.append(body[11:])
+        found = self.router.netdb.get(body[11:])
+        head = struct.pack(">HI", session, request)
+        self.send(39, head + (b"\1" if found is None else b"\0" + found.data))
+
     def held(self, config: SessionConfig) -> bool:
         return any(each.config.destination == config.destination for each in self.router.sessions.values())
 
@@ -279,6 +292,8 @@ class _I2pd(_Connection):
                 self._store(body)
             case 36:
                 self.sent(body)
+            case 38:
+                self.host_reply(body)
             case 3:
                 self.router.log.append("destroy")
                 self.status(int.from_bytes(body), 0)
@@ -332,6 +347,8 @@ class _Java(_Connection):
                 self._store(body)
             case 36:
                 self.sent(body)
+            case 38:
+                self.host_reply(body)
             case 3:
                 self.router.log.append("destroy")
                 self.close()

@@ -13,6 +13,7 @@ from bridges.i2cp.messages import (
     PROTOCOL_BYTE,
     Decoder,
     Disconnect,
+    HostReply,
     MalformedError,
     MessagePayload,
     RequestVariableLeaseSet,
@@ -26,9 +27,11 @@ from bridges.i2cp.messages import (
     create_session,
     destroy_session,
     get_date,
+    host_lookup,
     read_message,
     send_message,
 )
+from tests.netdb.strategies import KEYS
 
 LEASE = "8b73a68110cecb8f6ce85727ac247b4eb829a08f082c4cdd6a9831f66a29e027862f0325000001a1ff1b233a"
 # A whole session, with a second CreateSession in between; i2pd refuses the second one.
@@ -130,7 +133,7 @@ def test_any_bytes_in_any_pieces_give_the_same_messages_or_the_same_error(data: 
 
 @given(st.integers(0, 255), st.binary(max_size=200))
 def test_any_body_is_read_or_refused(kind: int, body: bytes) -> None:
-    ours = kind in {20, 30, 31, 33, 37}
+    ours = kind in {20, 30, 31, 33, 37, 39}
     try:
         message = read_message(kind, body)
     except MalformedError:
@@ -148,8 +151,11 @@ def test_any_body_is_read_or_refused(kind: int, body: bytes) -> None:
         (37, bytes(2)),
         (37, b"\0\1\2" + bytes(44)),
         (30, b"\x05quit"),
+        (39, bytes(6)),
+        (39, bytes(7) + bytes(386)),
+        (39, bytes(7) + bytes(385) + b"\0\4abc"),
     ],
-    ids=["date", "version", "status", "request", "leases", "reason"],
+    ids=["date", "version", "status", "request", "leases", "reason", "reply", "destination", "certificate"],
 )
 def test_a_message_that_ends_too_early_is_an_error(kind: int, body: bytes) -> None:
     with pytest.raises(MalformedError, match=f"type {kind} ends after {len(body)} bytes"):
@@ -210,6 +216,17 @@ def test_a_web_server_is_no_router() -> None:
     assert "check that the port is I2CP's" in error
 
 
+def test_answers_to_look_ups() -> None:
+    head = bytes.fromhex("ffff 00000007")
+    assert read_message(39, head + b"\1") == HostReply(7, 1, None)
+    destination = KEYS.destination
+    assert read_message(39, head + b"\0" + destination.data) == HostReply(7, 0, destination.data)
+    unknown = bytes(384) + b"\5\0\6" + b"\0\x63\0\x63\1\2"
+    options = b"\0\0"
+    found = read_message(39, head + b"\0" + unknown + options)
+    assert found == HostReply(7, 0, unknown), "the router knows keys that we do not"
+
+
 # To a router -------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +235,10 @@ def test_what_we_say_byte_for_byte() -> None:
     assert get_date("0.9.57") == bytes.fromhex("0000000720 06302e392e3537")
     assert create_session(b"config") == bytes.fromhex("0000000601") + b"config"
     assert destroy_session(0xFFFF) == bytes.fromhex("0000000203 ffff")
+    looked_for = bytes(range(32))
+    assert host_lookup(7, looked_for, milliseconds=45_000) == (
+        bytes.fromhex("0000002b26 ffff 00000007 0000afc8 00") + looked_for
+    )
 
 
 def test_a_login_is_a_sorted_mapping() -> None:

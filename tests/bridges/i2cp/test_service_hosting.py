@@ -13,7 +13,7 @@ import pytest
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.hosting_protocol import ServiceOffer, ServiceState
 from bridges.i2cp import service_hosting as module
-from bridges.i2cp.service_hosting import LEASE_SECONDS, I2cpHosting, I2cpService
+from bridges.i2cp.service_hosting import LEASES, I2cpHosting, I2cpService, LeaseTimes
 from bridges.i2cp.settings import Deadlines, RouterKind
 from bridges.streaming.envelope import pack_packet, unpack
 from bridges.streaming.packet import Packet
@@ -104,7 +104,7 @@ async def test_the_first_lease_set_is_announced_then_given_with_its_key(kind: Ro
         assert router.served == node.announced == [service.announced]
         (given,) = router.served
         assert given.destination == KEYS.destination
-        assert [lease.end for lease in given.leases] == [NOW + LEASE_SECONDS[kind], NOW + 30]
+        assert [lease.end for lease in given.leases] == [NOW + LEASES[kind].length, NOW + 30]
         assert given.encryption == (EncryptionKey.of(router.private[0]),)
         await service.close()
         assert service.state is ServiceState.CLOSED
@@ -113,14 +113,14 @@ async def test_the_first_lease_set_is_announced_then_given_with_its_key(kind: Ro
 
 
 async def test_a_fresh_set_is_given_before_the_last_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "RENEW_SECONDS", 0.02)
+    monkeypatch.setitem(module.LEASES, I2PD, LeaseTimes(LEASES[I2PD].length, 0.02))
     node = OfferingNode()
     async with routing() as router, serving(router, node.offer()):
         router.clock.now += 20
         await until(router, lambda: len(router.served) >= 4)
         published = [each.published for each in router.served]
         assert all(one < other for one, other in itertools.pairwise(published))
-        assert router.served[-1].leases[0].end == NOW + 20 + LEASE_SECONDS[I2PD]
+        assert router.served[-1].leases[0].end == NOW + 20 + LEASES[I2PD].length
         assert {each.encryption for each in router.served} == {router.served[0].encryption}
 
 
@@ -148,7 +148,7 @@ async def test_leases_end_by_the_router_s_clock() -> None:
         service = await I2cpHosting(router.settings(kind=I2PD), clock=late).open(node.offer())
         await until(router, lambda: bool(router.served))
         ends = [lease.end for lease in router.served[0].leases]
-        assert ends == [NOW + 40 + LEASE_SECONDS[I2PD]]  # the other one is over there
+        assert ends == [NOW + 40 + LEASES[I2PD].length]  # the other one is over there
         await service.close()
 
 

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from bridges.i2cp.settings import I2cpSettings
 from bridges.sam import destination_sensing
 from bridges.sam.client import Sam
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -40,11 +41,18 @@ class Router:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def lookup(self, _address: str) -> object:
-        return PEER
-
     async def session(self, _keys: DestinationKeys) -> Session:
         return self._session
+
+
+@pytest.fixture(autouse=True)
+def found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the router find every lease set."""
+
+    async def find(_settings: I2cpSettings, _hash: bytes) -> bool:
+        return True
+
+    monkeypatch.setattr(destination_sensing, "has_lease_set", find)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +64,7 @@ async def test_the_session_ends_after_its_stream(answer: bytes, monkeypatch: pyt
     session = Session()
     session.ours.send(answer)
     measured = await destination_sensing.measure(
-        cast("Sam", Router(session)), PEER.b32, seconds=PATIENCE if answer else 0.05
+        cast("Sam", Router(session)), I2cpSettings(), PEER.hash, seconds=PATIENCE if answer else 0.05
     )
     assert (measured.error is None) == bool(answer)
     assert session.stream_had_ended
@@ -68,5 +76,5 @@ async def test_an_answer_that_ends_is_not_waited_for(monkeypatch: pytest.MonkeyP
     session.ours.send(b"hello")
     session.ours.shutdown(socket.SHUT_WR)
     async with asyncio.timeout(10):
-        measured = await destination_sensing.measure(cast("Sam", Router(session)), PEER.b32)
+        measured = await destination_sensing.measure(cast("Sam", Router(session)), I2cpSettings(), PEER.hash)
     assert measured.error is None

@@ -251,7 +251,7 @@ async def test_leaves(plain: Served) -> None:
     assert (await plain.call(Method.LEAF_HASH, **about()))["result"] == both
     plain.bridge.leaf = None
     assert (await plain.call(Method.LEAF_HASH, **about()))["result"] == {"LeafHash": None, "Address": None}
-    up = {"Up": True, "Name": "shop", "Connections": None}
+    up = {"Up": True, "Destination": None, "Name": "shop", "Connections": None}
     for leaf in both.values():
         assert (await plain.call(Method.LEAF_STATUS, LeafHash=leaf))["result"] == up
     assert (await plain.call(Method.LEAF_STATUS, LeafHash=to_base64(bytes(32))))["result"]["Up"] is False

@@ -44,7 +44,7 @@ async def test_all_is_well(tmp_path: Path, identity: Identity, java: bool) -> No
     assert results["I2CP"].text.startswith(f"{kind} at 127.0.0.1:")
     assert results["i2pcontrol"].text.startswith(f"{kind} 2.")
     assert results["server 2"].text.startswith(f"{place.peers[0]} lets this node in (")
-    assert results["own address"].text.startswith(f"{place.own} is found")
+    assert results["own address"].text.startswith(f"{place.own} has a current lease set (")
     assert [result.remedy for result in results.values()] == [None] * len(results)
     # Every peer is asked twice, for a challenge and with the answer; nobody else is asked for anything.
     assert sorted(router.asked) == sorted(["gf--doctor.i2p", *place.peers, *place.peers])
@@ -60,8 +60,8 @@ async def test_all_is_well(tmp_path: Path, identity: Identity, java: bool) -> No
     ("interface", "name", "skipped", "i2pd", "for_java"),
     [
         ("proxy", "proxy", {"server 2", "server 3", "time-outs"}, "[httpproxy]: enabled = true", "I2P HTTP Proxy"),
-        ("sam", "SAM", {"own address", "leaf"}, "[sam]: enabled = true", "SAM application bridge"),
-        ("i2cp", "I2CP", {"clock"}, "[i2cp]: enabled = true", "i2cp.disableInterface=false"),
+        ("sam", "SAM", set(), "[sam]: enabled = true", "SAM application bridge"),
+        ("i2cp", "I2CP", {"clock", "own address", "leaf"}, "[i2cp]: enabled = true", "i2cp.disableInterface=false"),
         ("i2pcontrol", "i2pcontrol", set(), "[i2pcontrol]: enabled = true", "jsonrpc"),
     ],
 )
@@ -145,7 +145,7 @@ async def test_a_router_that_is_not_the_configured_one(tmp_path: Path, identity:
         place = Place(tmp_path, router)
         place.change(CONFIG_FILE, ('# kind = "i2pd"', 'kind = "java"'))
         async with RunningNode(place.directory):
-            result = only(await place.look(), "I2CP")
+            result = only(await place.look(), "I2CP", {"own address", "leaf"})
     assert 'the router is i2pd, and the configuration says kind = "java"' in result.text
 
 
@@ -155,10 +155,14 @@ async def test_without_publishing_i2cp_and_i2pcontrol_may_be_off(tmp_path: Path,
         place.change(CONFIG_FILE, ('mode = "meta"', 'mode = "off"'), ("\ni2pcontrol = ", "\n# i2pcontrol = "))
         place.change(CONFIG_FILE, ("\ni2pcontrol_fingerprint", "\n# i2pcontrol_fingerprint"))
         async with RunningNode(place.directory):
+            assert set(having(CheckState.FAIL, await place.look())) == {"I2CP"}, (
+                "a leaf's lease set is looked for by I2CP"
+            )
+            place.change(CONFIG_FILE, ("\nleaf = ", "\n# leaf = "))
             results = await place.look()
     assert having(CheckState.FAIL, results) == {}
-    assert "only publishing needs I2CP" in having(CheckState.WARN, results)["I2CP"]
-    assert set(having(CheckState.SKIP, results)) == {"clock", "i2pcontrol"}
+    assert "only publishing, and the search for lease sets, need I2CP" in having(CheckState.WARN, results)["I2CP"]
+    assert set(having(CheckState.SKIP, results)) == {"clock", "own address", "i2pcontrol"}
 
 
 async def test_an_interface_that_is_silent_is_given_up(tmp_path: Path, identity: Identity) -> None:
@@ -166,7 +170,7 @@ async def test_an_interface_that_is_silent_is_given_up(tmp_path: Path, identity:
         router.silent.add("sam")
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            result = only(await place.look(SAM=0.2), "SAM", {"own address", "leaf"})
+            result = only(await place.look(SAM=0.2), "SAM")
     assert result.text == "no result within 0.2 s"
     assert "[sam]" in remedy(result)
 
@@ -180,7 +184,7 @@ async def test_sam_is_something_else(tmp_path: Path, identity: Identity, said: b
         router.sam_says = said
         place = Place(tmp_path, router)
         async with RunningNode(place.directory):
-            result = only(await place.look(), "SAM", {"own address", "leaf"})
+            result = only(await place.look(), "SAM")
     assert text in result.text
 
 
@@ -222,7 +226,7 @@ async def test_a_farm_without_quorum_is_a_warning(tmp_path: Path, identity: Iden
 async def test_an_address_that_nobody_finds(tmp_path: Path, identity: Identity) -> None:
     async with ScriptedRouter(identity) as router:
         place = Place(tmp_path, router)
-        router.known.clear()
+        router.i2cp.netdb.clear()
         async with RunningNode(place.directory):
             results = await place.look()
         assert set(having(CheckState.FAIL, results)) == {"own address", "leaf"}
@@ -254,7 +258,7 @@ async def test_the_command(tmp_path: Path, identity: Identity) -> None:
             assert (code, error) == (1, "")
             lines = output.splitlines()
             assert any(line.startswith("  fail  SAM              nobody answers at 127.0.0.1:") for line in lines)
-            assert lines[-1].startswith("To mend: SAM (20 ok, 2 not looked at).")
+            assert lines[-1].startswith("To mend: SAM (22 ok).")
             assert "\x1b" not in output
             assert max(map(len, lines)) <= 80
             code, output, error = await run("doctor", place.directory, "--json")

@@ -103,7 +103,7 @@ async def test_leaves_that_cannot_be(tmp_path: Path, identity: Identity) -> None
     async with ScriptedRouter(identity) as router:
         place = Place(tmp_path, router)
         leaf = place.leaf.destination.b32
-        router.known[place.master.destination.b32] = place.master
+        router.i2cp.netdb[place.master.destination.hash] = place.master.destination
         async with RunningNode(place.directory):
             for other, text in ((place.master.destination.b32, "the master itself"), (place.own, "this node itself")):
                 place.change(CONFIG_FILE, (f'leaf = "{leaf}"', f'leaf = "{other}"'))
@@ -191,7 +191,8 @@ async def test_a_leaf_by_the_name_of_its_tunnel(tmp_path: Path, identity: Identi
         address = services["I2PTunnel"]["server"]["check"]["address"]
         async with RunningNode(place.directory):
             found = await place.look()
-            assert having(CheckState.FAIL, found) == {"leaf": f"{address} has no lease set: nobody reaches this leaf"}
+            text = f"{address} has no current lease set: nobody reaches this leaf"
+            assert having(CheckState.FAIL, found) == {"leaf": text}
             place.change(CONFIG_FILE, ("\ni2pcontrol = ", "\n# i2pcontrol = "))
             place.change(CONFIG_FILE, ("\ni2pcontrol_fingerprint", "\n# i2pcontrol_fingerprint"))
             found = await place.look()

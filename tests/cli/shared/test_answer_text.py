@@ -110,8 +110,8 @@ SENT: dict[str, Any] = {
     "leaves": 2,
     "sent": 3,
     "progress": {
-        "word": "sent", "attempted": 1001.0, "sent": 1003.5, "confirmed": None, "confirmed_by": None,
-        "unconfirmed": "no server has looked since", "retries": 0,
+        "word": "sent", "attempted": 1001.0, "sent": 1003.5, "found": None, "found_by": None, "confirmed": None,
+        "confirmed_by": None, "unconfirmed": "no server has looked since", "retries": 0,
     },
     "next": {"seconds": 30.2, "why": "a set must not grow old"},
 }  # fmt: skip
@@ -140,6 +140,11 @@ def test_status_of_a_publisher() -> None:
         "         the next is due in 30 s: a set must not grow old",
         "trouble  the router hung up",
     ]
+    why = "the router does not tell the version"
+    progress = {**SENT["progress"], "found": 1050.0, "found_by": 2, "unconfirmed": why}
+    assert farm_lines(**named, publishing={**SENT, "progress": progress})[5].endswith(
+        f"sent 00:16:43 UTC, found 00:17:30 UTC by server 2, not confirmed: {why}"
+    )
     progress = {**SENT["progress"], "confirmed": 1060.0, "confirmed_by": 3, "retries": 2}
     lines = farm_lines(**named, publishing={**SENT, "progress": progress})
     assert lines[5].endswith("sent 00:16:43 UTC, confirmed 00:17:40 UTC by server 3")

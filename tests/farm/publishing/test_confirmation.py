@@ -29,8 +29,7 @@ def saying(server: int, version: int | None, fetch: int | None, date: int) -> St
         ([saying(2, PUBLISHED - 1, 5, LATE)], None, True, "server 2 finds an older set"),
         ([saying(2, PUBLISHED, 5, SENT + 1)], 2, False, None),
         ([saying(2, PUBLISHED + 9, 5, SENT + 1)], 2, False, None),
-        ([saying(2, None, 5, SENT + 1)], 2, False, None),
-        ([saying(2, None, None, LATE), saying(3, None, 5, LATE)], 3, False, None),
+        ([saying(2, None, 5, SENT + 1), saying(3, PUBLISHED, 5, LATE)], 3, False, None),
         ([saying(2, None, None, LATE), saying(3, None, None, LATE)], None, True, "server 3 does not find the set"),
     ],
 )
@@ -39,3 +38,19 @@ def test_what_others_have_found(others: list[StatusRecord], by: int | None, miss
     assert (confirmation.confirmed_by, confirmation.missed) == (by, missed)
     assert (confirmation.confirmed_ms > SENT) is (by is not None)
     assert why is None if confirmation.why is None else (why or "") in confirmation.why
+
+
+@pytest.mark.parametrize(
+    ("others", "by"),
+    [
+        ([saying(2, None, 5, SENT)], None),
+        ([saying(2, None, 5, SENT + 1)], 2),
+        ([saying(2, None, None, LATE), saying(3, None, 5, LATE)], 3),
+        ([saying(2, PUBLISHED - 1, 5, LATE), saying(3, None, 5, LATE)], 3),
+    ],
+)
+def test_a_set_of_unknown_version_is_found_and_not_confirmed(others: list[StatusRecord], by: int | None) -> None:
+    finding = look_for_confirmation({each.id: each for each in others}, 1, published_ms=PUBLISHED, sent_ms=SENT)
+    assert (finding.confirmed_by, finding.found_by, finding.missed) == (None, by, False)
+    assert (finding.found_ms > SENT) is (by is not None)
+    assert by is None or "does not tell the version" in (finding.why or "")

@@ -142,6 +142,23 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
         (("[publish]", "[publish]\nstatus_seconds = 31"), "publish.status_seconds: input should be less than"),
         (("[publish]", "[publish]\nstatus_seconds = nan"), "publish.status_seconds: "),
         (("[publish]", '[publish]\nleaf = "web"'), "publish.leaf: 'web' is no b32 address. Only i2pd"),
+        (("[publish]", '[publish]\nleaf_service = "127.0.0.1:80"'), "publish.leaf_service: is the service behind"),
+        (
+            ("[publish]", f'[publish]\nleaf = "{"a" * 52}.b32.i2p"\nleaf_service = "192.0.2.1:80"'),
+            "publish.leaf_service: 192.0.2.1:80 is on another machine",
+        ),
+        (
+            ("[publish]", '[publish]\nleaf_forward = "127.0.0.1:80"'),
+            "publish.leaf_forward: leads to publish.leaf_service",
+        ),
+        (
+            (
+                "[publish]",
+                f'[publish]\nleaf = "{"a" * 52}.b32.i2p"\nleaf_service = "127.0.0.1:80"\nleaf_forward = "127.0.0.1:80"',
+            ),
+            "publish.leaf_forward: is the address of publish.leaf_service",
+        ),
+        (("[publish]", '[publish]\nleaf_service = "here"'), "publish.leaf_service: 'here': expected an IP address"),
         (
             ("[router]\n\n[publish]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\n[publish]\nleaf = "web"'),
             "set router.i2pcontrol_few_tunnels = true",

@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 import pytest
 
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, StatusRecord
+from gf_i2p.node.files.router_config import LeafSettings
 from gf_i2p.node.membership import leaf_member
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
+from gf_i2p.node.report import service_watch
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
+from integration.harness.processes import free_ports
 from tests.node.routers import DEFECT, DOWN, FakeBridge
 
 LEAF = (1).to_bytes(32)
@@ -54,7 +58,9 @@ class Made:
 
 
 @asynccontextmanager
-async def member(bridge: FakeBridge, *, interval: float = 1000.0, log: Log | None = None) -> AsyncIterator[Made]:
+async def member(
+    bridge: FakeBridge, *, interval: float = 1000.0, log: Log | None = None, local_leaf: LocalLeaf | None = None
+) -> AsyncIterator[Made]:
     log, reports = log or Log(), list[LeafMemberReport]()
     made = LeafMember(
         FIRST_LEAF_MEMBER_ID,
@@ -63,6 +69,7 @@ async def member(bridge: FakeBridge, *, interval: float = 1000.0, log: Log | Non
         bridge,
         look_seconds=0.01,
         tell=reports.append,
+        local_leaf=local_leaf,
         interval=interval,
         pause=Backoff(floor=0.001, ceiling=0.01),
         why=lambda: None if log.leader.is_set() else "server 1 knows no leader",
@@ -113,6 +120,24 @@ async def test_what_decides_who_is_listed_is_told_at_once() -> None:
         del made.bridge.errors["status"]
         await becomes("router up", lambda: made.newest.router_up)
         assert made.member.report.router == "up"
+
+
+def is_up(record: StatusRecord, *, up: bool) -> bool:
+    return [(leaf.hash, leaf.up, leaf.uptime_ms is not None) for leaf in record.leaves] == [(LEAF, up, up)]
+
+
+async def test_a_leaf_is_down_while_the_service_behind_it_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_watch, "CHECK_SECONDS", 0.01)
+    (port,) = free_ports(1)
+    async with (
+        await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port) as service,
+        member(FakeBridge(leaf=1), local_leaf=LocalLeaf(LeafSettings(leaf_service=f"127.0.0.1:{port}"))) as made,
+    ):
+        await becomes("up", lambda: bool(made.log.records) and is_up(made.newest, up=True))
+        service.close()
+        await becomes("down", lambda: is_up(made.newest, up=False))
+        assert f"the service at 127.0.0.1:{port} does not answer" in str(made.member.report.leaf)
+        assert made.member.report.leaves[0][1] is False
 
 
 @pytest.mark.parametrize("error", [DOWN, DEFECT])

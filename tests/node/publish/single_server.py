@@ -20,6 +20,7 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 from gf_i2p.node.publish.meta import MetaPublisher
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report import reporter
+from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.view import FarmView
 from gf_i2p.wire.errors import NotCommittedError
@@ -118,6 +119,7 @@ async def publishing_server(
     dry_run: bool = False,
     interval: float = 0.02,
     least_ms: int = 40,
+    local_leaf: LocalLeaf | None = None,
 ) -> AsyncIterator[PublishingServer]:
     monkeypatch.setattr(driving, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(driving, "_LEAST_SECONDS", 0.001)
@@ -143,6 +145,7 @@ async def publishing_server(
             interval=interval,
             publish_config="auto",
             mode="dry-run" if dry_run else "meta",
+            local_leaf=local_leaf,
             clock=clock,
         )
         view = node.farm_tasks.view

@@ -71,6 +71,10 @@ async def test_who_finds_the_set_confirms_it(tmp_path: Path, monkeypatch: pytest
         assert made.reporter.progress.current.stage == "sent", "it looked before"
         await finds(made, published - 1, seconds=2)
         assert made.reporter.progress.current.stage == "sent", "it has found an older one"
+        await finds(made, None, seconds=2)
+        await becomes("the record says that some set was found", lambda: told(made).found_ms > told(made).sent_ms)
+        assert (made.reporter.progress.current.stage, made.reporter.progress.current.found_by) == ("found", 2)
+        assert told(made).confirmed_ms == 0
         await finds(made, published, seconds=2)
         await becomes("the record says so", lambda: told(made).confirmed_ms > told(made).sent_ms)
         assert made.reporter.progress.current.confirmed_by == 2
@@ -99,7 +103,7 @@ async def test_a_set_that_is_not_found_is_sent_again_with_growing_pauses(
         await finds(made, None, seconds=3)
         shown = made.publisher.shown()
         assert shown is not None
-        assert (shown["progress"]["word"], shown["progress"]["retries"]) == ("confirmed", 0)
+        assert (shown["progress"]["word"], shown["progress"]["retries"]) == ("found", 0)
         assert shown["next"]["why"] == "a set must not grow old"
 
 

@@ -10,14 +10,19 @@ import pytest
 from gf_i2p import __version__
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
-from gf_i2p.farm.record.status_record import Leaf, ReportedConfig
+from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
+from gf_i2p.node.files.router_config import LeafSettings
 from gf_i2p.node.report import reporter as reporter_module
+from gf_i2p.node.report.local_leaf import LocalLeaf
+from gf_i2p.node.report.service_watch import MISSED
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
+from integration.harness.processes import free_ports
 from tests.netdb.strategies import KEYS
 from tests.node.publish.single_server import PublishingServer, publishing_server
 from tests.node.routers import DEFECT, DOWN
+from tests.transport.harness import PATIENCE
 
 LEAF = (1).to_bytes(32)
 
@@ -41,6 +46,30 @@ async def test_the_record_says_what_the_router_says(tmp_path: Path, monkeypatch:
         assert abs(record.date_ms / 1000 - time.time()) < 30
         made.bridge.leaf_up = False
         await made.reported("the leaf is down", lambda record: record.leaves == (Leaf(LEAF, up=False),))
+        assert made.reporter.trouble is None
+
+
+def is_up(record: StatusRecord, *, up: bool) -> bool:
+    return [(leaf.hash, leaf.up, leaf.uptime_ms is not None) for leaf in record.leaves] == [(LEAF, up, up)]
+
+
+async def test_a_leaf_is_down_while_the_service_behind_it_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (port,) = free_ports(1)
+    local = LocalLeaf(LeafSettings(leaf_service=f"127.0.0.1:{port}"))
+    watch = local.service
+    assert watch is not None
+    async with publishing_server(tmp_path, monkeypatch, publishes=False, local_leaf=local, interval=PATIENCE) as made:
+        await made.reported("the leaf is up", lambda record: is_up(record, up=True))
+        for _ in range(MISSED):
+            await watch.check()
+        await made.reported("the leaf is down, at once", lambda record: is_up(record, up=False))
+        assert f"the service at 127.0.0.1:{port} does not answer" in (made.reporter.trouble or "")
+        assert "correct leaf_service in [publish]" in (made.reporter.trouble or "")
+        async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port):
+            await watch.check()
+            await made.reported("the leaf is up again", lambda record: is_up(record, up=True))
         assert made.reporter.trouble is None
 
 

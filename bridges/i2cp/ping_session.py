@@ -1,0 +1,198 @@
+"""Pings destinations through a router: shows that a destination is alive now, and not only that its lease set is.
+
+A lease set stays current for ten minutes after its destination's end. A ping is answered by the destination itself.
+The session has a destination of its own that nobody knows, and tunnels of the router's usual length: with shorter ones,
+the leaf's gateway would see which router pings the leaf.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.messages import (
+    Disconnect,
+    MessagePayload,
+    RequestVariableLeaseSet,
+    SessionStatus,
+    Status,
+    create_service_lease_set,
+    send_message,
+)
+from bridges.i2cp.router_kind import router_kind
+from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
+from bridges.i2cp.settings import I2cpSettings
+from bridges.streaming.ping import TOKEN_BYTES, ping, read_pong
+from gf_i2p.netdb.errors import NetDbError
+from gf_i2p.netdb.lease_set import X25519, X25519_KEY_BYTES, EncryptionKey, LeaseSet2, read_offered
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
+
+logger = structlog.get_logger()
+
+PING_SECONDS: Final = 10.0
+"""Seconds for an answer. Round trips inside I2P are seldom longer than 3 s."""
+OPTIONS: Final = {**SERVICE_OPTIONS, "inbound.quantity": "2", "outbound.quantity": "2"}
+"""Options of the session: one packet each way at a time needs few tunnels."""
+_MESSAGE_MS: Final = 30_000
+"""Milliseconds for which a router may try to send a ping."""
+
+
+class PingSession:
+    """One session for pings, opened at the first ping, and again after the router has ended it."""
+
+    def __init__(
+        self,
+        settings: I2cpSettings,
+        *,
+        options: Mapping[str, str] = OPTIONS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`options`: I2CP options of the session's tunnels. `clock`: seconds since the epoch."""
+        self._settings = settings
+        self._options = options
+        self._clock = clock
+        self._opening = asyncio.Lock()
+        self._open: _OpenSession | None = None
+
+    async def ping(self, destination: bytes, *, seconds: float = PING_SECONDS) -> float | None:
+        """Ping a destination; return the seconds until its answer, or None when there was none in time.
+
+        The first ping of a session also waits for the session's tunnels, up to `Deadlines.tunnels`. Raises
+        `RouterError` when the router opens no session.
+        """
+        async with self._opening:
+            if self._open is None or self._open.ended:
+                await self.close()
+                self._open = await _OpenSession.open(self._settings, self._options, self._clock)
+            session = self._open
+        return await session.ping(destination, seconds)
+
+    async def close(self) -> None:
+        """End the session. A later ping opens another one."""
+        session, self._open = self._open, None
+        if session is not None:
+            await session.close()
+
+
+class _OpenSession:
+    """A session whose tunnels are built."""
+
+    def __init__(
+        self, connection: I2cpConnection, keys: DestinationKeys, number: int, clock: Callable[[], float]
+    ) -> None:
+        self.ended = False
+        """Whether the router has ended the session."""
+        self._connection = connection
+        self._keys = keys
+        self._number = number
+        self._clock = clock
+        self._private = os.urandom(X25519_KEY_BYTES)
+        self._encryption = (EncryptionKey.of(self._private),)
+        self._published = 0
+        self._ready = asyncio.Event()
+        self._failure: RouterError | None = None
+        self._waiting: dict[int, tuple[bytes, asyncio.Future[None]]] = {}
+        """By ping number: the token, and the answer."""
+        self._receiving = asyncio.create_task(self._receive())
+
+    @classmethod
+    async def open(
+        cls, settings: I2cpSettings, options: Mapping[str, str], clock: Callable[[], float]
+    ) -> "_OpenSession":
+        """Open a session with a new destination, and wait for tunnels. Raises `RouterError`."""
+        kind = await router_kind(settings)
+        keys = DestinationKeys.generate()
+        connection = await I2cpConnection.open(settings, clock)
+        try:
+            data = session_config(keys, int(clock() * 1000), options)
+            config = read_config(data, keys.destination, subject="the keys are", owner="the session's destination")
+            number = await begin_session(connection, kind, config, clock)
+        except BaseException:
+            connection.close()
+            raise
+        session = cls(connection, keys, number, clock)
+        try:
+            await session._until_ready()
+        except BaseException:
+            await asyncio.shield(session.close())
+            raise
+        return session
+
+    async def _until_ready(self) -> None:
+        settings = self._connection.settings
+        try:
+            async with asyncio.timeout(settings.deadlines.tunnels):
+                await self._ready.wait()
+        except TimeoutError as error:
+            raise no_request(settings) from error
+        if self._failure is not None:
+            raise self._failure
+
+    async def ping(self, destination: bytes, seconds: float) -> float | None:
+        number, token = int.from_bytes(os.urandom(4)) or 1, os.urandom(TOKEN_BYTES)
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = token, answer
+        expires_ms = int(self._clock() * 1000) + self._connection.ahead_ms + _MESSAGE_MS
+        began = time.monotonic()
+        try:
+            await self._connection.send(
+                send_message(self._number, destination, ping(self._keys, number, token), expires_ms)
+            )
+            async with asyncio.timeout(seconds):
+                await answer
+        except TimeoutError:
+            return None
+        finally:
+            self._waiting.pop(number, None)
+        return time.monotonic() - began
+
+    async def close(self) -> None:
+        self.ended = True
+        self._receiving.cancel()
+        await asyncio.gather(self._receiving, return_exceptions=True)
+        await end_session(self._connection, self._number)
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                match await self._connection.receive():
+                    case MessagePayload(number, payload) if number == self._number:
+                        self._take(payload)
+                    case RequestVariableLeaseSet(number, leases) if number == self._number:
+                        await self._give_lease_set(leases)
+                    case SessionStatus(number, Status.DESTROYED) if number == self._number:
+                        raise RouterUnreachableError(f"{self._connection.settings} ended the session for pings")
+                    case Disconnect(reason):
+                        raise session_ended(self._connection.settings, reason)
+        except (RouterError, NetDbError) as error:
+            self._failure = error if isinstance(error, RouterError) else RouterError(str(error))
+        finally:
+            self.ended = True
+            self._ready.set()
+            for _, answer in self._waiting.values():
+                if self._failure is not None and not answer.done():
+                    answer.set_exception(self._failure)
+
+    def _take(self, payload: bytes) -> None:
+        pong = read_pong(payload)
+        if pong is None:
+            return
+        number, token = pong
+        expected, answer = self._waiting.get(number, (b"", None))
+        if answer is not None and token == expected and not answer.done():
+            answer.set_result(None)
+
+    async def _give_lease_set(self, offered: bytes) -> None:
+        leases = read_offered(offered)
+        router_now = int(self._clock() + self._connection.ahead_ms / 1000)
+        self._published = max(router_now, self._published + 1)
+        lease_set = LeaseSet2.build(self._keys, published=self._published, encryption=self._encryption, leases=leases)
+        keys = [(X25519, self._private)]
+        await self._connection.send(create_service_lease_set(self._number, lease_set.data, keys))
+        self._ready.set()

@@ -1,0 +1,39 @@
+"""Pings of I2P streaming: bytes only, no I/O and no clock (streaming specification, "Ping").
+
+A ping has the flag ECHO, names and proves its sender, and has a number of the sender's as `to`. The answer has ECHO,
+the same number as the answerer's own, and the payload of the ping. Servers of both routers answer pings by default
+(`i2p.streaming.answerPings`; Java I2P 2.8.0, i2pd 2.45.1), whatever the service behind them does.
+"""
+
+from typing import Final
+
+from bridges.streaming.envelope import STREAMING, pack_packet, unpack
+from bridges.streaming.errors import PacketError
+from bridges.streaming.packet import Flag, Packet
+from gf_i2p.netdb.private_keys import DestinationKeys
+
+TOKEN_BYTES: Final = 16
+"""Bytes of a ping's payload; Java returns 32 at most."""
+
+
+def ping(keys: DestinationKeys, number: int, token: bytes) -> bytes:
+    """Return the I2CP payload of a ping.
+
+    `keys`: of the sending destination. `number`: 1 to 2**32 - 1. `token`: `TOKEN_BYTES` random bytes.
+    """
+    assert len(token) == TOKEN_BYTES
+    flags = Flag.ECHO | Flag.FROM | Flag.SIGNATURE
+    packet = Packet(number, 0, flags=flags, payload=token, source=keys.destination)
+    return pack_packet(packet.encode(keys.key.sign), 0, 0)
+
+
+def read_pong(payload: bytes) -> tuple[int, bytes] | None:
+    """Return number and token of the ping that an I2CP payload answers; None for any other payload."""
+    try:
+        envelope = unpack(payload)
+        packet = Packet.parse(envelope.payload)
+    except PacketError:
+        return None
+    if envelope.protocol != STREAMING or not packet.flags & Flag.ECHO or packet.to or not packet.number:
+        return None
+    return packet.number, packet.payload

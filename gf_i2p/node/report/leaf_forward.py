@@ -1,0 +1,159 @@
+"""A forwarder in front of the service behind a leaf, which counts connections and bytes for the status record.
+
+No router tells how busy one of its server tunnels is. So the router's tunnel may lead here instead of to the service,
+and the node passes every connection on. The bytes are not changed.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+logger = structlog.get_logger()
+
+CONNECT_SECONDS: Final = 10.0
+"""Seconds for the service to take a connection."""
+WINDOW_SECONDS: Final = 30.0
+"""Seconds over which the bandwidth is measured: the time between two status records."""
+_PIECE_BYTES: Final = 64 << 10
+"""Most bytes that wait in each direction of a connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeafLoad:
+    """Load of a leaf, for its entry in the status record."""
+
+    connections: int
+    """Connections now."""
+    max_connections: int
+    """Most connections at a time."""
+    bytes_per_second: int
+    """Bytes to and from the service, on average over the last `WINDOW_SECONDS`."""
+    max_bytes_per_second: int | None
+    """The limit that the operator has named; None: none."""
+
+
+class LeafForward:
+    """Passes connections on to the service, and counts. `run` does so until cancelled."""
+
+    def __init__(
+        self,
+        listen: tuple[str, int],
+        service: tuple[str, int],
+        *,
+        max_connections: int,
+        max_bytes_per_second: int | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """Listen nowhere yet.
+
+        Args:
+            listen: host and port to which the router's tunnel leads.
+            service: host and port of the operator's service.
+            max_connections: further connections are closed at once.
+            max_bytes_per_second: the bandwidth that counts as full; nothing is slowed down.
+            clock: monotonic seconds; without it, the event loop's clock.
+        """
+        self.served = 0
+        """Number of connections that were passed on."""
+        self.refused = 0
+        """Number of connections that were closed because there were too many."""
+        self.failed = 0
+        """Number of connections that the service did not take."""
+        self.trouble: str | None = None
+        """Why nothing is passed on: advice for the operator; None while the forwarder listens."""
+        self._listen = listen
+        self._service = service
+        self._max_connections = max_connections
+        self._max_bytes_per_second = max_bytes_per_second
+        self._clock = clock
+        self._bytes = 0
+        self._samples: deque[tuple[float, int]] = deque()
+        """Times, and `_bytes` at these times; the oldest is the newest that is older than the window."""
+        self._open: set[asyncio.Task[None]] = set()
+
+    @property
+    def load(self) -> LeafLoad:
+        """The load now."""
+        now = self._now()
+        self._sample(now)
+        at, before = self._samples[0]
+        rate = (self._bytes - before) / (now - at) if now > at else 0.0
+        return LeafLoad(len(self._open), self._max_connections, int(rate), self._max_bytes_per_second)
+
+    async def run(self) -> None:
+        """Listen, and pass connections on. A port that another program has is tried again by the caller."""
+        try:
+            server = await asyncio.start_server(self._accept, *self._listen, limit=_PIECE_BYTES)
+        except OSError as error:
+            host, port = self._listen
+            self.trouble = (
+                f"the leaf's forwarder cannot listen at {host}:{port} ({error.strerror or error}): stop the program "
+                "that listens there, or correct leaf_forward in [publish]"
+            )
+            logger.warning("leaf_forward", trouble=self.trouble)
+            return
+        self.trouble = None
+        self._sample(self._now())
+        try:
+            async with server:
+                await server.serve_forever()
+        finally:
+            for task in self._open:
+                task.cancel()
+            await asyncio.gather(*self._open, return_exceptions=True)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time() if self._clock is None else self._clock()
+
+    def _sample(self, now: float) -> None:
+        if not self._samples or now - self._samples[-1][0] >= 1.0:
+            self._samples.append((now, self._bytes))
+        while len(self._samples) > 1 and self._samples[1][0] <= now - WINDOW_SECONDS:
+            self._samples.popleft()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._open) >= self._max_connections:
+            self.refused += 1
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._pass_on(reader, writer)
+        finally:
+            writer.transport.abort()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                from_service, to_service = await asyncio.open_connection(*self._service, limit=_PIECE_BYTES)
+        except (OSError, TimeoutError):
+            self.failed += 1
+            return
+        self.served += 1
+        try:
+            async with asyncio.TaskGroup() as directions:
+                directions.create_task(self._pump(reader, to_service))
+                directions.create_task(self._pump(from_service, writer))
+        except* OSError:
+            pass  # one end has broken the connection off
+        finally:
+            to_service.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass bytes on until their end, and the end itself."""
+        while piece := await reader.read(_PIECE_BYTES):
+            self._bytes += len(piece)
+            self._sample(self._now())
+            writer.write(piece)
+            await writer.drain()
+        with contextlib.suppress(OSError):
+            writer.write_eof()

@@ -1,0 +1,90 @@
+"""What this machine knows of this router's leaf beside the router's answer: its service, its load, its uptime."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from gf_i2p.farm.record.destinations import Leaf
+from gf_i2p.node.clock import seconds_since_boot
+from gf_i2p.node.files.router_config import LeafSettings, host_and_port
+from gf_i2p.node.report.leaf_forward import LeafForward
+from gf_i2p.node.report.service_watch import ServiceWatch
+
+_AGAIN_SECONDS: Final = 5.0
+"""Seconds before a forwarder that could not listen tries again."""
+
+
+class LocalLeaf:
+    """Watches the service behind the leaf, and forwards to the service, as far as the settings ask for it."""
+
+    def __init__(self, settings: LeafSettings, *, clock: Callable[[], float] = seconds_since_boot) -> None:
+        """`clock`: monotonic seconds."""
+        self.service: ServiceWatch | None = None
+        """None: the settings do not name the service."""
+        self.forward: LeafForward | None = None
+        """None: the settings ask for no forwarder."""
+        self._clock = clock
+        self._up_since: float | None = None
+        if settings.leaf_service is None:
+            return
+        place = host_and_port(settings.leaf_service)
+        self.service = ServiceWatch(
+            place, setting="leaf_service in [publish]", effect="this router's leaf is not listed"
+        )
+        if settings.leaf_forward is not None:
+            limit = settings.leaf_bandwidth_kib
+            self.forward = LeafForward(
+                host_and_port(settings.leaf_forward),
+                place,
+                max_connections=settings.leaf_connections,
+                max_bytes_per_second=None if limit is None else limit << 10,
+            )
+
+    @property
+    def trouble(self) -> str | None:
+        """Advice for the operator; None while service and forwarder do well."""
+        parts = (self.service, self.forward)
+        return next((part.trouble for part in parts if part is not None and part.trouble is not None), None)
+
+    def completed(self, leaf: Leaf | None) -> Leaf | None:
+        """Return the router's answer about the leaf, completed by what this machine knows.
+
+        The leaf is down while its service does not answer. The uptime counts from the answer that found the leaf up.
+        """
+        if leaf is None:
+            self._up_since = None
+            return None
+        up = leaf.up and (self.service is None or self.service.up)
+        if not up:
+            self._up_since = None
+        elif self._up_since is None:
+            self._up_since = self._clock()
+        uptime = None if self._up_since is None else int((self._clock() - self._up_since) * 1000)
+        if self.forward is None:
+            return replace(leaf, up=up, uptime_ms=uptime)
+        load = self.forward.load
+        return replace(
+            leaf,
+            up=up,
+            uptime_ms=uptime,
+            configured_connections=load.max_connections,
+            current_connections=load.connections,
+            configured_bandwidth=load.max_bytes_per_second,
+            current_bandwidth=load.bytes_per_second,
+        )
+
+    async def run(self) -> None:
+        """Watch and forward until cancelled."""
+        async with asyncio.TaskGroup() as parts:
+            if self.service is not None:
+                parts.create_task(self.service.run())
+            if self.forward is not None:
+                parts.create_task(_forward(self.forward))
+            await asyncio.get_running_loop().create_future()
+
+
+async def _forward(forward: LeafForward) -> None:
+    while True:
+        await forward.run()
+        await asyncio.sleep(_AGAIN_SECONDS)
