@@ -130,7 +130,12 @@ class Node:
         if i2p is not None:
             listening = i2p if config.own_endpoint.is_i2p else self._tls
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
-        self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
+        self._authenticator = Authenticator(
+            config.node.cluster,
+            secrets.verifiers,
+            key=token_bytes(32),
+            without_qop=config.compat.digest_without_qop,
+        )
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
         self.listener = SharedListener(transport, {config.node.cluster}) if listener is None else listener
         self.server, self.gate = self.listener.server, self.listener.gate
@@ -325,6 +330,7 @@ class Node:
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
         self._verifiers = verifiers
         self._authenticator.replace(verifiers)
+        self._authenticator.without_qop = config.compat.digest_without_qop
         self._users.clear()
         self.rights.forget(changed)
         self.server.disconnect(self.cluster, changed)

@@ -1,8 +1,11 @@
-"""HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth` only.
+"""HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth`.
 
 The server offers SHA-256 first and MD5 second, with one nonce for both: the library `requests` joins the two headers to
-one. Not supported: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
-character set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
+one. Not supported: Basic, `auth-int`, the `-sess` algorithms, and `userhash`. The character set is UTF-8 and passwords
+are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
+
+RFC 2069 has no `qop` and no nonce count. The client never answers that way. The server accepts such an answer only
+where the operator has allowed it (`Authenticator.without_qop`), with MD5, and only once for each nonce.
 
 A client without a password learns little from the server and costs the server little:
 
@@ -31,12 +34,11 @@ from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.http_auth import parse_schemes, quote
 from gf_i2p.wire.http_head import path_of
 from gf_i2p.wire.names import check_name
-from gf_i2p.wire.nonces import KEY_BYTES, Nonces
+from gf_i2p.wire.nonces import KEY_BYTES, MAX_COUNT, Nonces
 
 MIN_NONCE_SECONDS: Final = 3600.0
 NONCE_SECONDS: Final = 7200.0
 
-_MAX_COUNT: Final = 0xFFFF_FFFF
 _COUNT = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
 _CNONCE_BYTES: Final = 16
 
@@ -112,6 +114,18 @@ def digest_response(
     return algorithm.hex(f"{ha1}:{nonce}:{count}:{cnonce}:auth:{ha2}".encode("latin-1"))
 
 
+def digest_response_without_qop(ha1: str, *, nonce: str, method: str, uri: str) -> str:
+    """Compute the `response` parameter of RFC 2069 (2.1.2) and of RFC 2617 (3.2.2.1) without `qop`, by MD5.
+
+    In every text, each character stands for one byte (Latin-1).
+
+    Raises:
+        UnicodeEncodeError: a text has a character above U+00FF.
+    """
+    ha2 = Algorithm.MD5.hex(f"{method}:{uri}".encode("latin-1"))
+    return Algorithm.MD5.hex(f"{ha1}:{nonce}:{ha2}".encode("latin-1"))
+
+
 @dataclass(frozen=True, slots=True)
 class Verified:
     """The sender of the request knows this user's password."""
@@ -137,13 +151,20 @@ class Authenticator:
         secrets: by user name, the users that may log in.
         key: 32 random bytes, new in each process (see `nonces`).
         nonce_seconds: life of a nonce in seconds, at least 3,600.
+        without_qop: see the attribute.
 
     Raises:
         ValueError: the realm, the key's length or `nonce_seconds` is not legal.
     """
 
     def __init__(
-        self, realm: str, secrets: Mapping[str, Secret], *, key: bytes, nonce_seconds: float = NONCE_SECONDS
+        self,
+        realm: str,
+        secrets: Mapping[str, Secret],
+        *,
+        key: bytes,
+        nonce_seconds: float = NONCE_SECONDS,
+        without_qop: bool = False,
     ) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the nonce key must be {KEY_BYTES} random bytes, not {len(key)}")
@@ -152,6 +173,9 @@ class Authenticator:
                 f"nonces must live at least {MIN_NONCE_SECONDS:.0f} seconds (proposal 150, Caching), not "
                 f"{nonce_seconds:g}"
             )
+        self.without_qop = without_qop
+        """Whether an answer of RFC 2069 is accepted: MD5, no `qop`, no count. Each nonce is good for one such answer,
+        because without a count a replay looks like the answer itself. May change at any time."""
         self._realm = check_name("cluster name", realm)
         self._secrets = dict(secrets)
         self._nonces = Nonces(realm, key=key, seconds=nonce_seconds)
@@ -190,27 +214,42 @@ class Authenticator:
         answer = _Answer.parse(header)
         if answer is None or answer.realm != self._realm or path_of(answer.uri) != path_of(uri):
             return _REFUSED
+        if answer.counted is None and not self.without_qop:
+            return _REFUSED
         secret = self._secrets.get(answer.user)
-        expected = digest_response(
-            answer.algorithm,
-            (secret or self._nobody).of(answer.algorithm),
-            nonce=answer.nonce,
-            count=answer.count,
-            cnonce=answer.cnonce,
-            method=method,
-            uri=answer.uri,
+        matches = hmac.compare_digest(
+            answer.expected((secret or self._nobody).of(answer.algorithm), method), answer.response
         )
-        matches = hmac.compare_digest(expected, answer.response)
         if not matches or secret is None:
             return _REFUSED
-        if not self._nonces.spend(answer.nonce, int(answer.count, 16), now):
-            return Refused(stale=True)
-        return Verified(answer.user)
+        if answer.counted is None:
+            fresh = self._nonces.spend_whole(answer.nonce, now)
+        else:
+            fresh = self._nonces.spend(answer.nonce, int(answer.counted.count, 16), now)
+        return Verified(answer.user) if fresh else Refused(stale=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The parameters that come with `qop=auth`."""
+
+    count: str
+    cnonce: str
+
+    @classmethod
+    def read(cls, parameters: Mapping[str, str]) -> Self | None:
+        """Return None for an answer of RFC 2069. Raises `KeyError` or `ValueError` for any other answer."""
+        if not parameters.keys() & {"qop", "nc", "cnonce"}:
+            return None
+        counted = cls(parameters["nc"], parameters["cnonce"])
+        if parameters["qop"].lower() != "auth" or _COUNT.fullmatch(counted.count) is None or int(counted.count, 16) < 1:
+            raise ValueError("not the parameters of qop=auth")
+        return counted
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The parameters of an Authorization header in the one form that the server accepts (RFC 7616, 3.4)."""
+    """The parameters of an Authorization header in the two forms that a server can accept (RFC 7616, 3.4; RFC 2069)."""
 
     user: str
     realm: str
@@ -218,8 +257,8 @@ class _Answer:
     uri: str
     algorithm: Algorithm
     response: str
-    count: str
-    cnonce: str
+    counted: _Counted | None
+    """None: the form of RFC 2069."""
 
     @classmethod
     def parse(cls, header: str) -> Self | None:
@@ -236,18 +275,27 @@ class _Answer:
                 uri=parameters["uri"],
                 algorithm=Algorithm(parameters.get("algorithm", "MD5").upper()),
                 response=parameters["response"].lower(),
-                count=parameters["nc"],
-                cnonce=parameters["cnonce"],
+                counted=_Counted.read(parameters),
             )
         except (RemoteProtocolError, KeyError, ValueError):
             return None
-        well_formed = (
-            parameters.get("qop", "").lower() == "auth"
-            and _COUNT.fullmatch(answer.count)
-            and int(answer.count, 16) > 0
-            and _HEX[answer.algorithm].fullmatch(answer.response)
+        if answer.counted is None and answer.algorithm is not Algorithm.MD5:
+            return None  # SHA-256 is younger than qop
+        return answer if _HEX[answer.algorithm].fullmatch(answer.response) else None
+
+    def expected(self, ha1: str, method: str) -> str:
+        """Return the response that the user with this HA1 gives."""
+        if self.counted is None:
+            return digest_response_without_qop(ha1, nonce=self.nonce, method=method, uri=self.uri)
+        return digest_response(
+            self.algorithm,
+            ha1,
+            nonce=self.nonce,
+            count=self.counted.count,
+            cnonce=self.counted.cnonce,
+            method=method,
+            uri=self.uri,
         )
-        return answer if well_formed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +367,7 @@ class Credentials:
         sees. `now`: monotonic seconds.
         """
         challenge = self._challenge
-        if challenge is None or now - self._received > NONCE_SECONDS or self._count == _MAX_COUNT:
+        if challenge is None or now - self._received > NONCE_SECONDS or self._count == MAX_COUNT:
             return None
         self._untried = False
         self._count += 1

@@ -129,6 +129,13 @@ class HistoryTable(Table):
         )
 
 
+class CompatTable(Table):
+    """Exceptions for peers that are not nodes of this program."""
+
+    digest_without_qop: bool = False
+    """Whether users may log in by the Digest of RFC 2069: see `gf_i2p.wire.digest.Authenticator.without_qop`."""
+
+
 class ServerTable(Table):
     """One server of the farm."""
 
@@ -156,6 +163,7 @@ class Config(Table):
     router: RouterTable | None = None
     publish: PublishTable = PublishTable()
     bridge: BridgeTable = BridgeTable()
+    compat: CompatTable = CompatTable()
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
     removed: Annotated[tuple[RemovedTable, ...], Field(strict=False)] = ()
 

@@ -31,6 +31,10 @@ rotate_mib = 64               # size in MiB at which a file is packed, and a new
 rotate_hours = 24             # age in hours at which the same happens
 keep_days = 0                 # days after which packed files are removed; 0: never
 
+# Exceptions for peers that are not nodes of this program.
+# [compat]                    # reloaded
+# digest_without_qop = true   # let users log in by the Digest of RFC 2069 (MD5), which knows no qop
+
 {router}# The servers with which a new farm begins, this one included. Once the farm has its first leader, the log says
 # which servers belong to it; this file still gives their endpoints and fingerprints. Fingerprints are reloaded.
 """
