@@ -31,7 +31,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_auth import parse_schemes, quote
+from gf_i2p.wire.http_auth import Scheme, names_of, offered_schemes, parse_schemes, quote
 from gf_i2p.wire.http_head import path_of
 from gf_i2p.wire.names import check_name
 from gf_i2p.wire.nonces import KEY_BYTES, MAX_COUNT, Nonces
@@ -91,12 +91,18 @@ class Secret:
         check_name("user name", user)
         if not password:
             raise ValueError(f"the password of {user} is empty: set one")
-        a1 = f"{user}:{realm}:{unicodedata.normalize('NFC', password)}".encode()
-        return cls(md5=Algorithm.MD5.hex(a1), sha256=Algorithm.SHA_256.hex(a1))
+        return cls(
+            md5=_ha1(Algorithm.MD5, user, realm, password), sha256=_ha1(Algorithm.SHA_256, user, realm, password)
+        )
 
     def of(self, algorithm: Algorithm) -> str:
         """Return HA1 as computed with this hash."""
         return self.md5 if algorithm is Algorithm.MD5 else self.sha256
+
+
+def _ha1(algorithm: Algorithm, user: str, realm: str, password: str) -> str:
+    """Compute HA1 (RFC 7616, 3.4.2). Raises `ValueError` when a text is not encodable as UTF-8."""
+    return algorithm.hex(f"{user}:{realm}:{unicodedata.normalize('NFC', password)}".encode())
 
 
 def digest_response(
@@ -325,20 +331,22 @@ class _Challenge:
         return challenge if "auth" in offered and challenge.nonce else None
 
 
-class Credentials:
+class DigestClient:
     """The client's side of Digest, one object for each peer, kept as long as the process lives.
 
     The object keeps the peer's last challenge for two hours, so that a reconnect needs one request. It also keeps the
     best algorithm that the peer ever offered, so that an attacker on the way cannot enforce a weaker one.
 
-    Raises:
-        ValueError: see `Secret.derive`.
+    Args:
+        user: the user's name, without a colon and without control characters.
+        password: not empty.
+        peer: the peer in an error's sentence, as in "the peer".
     """
 
-    def __init__(self, user: str, password: str) -> None:
-        Secret.derive(user, "", password)  # raises at once when user or password is bad
+    def __init__(self, user: str, password: str, *, peer: str) -> None:
         self.user: Final = user
         self._password = password
+        self._peer = peer
         self._challenge: _Challenge | None = None
         self._received = 0.0
         self._count = 0
@@ -349,8 +357,8 @@ class Credentials:
     def untried(self) -> bool:
         """Whether the newest challenge has not been used for a request yet.
 
-        A 401 to the first request with a challenge means that the password is wrong. A 401 to a later request means
-        that the nonce has expired.
+        A refusal of the first request with a challenge means that the password is wrong. A refusal of a later request
+        means that the nonce has expired.
         """
         return self._untried
 
@@ -360,11 +368,11 @@ class Credentials:
         return self._challenge is not None
 
     def authorize(self, method: str, uri: str, now: float, entropy: Callable[[int], bytes]) -> str | None:
-        """Return the value of an Authorization header with the next nonce count.
+        """Return the value of an Authorization or Proxy-Authorization header with the next nonce count.
 
         None: there is no challenge, or the newest is older than two hours or has no counts left. Then make a request
-        without credentials, and pass the headers of its 401 to `challenged`. `uri`: the request target that the server
-        sees. `now`: monotonic seconds.
+        without credentials, and take the challenge of its answer. `uri`: the request target that the peer sees.
+        `now`: monotonic seconds.
         """
         challenge = self._challenge
         if challenge is None or now - self._received > NONCE_SECONDS or self._count == MAX_COUNT:
@@ -376,7 +384,7 @@ class Credentials:
         realm = challenge.realm.encode("latin-1").decode("utf-8")
         response = digest_response(
             challenge.algorithm,
-            Secret.derive(self.user, realm, self._password).of(challenge.algorithm),
+            _ha1(challenge.algorithm, self.user, realm, self._password),
             nonce=challenge.nonce,
             count=count,
             cnonce=cnonce,
@@ -390,38 +398,28 @@ class Credentials:
             f'response="{response}", qop=auth, nc={count}, cnonce="{cnonce}"{opaque}'
         )
 
-    def challenged(self, header_values: Sequence[str], now: float) -> bool:
-        """Remember the strongest challenge among the WWW-Authenticate headers of a 401.
+    def take(self, schemes: Sequence[Scheme], now: float) -> bool | None:
+        """Remember the strongest challenge that this client can answer.
 
         Returns:
-            Whether the peer says `stale=true`: the password was right, but the nonce was not.
+            Whether the challenge says `stale=true`: the password was right, but the nonce was not. None: this client
+            can answer none of the challenges, and the stored challenge stays.
 
         Raises:
-            RemoteProtocolError: this client supports none of the challenges, or the peer offered SHA-256 before and
-                offers only MD5 now. The stored challenge stays.
+            RemoteProtocolError: the peer offered SHA-256 before and offers only MD5 now. The stored challenge stays.
         """
         usable: dict[Algorithm, _Challenge] = {}
-        names: set[str] = set()
-        for value in header_values:
-            try:
-                schemes = parse_schemes(value)
-            except RemoteProtocolError:
-                continue  # perhaps a scheme unknown here; the other headers count
-            for scheme in schemes:
-                names.add(scheme.name)
-                challenge = _Challenge.read(scheme.parameters) if scheme.name == "digest" else None
-                if challenge is not None:
-                    usable.setdefault(challenge.algorithm, challenge)
+        for scheme in schemes:
+            challenge = _Challenge.read(scheme.parameters) if scheme.name == "digest" else None
+            if challenge is not None:
+                usable.setdefault(challenge.algorithm, challenge)
         chosen = next((usable[algorithm] for algorithm in _STRONGEST_FIRST if algorithm in usable), None)
         if chosen is None:
-            raise RemoteProtocolError(
-                f"the peer offers {', '.join(sorted(names))[:80] or 'nothing readable'}, but not Digest with "
-                "qop=auth and SHA-256 or MD5: check that the endpoint is a farm node's, not another web server's"
-            )
+            return None
         if self._strong and chosen.algorithm is not Algorithm.SHA_256:
             raise RemoteProtocolError(
-                "the peer offered SHA-256 earlier and now only MD5, as if an attacker on the way had removed SHA-256: "
-                "if the peer was replaced by a program that supports only MD5, restart this node"
+                f"{self._peer} offered SHA-256 earlier and now only MD5, as if an attacker on the way had removed "
+                f"SHA-256: if {self._peer} was replaced by a program that supports only MD5, restart this node"
             )
         if self._challenge is None or self._challenge.nonce != chosen.nonce:
             self._count = 0  # only for a new nonce: each count of a nonce can be used once
@@ -430,3 +428,34 @@ class Credentials:
         self._untried = True
         self._strong = chosen.algorithm is Algorithm.SHA_256
         return chosen.stale
+
+
+class Credentials(DigestClient):
+    """The credentials of a user of a farm at one of the farm's nodes.
+
+    Raises:
+        ValueError: see `Secret.derive`.
+    """
+
+    def __init__(self, user: str, password: str) -> None:
+        Secret.derive(user, "", password)  # raises at once when user or password is bad
+        super().__init__(user, password, peer="the peer")
+
+    def challenged(self, header_values: Sequence[str], now: float) -> bool:
+        """Remember the strongest challenge among the WWW-Authenticate headers of a 401.
+
+        Returns:
+            Whether the peer says `stale=true`: the password was right, but the nonce was not.
+
+        Raises:
+            RemoteProtocolError: this client supports none of the challenges, or see `DigestClient.take`. The stored
+                challenge stays.
+        """
+        schemes = offered_schemes(header_values)
+        stale = self.take(schemes, now)
+        if stale is None:
+            raise RemoteProtocolError(
+                f"the peer offers {names_of(schemes)}, but not Digest with qop=auth and SHA-256 or MD5: check that the "
+                "endpoint is a farm node's, not another web server's"
+            )
+        return stale

@@ -14,13 +14,14 @@ from gf_i2p.node.files.config import Config, Secrets, ServerTable
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client.server_queries import GetProtocol
-from gf_i2p.transport.errors import DialError, TransportError, credentials_refused
+from gf_i2p.transport.errors import DialError, TransportError, challenged_again
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_get import Challenges
 from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
@@ -150,7 +151,8 @@ async def visit(
     loop = asyncio.get_running_loop()
     began = loop.time()
     end = began + seconds
-    for _ in range(2):
+    challenges = Challenges()
+    while True:
         caller = GetProtocol(
             ClientHandshake(
                 host=endpoint.authority,
@@ -159,6 +161,7 @@ async def visit(
                 now=loop.time(),
                 entropy=os.urandom,
                 proxied=transport.proxied(endpoint),
+                proxy_login=transport.proxy_login(endpoint),
             )
         )
         connection = await transport.dial(endpoint, lambda caller=caller: caller, deadline=end - loop.time())  # type: ignore[misc]
@@ -177,4 +180,5 @@ async def visit(
             broken = caller.broken_by
             reason = "the peer closed the connection" if broken is None else f"the connection broke ({broken})"
             raise DialError(f"{reason}: check that the node of that server runs.")
-    raise credentials_refused("it", credentials.user)
+        if not challenges.admit(outcome):
+            raise challenged_again(outcome, "it", credentials.user)

@@ -9,7 +9,7 @@ from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.trust import knows_certificate, trusted_settings
 from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.endpoint_transport import MixedTransport
-from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.errors import ProxyAccessError, TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
@@ -71,6 +71,9 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
             configuration = await fetch_configuration(
                 transport, endpoint, config.node.cluster, credentials, seconds=seconds
             )
+        except ProxyAccessError as error:
+            not_asked[server.id] = str(error).rstrip(".")
+            return
         except TransportError as error:
             if credentials.has_challenge:  # the server runs: it rejects the password, or was too slow
                 living[server.id] = f"it answers, and does not tell who belongs to the farm: {error}".rstrip(".")

@@ -71,5 +71,5 @@ async def test_the_setting_lets_a_peer_without_qop_in_and_a_reload_takes_it_over
 @pytest.mark.parametrize("line", ["digest_without_qop = 1", "digest_without = true"])
 def test_mistakes_in_the_table_are_named(tmp_path: Path, line: str) -> None:
     (tmp_path / CONFIG_FILE).write_text(f"[compat]\n{line}\n")
-    with pytest.raises(ConfigError, match=rf"compat\.{line.split()[0]}: "):
+    with pytest.raises(ConfigError, match=rf"compat\.{line.split(maxsplit=1)[0]}: "):
         Config.load(tmp_path)
