@@ -90,7 +90,7 @@ class Sam:
 
     def hello(self) -> bytes:
         """Return the first line of each connection. A secret."""
-        line = sam.hello(VERSION, VERSION)
+        line: bytes = sam.hello(VERSION, VERSION)
         if self.user is None:
             return line
         return line.rstrip(b"\n") + f" USER={self.user} PASSWORD={self.password}\n".encode()

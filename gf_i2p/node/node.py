@@ -96,6 +96,7 @@ class Node:
         self._config = config  # as at the start, for settings that a reload cannot change
         self._reloaded = config
         self._password = secrets.password
+        self._router_passwords = secrets.router_passwords
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
@@ -348,6 +349,8 @@ class Node:
         pending += [name for name in ("history", "router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:
             pending.append("password")
+        new_passwords = secrets.router_passwords
+        pending += [name for name, password in self._router_passwords.items() if new_passwords[name] != password]
         return pending
 
     def _derive_times(self, timing: Timing) -> None:

@@ -295,6 +295,21 @@ class ClientGet(ABC, Generic[OutcomeT]):
         )
 
 
+def response_of(head: bytes) -> h11.Response:
+    """Parse the head of a final response, as `http_head` gives it. Raises `RemoteProtocolError`."""
+    connection = h11.Connection(h11.CLIENT)
+    connection.send(h11.Request(method="GET", target="/", headers=[("Host", "-")]))
+    connection.send(h11.EndOfMessage())
+    try:
+        connection.receive_data(head)
+        response = connection.next_event()
+    except h11.RemoteProtocolError as error:
+        raise RemoteProtocolError(f"no answer of HTTP/1.1 ({str(error)[:100]})") from error
+    if not isinstance(response, h11.Response):
+        raise RemoteProtocolError("no final answer of HTTP/1.1")
+    return response
+
+
 def answer_text(response: AnyResponse) -> str:
     """Return status and reason of a response for an error's sentence; the reason has at most 60 characters."""
     reason = "".join(letter for letter in response.reason.decode("latin-1") if letter.isprintable())[:60]

@@ -11,6 +11,7 @@ from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import PROXY
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, ServerTable
+from gf_i2p.node.files.router_logins import RouterLogins, proxy_settings
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client.server_queries import GetProtocol
@@ -108,7 +109,8 @@ class PeerChecks:
         router = self._config.router
         if endpoint.is_i2p:
             assert router is not None
-            return I2pTransport(router.settings)
+            assert self._secrets is not None
+            return I2pTransport(proxy_settings(router, RouterLogins.of(router, self._secrets)))
         # Only servers that dial this node need its certificate, and another check looks at that certificate.
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 

@@ -9,6 +9,7 @@ from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Ra
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.layout import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_leaf
+from gf_i2p.node.files.router_logins import RouterPasswords
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.transport.errors import TransportError
@@ -251,11 +252,10 @@ class UserTable(Table):
     sha256: SecretStr
 
 
-class Secrets(Table):
-    """`secrets.toml`: this node's password, and the verifiers of other users' passwords."""
+class Secrets(RouterPasswords):
+    """`secrets.toml`: this node's password, the router's passwords, and the verifiers of other users' passwords."""
 
     password: SecretStr
-    i2pcontrol_password: SecretStr | None = None
     bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
     """Password for callers of `gf-i2p bridge serve`; must differ from the router's."""
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]

@@ -6,11 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Final, cast
 
-import h11
-
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_get import answer_text, values_of
+from gf_i2p.wire.http_get import answer_text, response_of, values_of
 from gf_i2p.wire.http_head import HeadReader
 from gf_i2p.wire.proxy_login import AUTHENTICATE, AUTHORIZATION, ProxyAuthorization, ProxyLogin, no_login
 
@@ -83,18 +81,14 @@ class HttpTunnel(asyncio.Protocol):
             self.opened.set_result(exc or RemoteProtocolError("it closed the connection"))
 
     def _challenged(self, head: bytes) -> Exception:
-        connection = h11.Connection(h11.CLIENT)
-        connection.send(h11.Request(method="CONNECT", target=self._authority, headers=[("Host", self._authority)]))
         try:
-            connection.receive_data(head)
-            response = connection.next_event()
-            assert isinstance(response, h11.Response)
+            response = response_of(head)
             if self._login is None:
                 return no_login(answer_text(response))
             now = asyncio.get_running_loop().time()
             self._login.challenged(values_of(response, AUTHENTICATE), now, self._authorization)
-        except (h11.RemoteProtocolError, RemoteProtocolError) as error:
-            return error if isinstance(error, RemoteProtocolError) else RemoteProtocolError(str(error))
+        except RemoteProtocolError as error:
+            return error
         return TunnelChallenged()
 
     def _hand_over(self, rest: bytes) -> None:

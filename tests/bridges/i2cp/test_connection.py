@@ -257,7 +257,7 @@ def test_a_password_never_goes_to_another_machine_in_the_clear() -> None:
     with pytest.raises(ValueError, match="in the clear"):
         I2cpSettings("198.18.0.10", username="node", password="secret", allow_plain=True)
     for tls in ({"fingerprint": "sha256:" + "0" * 64}, {"system_ca": True}):
-        assert I2cpSettings("198.18.0.10", username="node", password="secret", **tls).is_encrypted  # type: ignore[arg-type]
+        assert I2cpSettings("198.18.0.10", username="node", password="secret", **tls).is_encrypted
 
 
 @pytest.mark.parametrize("host", ["router.i2p", "ROUTER.B32.I2P."])
