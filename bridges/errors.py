@@ -11,3 +11,11 @@ class RouterUnreachableError(RouterError):
 
 class RouterRefusedError(RouterError):
     """The router refused the request: sending the same request again will not help."""
+
+
+class LoginRefusedError(RouterRefusedError):
+    """The router wants a login that is not set, or refuses the login."""
+
+
+class CertificateRefusedError(RouterRefusedError):
+    """The router's certificate is not trusted. Nothing was sent to the router."""

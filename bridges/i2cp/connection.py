@@ -2,14 +2,13 @@
 
 import asyncio
 import contextlib
-import hashlib
 import socket
 import ssl
 import time
 from collections.abc import Callable
 from typing import Final, Self
 
-from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.errors import LoginRefusedError, RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp.messages import (
     PROTOCOL_BYTE,
     Decoder,
@@ -19,6 +18,7 @@ from bridges.i2cp.messages import (
     get_date,
 )
 from bridges.i2cp.settings import I2cpSettings
+from bridges.i2cp.tls import check_certificate, server_name, tls_context, untrusted
 
 _VERSION: Final = "0.9.57"
 """The I2CP version that the bridge claims. Java chooses messages by this version. Tested with both routers."""
@@ -135,20 +135,28 @@ class I2cpConnection:
 
 
 def _refusal(settings: I2cpSettings, message: Disconnect) -> RouterRefusedError:
-    advice = "see the router's log"
-    if "auth" in message.reason.lower():
-        advice = "set the user name and password that Java has for I2CP (its i2cp.auth is true)"
-    return RouterRefusedError(f"{settings} refuses the connection and says {message.reason!r}: {advice}")
+    text = f"{settings} refuses the connection and says {message.reason!r}"
+    if "auth" not in message.reason.lower():
+        return RouterRefusedError(f"{text}: see the router's log")
+    if settings.login is None:
+        return LoginRefusedError(f"{text}: set the user name and password that Java has for I2CP (i2cp.auth is true)")
+    return LoginRefusedError(f"{text}: check user {settings.login[0]} and its password, here and in Java (i2cp.auth)")
 
 
 async def _connect(settings: I2cpSettings) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    context = None if settings.fingerprint is None else _tls()
+    # Reading the system's CAs takes up to 50 ms.
+    context = await asyncio.to_thread(tls_context, settings) if settings.system_ca else tls_context(settings)
+    name = server_name(settings)
     try:
         async with asyncio.timeout(settings.deadlines.connect):
-            reader, writer = await asyncio.open_connection(settings.host, settings.port, ssl=context)
+            reader, writer = await asyncio.open_connection(
+                settings.host, settings.port, ssl=context, server_hostname=name
+            )
+    except ssl.SSLCertVerificationError as error:
+        raise untrusted(settings, error) from error
     except ssl.SSLError as error:
         raise RouterUnreachableError(
-            f"{settings} does not speak TLS ({error.reason or error}): set Java's i2cp.SSL=true, or no fingerprint here"
+            f"{settings} does not speak TLS ({error.reason or error}): set Java's i2cp.SSL=true, or no TLS here"
         ) from error
     except (OSError, TimeoutError) as error:
         raise RouterUnreachableError(
@@ -157,31 +165,11 @@ async def _connect(settings: I2cpSettings) -> tuple[asyncio.StreamReader, asynci
         ) from error
     try:
         _keep_alive(writer)
-        if settings.fingerprint is not None:
-            _check_certificate(settings, settings.fingerprint, writer)
+        check_certificate(settings, writer)
     except BaseException:
         writer.transport.abort()
         raise
     return reader, writer
-
-
-def _tls() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2  # an older Java has no later version
-    # The fingerprint names one key exactly. OpenSSL still makes the router prove that it holds that key.
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-def _check_certificate(settings: I2cpSettings, fingerprint: str, writer: asyncio.StreamWriter) -> None:
-    certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    actual = "none" if certificate is None else f"sha256:{hashlib.sha256(certificate).hexdigest()}"
-    if actual != fingerprint:
-        raise RouterRefusedError(
-            f"{settings} shows another certificate than configured: {actual}, not {fingerprint}. Nothing was sent. If "
-            "the router has a new certificate, set its fingerprint here; otherwise another program answers there"
-        )
 
 
 def _keep_alive(writer: asyncio.StreamWriter) -> None:

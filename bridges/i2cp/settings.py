@@ -1,5 +1,6 @@
 """Settings of a router's I2CP: address, kind of router, TLS, login, deadlines."""
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import ip_address
@@ -8,6 +9,7 @@ from typing import Final
 from gf_i2p.netdb.limits import MAX_STRING_BYTES
 
 DEFAULT_PORT: Final = 7654
+_NAME: Final = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*", re.ASCII)
 
 
 class RouterKind(StrEnum):
@@ -46,6 +48,11 @@ class I2cpSettings:
     With a fingerprint, I2CP runs over TLS, and nothing is sent to a router with another certificate. i2pd has no TLS
     here.
     """
+    system_ca: bool = False
+    """Speak TLS, and trust a certificate that this system's CAs vouch for, with `tls_name` or the host's address in it.
+    Not together with `fingerprint`."""
+    tls_name: str | None = None
+    """The name in that certificate, when the certificate does not have the host's address. Never looked up."""
     username: str | None = None
     """With `password`, for a Java router with `i2cp.auth`. i2pd asks for neither."""
     password: str | None = field(default=None, repr=False)
@@ -58,7 +65,15 @@ class I2cpSettings:
             raise ValueError(f"I2CP's host {self.host} lies inside I2P: give the address of the node's own router")
         if (self.username is None) != (self.password is None):
             raise ValueError("I2CP's user name and password belong together: set both or neither")
-        if self.username is not None and self.password is not None and self.fingerprint is None and not self._is_local:
+        if self.fingerprint is not None and self.system_ca:
+            raise ValueError(
+                "I2CP's certificate is checked by its fingerprint or by the system's CAs: choose one of the two"
+            )
+        if self.tls_name is not None and not self.system_ca:
+            raise ValueError("I2CP's TLS name counts only with the system's CAs: set those, too, or leave the name out")
+        if self.tls_name is not None and _NAME.fullmatch(self.tls_name) is None:
+            raise ValueError(f"{self.tls_name[:80]!r} is no name of a certificate: expected one like router.example")
+        if self.username is not None and self.password is not None and not self.is_encrypted and not self._is_local:
             raise ValueError(f"I2CP's password would go to {self.host} in the clear: set the certificate's fingerprint")
         for name, text in (("user name", self.username), ("password", self.password)):
             if text is not None and not _is_valid_text(text):
@@ -66,7 +81,7 @@ class I2cpSettings:
                     f"I2CP's {name} must have 1 to {MAX_STRING_BYTES} printable ASCII characters and no semicolon: "
                     f"choose another {name}, here and in the router"
                 )
-        if self.fingerprint is None and not self.allow_plain and not self._is_local:
+        if not self.is_encrypted and not self.allow_plain and not self._is_local:
             raise ValueError(
                 f"I2CP at {self.host} is not on this machine, and plain I2CP has no protection: everybody who "
                 "reaches the port can use the router. Run the node beside its router. Or use TLS: set i2cp.SSL=true in "
@@ -78,6 +93,11 @@ class I2cpSettings:
     def login(self) -> tuple[str, str] | None:
         """User name and password; None without them. A secret."""
         return None if self.username is None or self.password is None else (self.username, self.password)
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether I2CP runs over TLS."""
+        return self.fingerprint is not None or self.system_ca
 
     @property
     def _is_local(self) -> bool:

@@ -1,7 +1,8 @@
-"""The part of SAM 3.1 that a node needs: destinations, names, and a session that forwards or opens streams.
+"""The part of SAM 3.1 that a node needs: the login, destinations, names, and a session that forwards or opens streams.
 
 Version 3.1 is chosen on purpose: 3.1 is enough, and with 3.1 Java I2P sends no PING. A PING makes i2pd hang up. Values
-have no spaces, since i2pd splits at every space (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1).
+have no spaces, since i2pd splits at every space (I2P's SAM v3 specification, API 0.9.66; i2pd 2.45.1). USER and
+PASSWORD belong to SAM 3.2, and Java reads them before it chooses the version (SAMHandlerFactory). i2pd ignores them.
 """
 
 import asyncio
@@ -11,12 +12,13 @@ import re
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Final, Self
 
 from i2plib import sam
 
-from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.errors import LoginRefusedError, RouterError, RouterRefusedError, RouterUnreachableError
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -44,7 +46,11 @@ _ADVICE: Final = {
 }
 _WORD: Final = re.compile(r"[!-~]{1,1024}")
 """A value without spaces and line ends: i2pd splits at spaces."""
+_LOGIN_WORD: Final = re.compile(r"[!#-\[\]-~]{1,255}")
+"""A user name or a password without spaces, and without quotes and backslashes, which Java removes from a value."""
 _MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
+_LOGIN: Final = re.compile(r"(?i)auth|password")
+"""Java's messages of a refused HELLO: "Authorization failed", and "USER and PASSWORD required"."""
 _SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
 """Such a text may be a private key in base64; a b32 address has 52 characters before its dot."""
 
@@ -53,11 +59,41 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @dataclass(frozen=True, slots=True)
 class Sam:
-    """The address of a router's SAM."""
+    """The address of a router's SAM, and the login there.
+
+    Raises `ValueError` for a login that cannot be sent, or that would be sent in the clear to another machine.
+    """
 
     host: str
     """An IP address."""
     port: int = DEFAULT_PORT
+    user: str | None = None
+    """With `password`, for a Java router whose SAM asks for both. i2pd asks for neither."""
+    password: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if (self.user is None) != (self.password is None):
+            raise ValueError("SAM's user name and password belong together: set both or neither")
+        if self.user is None:
+            return
+        for name, text in (("user name", self.user), ("password", self.password)):
+            if text is None or _LOGIN_WORD.fullmatch(text) is None:
+                raise ValueError(
+                    f"SAM's {name} must have 1 to 255 printable ASCII characters, and no space, quote or backslash: "
+                    f"choose another {name}, here and in the router"
+                )
+        if not ip_address(self.host).is_loopback:
+            raise ValueError(
+                f"SAM's password would go to {self.host} in the clear: run the router on this machine, or without a "
+                "password in a network that nobody else sees"
+            )
+
+    def hello(self) -> bytes:
+        """Return the first line of each connection. A secret."""
+        line: bytes = sam.hello(VERSION, VERSION)
+        if self.user is None:
+            return line
+        return line.rstrip(b"\n") + f" USER={self.user} PASSWORD={self.password}\n".encode()
 
     async def probe(self) -> None:
         """Return when SAM answers. Raises `RouterError`."""
@@ -171,7 +207,7 @@ class _Exchange:
         exchange = cls(router, socket.socket(socket.AF_INET6 if ":" in router.host else socket.AF_INET))
         try:
             await exchange._connect(local)
-            await exchange.ask(sam.hello(VERSION, VERSION), "HELLO REPLY", ANSWER_SECONDS)
+            await exchange.ask(router.hello(), "HELLO REPLY", ANSWER_SECONDS)
         except BaseException:
             exchange._sock.close()
             raise
@@ -250,10 +286,23 @@ class _Exchange:
         if result == "OK":
             return
         match = _MESSAGE.search(repr(reply))
-        message = _printable(match[1] or match[2] or "") if match else ""
+        raw = (match[1] or match[2] or "") if match else ""
+        if self._router.password is None:
+            message = _printable(raw)
+        else:  # a router that repeats the request would show the password
+            message = _printable(raw.replace(self._router.password, "..."))
         words = [f"{self._router} said {_printable(result)}", f"({message})" if message else "", f"to {command}"]
+        said = " ".join(filter(None, words))
+        if command == "HELLO VERSION" and _LOGIN.search(raw):
+            raise LoginRefusedError(f"{said}: {self._login_advice()}")
         advice = _ADVICE.get(result)
-        raise RouterRefusedError(" ".join(filter(None, words)) + (f": {advice}" if advice else ""))
+        raise RouterRefusedError(said + (f": {advice}" if advice else ""))
+
+    def _login_advice(self) -> str:
+        user = self._router.user
+        if user is None:
+            return "set the user name and password that Java has for SAM, or turn SAM's authorization off there"
+        return f"check user {user} and its password, here and in Java's SAM"
 
 
 def _parse_reply(line: bytes) -> sam.Message | None:

@@ -203,4 +203,4 @@ def _router(tenant: Tenant) -> tuple[object, ...]:
     """The settings on which the session and the outbound connections depend."""
     router = tenant.config.router
     assert router is not None
-    return router.sam, dict(router.session), router.proxy, router.way
+    return router.sam, router.sam_user, dict(router.session), router.proxy, router.proxy_user, router.way

@@ -96,6 +96,7 @@ class Node:
         self._config = config  # as at the start, for settings that a reload cannot change
         self._reloaded = config
         self._password = secrets.password
+        self._router_passwords = secrets.router_passwords
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
@@ -130,7 +131,12 @@ class Node:
         if i2p is not None:
             listening = i2p if config.own_endpoint.is_i2p else self._tls
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
-        self._authenticator = Authenticator(config.node.cluster, secrets.verifiers, key=token_bytes(32))
+        self._authenticator = Authenticator(
+            config.node.cluster,
+            secrets.verifiers,
+            key=token_bytes(32),
+            without_qop=config.compat.digest_without_qop,
+        )
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
         self.listener = SharedListener(transport, {config.node.cluster}) if listener is None else listener
         self.server, self.gate = self.listener.server, self.listener.gate
@@ -325,6 +331,7 @@ class Node:
         changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
         self._verifiers = verifiers
         self._authenticator.replace(verifiers)
+        self._authenticator.without_qop = config.compat.digest_without_qop
         self._users.clear()
         self.rights.forget(changed)
         self.server.disconnect(self.cluster, changed)
@@ -342,6 +349,8 @@ class Node:
         pending += [name for name in ("history", "router", "publish") if getattr(old, name) != getattr(config, name)]
         if self._password != secrets.password:
             pending.append("password")
+        new_passwords = secrets.router_passwords
+        pending += [name for name, password in self._router_passwords.items() if new_passwords[name] != password]
         return pending
 
     def _derive_times(self, timing: Timing) -> None:

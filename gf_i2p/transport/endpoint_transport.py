@@ -6,6 +6,7 @@ from collections.abc import Callable
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.interface import Listener, Transport
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.proxy_login import ProxyLogin
 
 
 class MixedTransport:
@@ -31,6 +32,10 @@ class MixedTransport:
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         """See `Transport.proxied`."""
         return self._transport_for(endpoint).proxied(endpoint, attempt)
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
+        """See `Transport.proxy_login`."""
+        return self._transport_for(endpoint).proxy_login(endpoint, attempt)
 
     def patience(self, endpoint: Endpoint) -> float:
         """See `Transport.patience`."""

@@ -2,6 +2,10 @@
 
 import os
 
+from gf_i2p.wire.errors import ProtocolError
+from gf_i2p.wire.http_get import PeerNotReached, Retry
+from gf_i2p.wire.proxy_login import ProxyLoginError
+
 
 class TransportError(Exception):
     """The settings cannot work: a file cannot be read, or an endpoint must not be dialled or listened on."""
@@ -19,11 +23,32 @@ class PeerRefusedError(DialError):
     """The peer's certificate is not the one that the settings name. Nothing was sent to the peer."""
 
 
+class ProxyAccessError(DialError):
+    """The router's proxy wants a login that is not set, or refuses the login: the peer was not asked at all."""
+
+
+def dial_error_of(error: ProtocolError) -> type[DialError]:
+    """Return the class of the error for a handshake that ended with this error."""
+    if isinstance(error, ProxyLoginError):
+        return ProxyAccessError
+    return UnreachableError if isinstance(error, PeerNotReached) else DialError
+
+
 def credentials_refused(peer: str, user: str) -> DialError:
     """Return the error for a peer that answers credentials with a challenge: wrong credentials, or no farm node."""
     return DialError(
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
         "the peer's secrets, and that the peer is a node of the farm."
+    )
+
+
+def challenged_again(retry: Retry, peer: str, user: str) -> DialError:
+    """Return the error for a peer, or a proxy on the way, that asks for credentials once too often."""
+    if not retry.by_proxy:
+        return credentials_refused(peer, user)
+    return ProxyAccessError(
+        f"{peer} was not reached: the router's HTTP proxy asks for a user and a password again and again: check "
+        "proxy_user and proxy_password, here and in the router."
     )
 
 

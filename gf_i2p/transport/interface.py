@@ -10,6 +10,7 @@ from typing import Protocol
 
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.proxy_login import ProxyLogin
 
 
 class Listener(Protocol):
@@ -41,6 +42,10 @@ class Transport(Protocol):
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         """Whether the first bytes go to an HTTP proxy, and must be a request to a proxy (see `ClientHandshake`)."""
+        ...
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
+        """Return the login at that HTTP proxy; None when no login is set, or no HTTP proxy gets the first bytes."""
         ...
 
     def patience(self, endpoint: Endpoint) -> float:

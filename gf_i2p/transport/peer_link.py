@@ -10,12 +10,12 @@ from typing import Final, cast
 import structlog
 
 from gf_i2p.transport.backoff import Backoff
-from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, credentials_refused
+from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, challenged_again, dial_error_of
 from gf_i2p.transport.interface import Transport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
-from gf_i2p.wire.http_get import PeerNotReached, Retry
+from gf_i2p.wire.http_get import Challenges, Retry
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS, MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.message_stream import ResponseDecoder
 from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response, encode_request
@@ -197,11 +197,13 @@ class PeerLink:
                     await self._nudged.wait()
 
     async def _connect(self) -> "_OutboundConnection":
-        """Dial until the handshake is complete; a challenge leads to a second attempt at once."""
-        for _ in range(2):
+        """Dial until the handshake is complete; a challenge leads to another attempt at once."""
+        challenges = Challenges()
+        while True:
             connection = _OutboundConnection(self, self._handshake())
             try:
-                if await self._attempt(connection):
+                retry = await self._attempt(connection)
+                if retry is None:
                     return connection
             except (TransportError, ProtocolError):
                 self._failed_attempts += 1
@@ -209,10 +211,11 @@ class PeerLink:
             finally:
                 if self._connection is not connection:
                     connection.give_up("the attempt is over")
-        raise credentials_refused(str(self.endpoint), self._credentials.user)
+            if not challenges.admit(retry):
+                raise challenged_again(retry, str(self.endpoint), self._credentials.user)
 
-    async def _attempt(self, connection: "_OutboundConnection") -> bool:
-        """Return whether the connection is up; False: the peer sent a challenge."""
+    async def _attempt(self, connection: "_OutboundConnection") -> Retry | None:
+        """Return None when the connection is up, or the challenge that came instead."""
         seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
         await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed_attempts)
@@ -241,6 +244,7 @@ class PeerLink:
             now=asyncio.get_running_loop().time(),
             entropy=self._entropy,
             proxied=self._transport.proxied(self.endpoint, self._failed_attempts),
+            proxy_login=self._transport.proxy_login(self.endpoint, self._failed_attempts),
         )
 
     def _note_down(self, reason: str) -> None:
@@ -320,7 +324,7 @@ class _OutboundConnection(asyncio.Protocol):
         self._batch: list[bytes] = []  # data to write at the end of the turn
         # True: the connection is up; False: dial again, with credentials. An error is a result and no exception of the
         # future, since no task awaits the future when dialling itself has failed.
-        self.outcome: asyncio.Future[bool | DialError] = self._loop.create_future()
+        self.outcome: asyncio.Future[Retry | DialError | None] = self._loop.create_future()
         # Why the connection that was up has ended.
         self.ended: asyncio.Future[str] = self._loop.create_future()
 
@@ -362,17 +366,17 @@ class _OutboundConnection(asyncio.Protocol):
         try:
             outcome = self._handshake.receive(data, self._loop.time())
         except RemoteProtocolError as error:
-            self.give_up(str(error), UnreachableError if isinstance(error, PeerNotReached) else DialError)
+            self.give_up(str(error), dial_error_of(error))
             return
         if outcome is None:
             return
         if isinstance(outcome, Retry):
-            self.outcome.set_result(False)
+            self.outcome.set_result(outcome)
             return
         self._is_up = True
         self._up_at = self._loop.time()
         self._link.round_trip = self._loop.time() - self._requested_at
-        self.outcome.set_result(True)
+        self.outcome.set_result(None)
         self._link.up(self)
         if outcome.rest:
             self._receive_responses(outcome.rest)

@@ -1,8 +1,11 @@
-"""HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth` only.
+"""HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth`.
 
 The server offers SHA-256 first and MD5 second, with one nonce for both: the library `requests` joins the two headers to
-one. Not supported: Basic, `auth-int`, the `-sess` algorithms, `userhash`, and RFC 2069, which has no nonce count. The
-character set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
+one. Not supported: Basic, `auth-int`, the `-sess` algorithms, and `userhash`. The character set is UTF-8 and passwords
+are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
+
+RFC 2069 has no `qop` and no nonce count. The client never answers that way. The server accepts such an answer only
+where the operator has allowed it (`Authenticator.without_qop`), with MD5, and only once for each nonce.
 
 A client without a password learns little from the server and costs the server little:
 
@@ -28,15 +31,14 @@ from enum import StrEnum
 from typing import Final, Self
 
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_auth import parse_schemes, quote
+from gf_i2p.wire.http_auth import Scheme, names_of, offered_schemes, parse_schemes, quote
 from gf_i2p.wire.http_head import path_of_target
 from gf_i2p.wire.names import check_name
-from gf_i2p.wire.nonces import KEY_BYTES, Nonces
+from gf_i2p.wire.nonces import KEY_BYTES, MAX_COUNT, Nonces
 
 MIN_NONCE_SECONDS: Final = 3600.0
 NONCE_SECONDS: Final = 7200.0
 
-_MAX_COUNT: Final = 0xFFFF_FFFF
 _COUNT = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
 _CNONCE_BYTES: Final = 16
 
@@ -89,12 +91,18 @@ class Secret:
         check_name("user name", user)
         if not password:
             raise ValueError(f"the password of {user} is empty: set one")
-        a1 = f"{user}:{realm}:{unicodedata.normalize('NFC', password)}".encode()
-        return cls(md5=Algorithm.MD5.hex(a1), sha256=Algorithm.SHA_256.hex(a1))
+        return cls(
+            md5=_ha1(Algorithm.MD5, user, realm, password), sha256=_ha1(Algorithm.SHA_256, user, realm, password)
+        )
 
     def of(self, algorithm: Algorithm) -> str:
         """Return HA1 as computed with this hash."""
         return self.md5 if algorithm is Algorithm.MD5 else self.sha256
+
+
+def _ha1(algorithm: Algorithm, user: str, realm: str, password: str) -> str:
+    """Compute HA1 (RFC 7616, 3.4.2). Raises `ValueError` when a text is not encodable as UTF-8."""
+    return algorithm.hex(f"{user}:{realm}:{unicodedata.normalize('NFC', password)}".encode())
 
 
 def digest_response(
@@ -110,6 +118,18 @@ def digest_response(
     """
     ha2 = algorithm.hex(f"{method}:{uri}".encode("latin-1"))
     return algorithm.hex(f"{ha1}:{nonce}:{count}:{cnonce}:auth:{ha2}".encode("latin-1"))
+
+
+def digest_response_without_qop(ha1: str, *, nonce: str, method: str, uri: str) -> str:
+    """Compute the `response` parameter of RFC 2069 (2.1.2) and of RFC 2617 (3.2.2.1) without `qop`, by MD5.
+
+    In every text, each character stands for one byte (Latin-1).
+
+    Raises:
+        UnicodeEncodeError: a text has a character above U+00FF.
+    """
+    ha2 = Algorithm.MD5.hex(f"{method}:{uri}".encode("latin-1"))
+    return Algorithm.MD5.hex(f"{ha1}:{nonce}:{ha2}".encode("latin-1"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +157,20 @@ class Authenticator:
         secrets: by user name, the users that may log in.
         key: 32 random bytes, new in each process (see `nonces`).
         nonce_seconds: life of a nonce in seconds, at least 3,600.
+        without_qop: see the attribute.
 
     Raises:
         ValueError: the realm, the key's length or `nonce_seconds` is not legal.
     """
 
     def __init__(
-        self, realm: str, secrets: Mapping[str, Secret], *, key: bytes, nonce_seconds: float = NONCE_SECONDS
+        self,
+        realm: str,
+        secrets: Mapping[str, Secret],
+        *,
+        key: bytes,
+        nonce_seconds: float = NONCE_SECONDS,
+        without_qop: bool = False,
     ) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the nonce key must be {KEY_BYTES} random bytes, not {len(key)}")
@@ -152,6 +179,9 @@ class Authenticator:
                 f"nonces must live at least {MIN_NONCE_SECONDS:.0f} seconds (proposal 150, Caching), not "
                 f"{nonce_seconds:g}"
             )
+        self.without_qop = without_qop
+        """Whether an answer of RFC 2069 is accepted: MD5, no `qop`, no count. Each nonce is good for one such answer,
+        because without a count a replay looks like the answer itself. May change at any time."""
         self._realm = check_name("cluster name", realm)
         self._secrets = dict(secrets)
         self._nonces = Nonces(realm, key=key, seconds=nonce_seconds)
@@ -190,27 +220,42 @@ class Authenticator:
         answer = _Answer.parse(header)
         if answer is None or answer.realm != self._realm or path_of_target(answer.uri) != path_of_target(uri):
             return _REFUSED
+        if answer.counted is None and not self.without_qop:
+            return _REFUSED
         secret = self._secrets.get(answer.user)
-        expected = digest_response(
-            answer.algorithm,
-            (secret or self._nobody).of(answer.algorithm),
-            nonce=answer.nonce,
-            count=answer.count,
-            cnonce=answer.cnonce,
-            method=method,
-            uri=answer.uri,
+        matches = hmac.compare_digest(
+            answer.expected((secret or self._nobody).of(answer.algorithm), method), answer.response
         )
-        matches = hmac.compare_digest(expected, answer.response)
         if not matches or secret is None:
             return _REFUSED
-        if not self._nonces.spend(answer.nonce, int(answer.count, 16), now):
-            return Refused(stale=True)
-        return Verified(answer.user)
+        if answer.counted is None:
+            fresh = self._nonces.spend_whole(answer.nonce, now)
+        else:
+            fresh = self._nonces.spend(answer.nonce, int(answer.counted.count, 16), now)
+        return Verified(answer.user) if fresh else Refused(stale=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The parameters that come with `qop=auth`."""
+
+    count: str
+    cnonce: str
+
+    @classmethod
+    def read(cls, parameters: Mapping[str, str]) -> Self | None:
+        """Return None for an answer of RFC 2069. Raises `KeyError` or `ValueError` for any other answer."""
+        if not parameters.keys() & {"qop", "nc", "cnonce"}:
+            return None
+        counted = cls(parameters["nc"], parameters["cnonce"])
+        if parameters["qop"].lower() != "auth" or _COUNT.fullmatch(counted.count) is None or int(counted.count, 16) < 1:
+            raise ValueError("not the parameters of qop=auth")
+        return counted
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The parameters of an Authorization header in the one form that the server accepts (RFC 7616, 3.4)."""
+    """The parameters of an Authorization header in the two forms that a server can accept (RFC 7616, 3.4; RFC 2069)."""
 
     user: str
     realm: str
@@ -218,8 +263,8 @@ class _Answer:
     uri: str
     algorithm: Algorithm
     response: str
-    count: str
-    cnonce: str
+    counted: _Counted | None
+    """None: the form of RFC 2069."""
 
     @classmethod
     def parse(cls, header: str) -> Self | None:
@@ -236,18 +281,27 @@ class _Answer:
                 uri=parameters["uri"],
                 algorithm=Algorithm(parameters.get("algorithm", "MD5").upper()),
                 response=parameters["response"].lower(),
-                count=parameters["nc"],
-                cnonce=parameters["cnonce"],
+                counted=_Counted.read(parameters),
             )
         except (RemoteProtocolError, KeyError, ValueError):
             return None
-        well_formed = (
-            parameters.get("qop", "").lower() == "auth"
-            and _COUNT.fullmatch(answer.count)
-            and int(answer.count, 16) > 0
-            and _HEX[answer.algorithm].fullmatch(answer.response)
+        if answer.counted is None and answer.algorithm is not Algorithm.MD5:
+            return None  # SHA-256 is younger than qop
+        return answer if _HEX[answer.algorithm].fullmatch(answer.response) else None
+
+    def expected(self, ha1: str, method: str) -> str:
+        """Return the response that the user with this HA1 gives."""
+        if self.counted is None:
+            return digest_response_without_qop(ha1, nonce=self.nonce, method=method, uri=self.uri)
+        return digest_response(
+            self.algorithm,
+            ha1,
+            nonce=self.nonce,
+            count=self.counted.count,
+            cnonce=self.counted.cnonce,
+            method=method,
+            uri=self.uri,
         )
-        return answer if well_formed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,20 +331,22 @@ class _Challenge:
         return challenge if "auth" in offered and challenge.nonce else None
 
 
-class Credentials:
+class DigestClient:
     """The client's side of Digest, one object for each peer, kept as long as the process lives.
 
     The object keeps the peer's last challenge for two hours, so that a reconnect needs one request. It also keeps the
     best algorithm that the peer ever offered, so that an attacker on the way cannot enforce a weaker one.
 
-    Raises:
-        ValueError: see `Secret.derive`.
+    Args:
+        user: the user's name, without a colon and without control characters.
+        password: not empty.
+        peer: the peer in an error's sentence, as in "the peer".
     """
 
-    def __init__(self, user: str, password: str) -> None:
-        Secret.derive(user, "", password)  # raises at once when user or password is bad
+    def __init__(self, user: str, password: str, *, peer: str) -> None:
         self.user: Final = user
         self._password = password
+        self._peer = peer
         self._challenge: _Challenge | None = None
         self._received = 0.0
         self._count = 0
@@ -301,8 +357,8 @@ class Credentials:
     def untried(self) -> bool:
         """Whether the newest challenge has not been used for a request yet.
 
-        A 401 to the first request with a challenge means that the password is wrong. A 401 to a later request means
-        that the nonce has expired.
+        A refusal of the first request with a challenge means that the password is wrong. A refusal of a later request
+        means that the nonce has expired.
         """
         return self._untried
 
@@ -312,14 +368,14 @@ class Credentials:
         return self._challenge is not None
 
     def authorize(self, method: str, uri: str, now: float, entropy: Callable[[int], bytes]) -> str | None:
-        """Return the value of an Authorization header with the next nonce count.
+        """Return the value of an Authorization or Proxy-Authorization header with the next nonce count.
 
         None: there is no challenge, or the newest is older than two hours or has no counts left. Then make a request
-        without credentials, and pass the headers of its 401 to `challenged`. `uri`: the request target that the server
-        sees. `now`: monotonic seconds.
+        without credentials, and take the challenge of its answer. `uri`: the request target that the peer sees.
+        `now`: monotonic seconds.
         """
         challenge = self._challenge
-        if challenge is None or now - self._received > NONCE_SECONDS or self._count == _MAX_COUNT:
+        if challenge is None or now - self._received > NONCE_SECONDS or self._count == MAX_COUNT:
             return None
         self._untried = False
         self._count += 1
@@ -328,7 +384,7 @@ class Credentials:
         realm = challenge.realm.encode("latin-1").decode("utf-8")
         response = digest_response(
             challenge.algorithm,
-            Secret.derive(self.user, realm, self._password).of(challenge.algorithm),
+            _ha1(challenge.algorithm, self.user, realm, self._password),
             nonce=challenge.nonce,
             count=count,
             cnonce=cnonce,
@@ -342,38 +398,28 @@ class Credentials:
             f'response="{response}", qop=auth, nc={count}, cnonce="{cnonce}"{opaque}'
         )
 
-    def challenged(self, header_values: Sequence[str], now: float) -> bool:
-        """Remember the strongest challenge among the WWW-Authenticate headers of a 401.
+    def take(self, schemes: Sequence[Scheme], now: float) -> bool | None:
+        """Remember the strongest challenge that this client can answer.
 
         Returns:
-            Whether the peer says `stale=true`: the password was right, but the nonce was not.
+            Whether the challenge says `stale=true`: the password was right, but the nonce was not. None: this client
+            can answer none of the challenges, and the stored challenge stays.
 
         Raises:
-            RemoteProtocolError: this client supports none of the challenges, or the peer offered SHA-256 before and
-                offers only MD5 now. The stored challenge stays.
+            RemoteProtocolError: the peer offered SHA-256 before and offers only MD5 now. The stored challenge stays.
         """
         usable: dict[Algorithm, _Challenge] = {}
-        names: set[str] = set()
-        for value in header_values:
-            try:
-                schemes = parse_schemes(value)
-            except RemoteProtocolError:
-                continue  # perhaps a scheme unknown here; the other headers count
-            for scheme in schemes:
-                names.add(scheme.name)
-                challenge = _Challenge.read(scheme.parameters) if scheme.name == "digest" else None
-                if challenge is not None:
-                    usable.setdefault(challenge.algorithm, challenge)
+        for scheme in schemes:
+            challenge = _Challenge.read(scheme.parameters) if scheme.name == "digest" else None
+            if challenge is not None:
+                usable.setdefault(challenge.algorithm, challenge)
         chosen = next((usable[algorithm] for algorithm in _STRONGEST_FIRST if algorithm in usable), None)
         if chosen is None:
-            raise RemoteProtocolError(
-                f"the peer offers {', '.join(sorted(names))[:80] or 'nothing readable'}, but not Digest with "
-                "qop=auth and SHA-256 or MD5: check that the endpoint is a farm node's, not another web server's"
-            )
+            return None
         if self._strong and chosen.algorithm is not Algorithm.SHA_256:
             raise RemoteProtocolError(
-                "the peer offered SHA-256 earlier and now only MD5, as if an attacker on the way had removed SHA-256: "
-                "if the peer was replaced by a program that supports only MD5, restart this node"
+                f"{self._peer} offered SHA-256 earlier and now only MD5, as if an attacker on the way had removed "
+                f"SHA-256: if {self._peer} was replaced by a program that supports only MD5, restart this node"
             )
         if self._challenge is None or self._challenge.nonce != chosen.nonce:
             self._count = 0  # only for a new nonce: each count of a nonce can be used once
@@ -382,3 +428,34 @@ class Credentials:
         self._untried = True
         self._strong = chosen.algorithm is Algorithm.SHA_256
         return chosen.stale
+
+
+class Credentials(DigestClient):
+    """The credentials of a user of a farm at one of the farm's nodes.
+
+    Raises:
+        ValueError: see `Secret.derive`.
+    """
+
+    def __init__(self, user: str, password: str) -> None:
+        Secret.derive(user, "", password)  # raises at once when user or password is bad
+        super().__init__(user, password, peer="the peer")
+
+    def challenged(self, header_values: Sequence[str], now: float) -> bool:
+        """Remember the strongest challenge among the WWW-Authenticate headers of a 401.
+
+        Returns:
+            Whether the peer says `stale=true`: the password was right, but the nonce was not.
+
+        Raises:
+            RemoteProtocolError: this client supports none of the challenges, or see `DigestClient.take`. The stored
+                challenge stays.
+        """
+        schemes = offered_schemes(header_values)
+        stale = self.take(schemes, now)
+        if stale is None:
+            raise RemoteProtocolError(
+                f"the peer offers {names_of(schemes)}, but not Digest with qop=auth and SHA-256 or MD5: check that the "
+                "endpoint is a farm node's, not another web server's"
+            )
+        return stale

@@ -8,6 +8,7 @@ bytes, and Digest hashes and returns exactly these bytes.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from gf_i2p.wire.errors import RemoteProtocolError
@@ -54,6 +55,22 @@ def parse_schemes(value: str) -> list[Scheme]:
         elif not schemes or not (match := _TOKEN68.match(value, position)):
             raise RemoteProtocolError("an authentication header that does not follow RFC 7235")
         position = match.end()
+
+
+def offered_schemes(header_values: Sequence[str]) -> list[Scheme]:
+    """Return all schemes of a response's challenge headers. A header that cannot be read counts for nothing."""
+    schemes: list[Scheme] = []
+    for value in header_values:
+        try:
+            schemes += parse_schemes(value)
+        except RemoteProtocolError:
+            continue  # perhaps a scheme unknown here; the other headers count
+    return schemes
+
+
+def names_of(schemes: Sequence[Scheme]) -> str:
+    """Return the names of schemes for an error's sentence, at most 80 characters."""
+    return ", ".join(sorted({scheme.name for scheme in schemes}))[:80] or "nothing readable"
 
 
 def _add(parameters: dict[str, str], name: str, quoted: str | None, plain: str | None) -> None:

@@ -12,6 +12,9 @@ for the Configuration.
 A client that remembers a challenge begins with the second request. A connection carries one request. The limits are
 those of `http_head` and `http_auth`; the caller limits the time.
 
+A proxy that gets the first bytes may ask for a login of its own before it passes the request on: see `proxy_login`.
+That login stands in another header than the login at the farm node, and the proxy takes its own header off.
+
 A proxy on the way may change the path form of the target to the absolute form or back, rewrite Host and User-Agent, add
 headers, and add a second CR to a line end (i2p-facts 6). `http_head` cleans the bytes before h11 parses them.
 """
@@ -30,6 +33,7 @@ from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_head import HeadReader
 from gf_i2p.wire.limits import MAX_INTERIM_RESPONSES
 from gf_i2p.wire.names import check_name
+from gf_i2p.wire.proxy_login import AUTHENTICATE, AUTHORIZATION, ProxyAuthorization, ProxyLogin, no_login
 
 VERSION: Final = 1
 """Version of the protocol in the path."""
@@ -62,7 +66,30 @@ class PeerNotReached(HandshakeRefused):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The peer sent a challenge, now stored: close, dial again, and make a new request with the same `Credentials`."""
+    """A challenge came, and is stored now: close, dial again, and make a new request with the same credentials."""
+
+    by_proxy: bool = False
+    """Whether the proxy sent the challenge, and not the peer."""
+
+
+class Challenges:
+    """Counts the challenges of one attempt to reach a peer, so that no peer and no proxy can ask for ever."""
+
+    MAX_OF_PEER: Final = 1
+    """A second 401 means wrong credentials."""
+    MAX_OF_PROXY: Final = 3
+    """The nonce has expired, and other connections that log in at the same time may overtake this one twice."""
+
+    def __init__(self) -> None:
+        self._of_peer = self._of_proxy = 0
+
+    def admit(self, retry: Retry) -> bool:
+        """Count a challenge; return whether another request is worthwhile."""
+        if retry.by_proxy:
+            self._of_proxy += 1
+        else:
+            self._of_peer += 1
+        return self._of_peer <= self.MAX_OF_PEER and self._of_proxy <= self.MAX_OF_PROXY
 
 
 OutcomeT = TypeVar("OutcomeT")
@@ -78,6 +105,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         now: monotonic seconds, for the age of the remembered challenge.
         entropy: `entropy(n)` returns n random bytes.
         proxied: whether the connection goes to an HTTP proxy. The target is then absolute (RFC 7230, 5.3.2).
+        proxy_login: the login at that proxy, if one is set.
 
     Raises:
         ValueError: `host` or `cluster` has illegal characters.
@@ -96,6 +124,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         now: float,
         entropy: Callable[[int], bytes],
         proxied: bool = False,
+        proxy_login: ProxyLogin | None = None,
     ) -> None:
         if _HOST.fullmatch(host) is None:
             raise ValueError(f"{host!r} cannot stand in an HTTP Host header: check the endpoint")
@@ -106,6 +135,8 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._now = now
         self._entropy = entropy
         self._proxied = proxied
+        self._proxy_login = proxy_login if proxied else None  # only a proxy may ever see it
+        self._proxy_authorization: ProxyAuthorization | None = None
         self._connection = h11.Connection(h11.CLIENT)
         self._reader = HeadReader()
         self._interim = 0
@@ -147,6 +178,10 @@ class ClientGet(ABC, Generic[OutcomeT]):
         else:
             headers += [*self._headers(), ("Authorization", authorization)]
         target = f"http://{self._host}{self._path}" if self._proxied else self._path
+        if self._proxy_login is not None:
+            self._proxy_authorization = self._proxy_login.authorize("GET", target, self._now, self._entropy)
+        if self._proxy_authorization is not None:
+            headers.append((AUTHORIZATION, self._proxy_authorization.value))
         request = h11.Request(
             method="GET",
             target=target,
@@ -167,6 +202,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
             HandshakeRefused: the peer, or a proxy, refused the resource; the text says what to check.
             NotFound: the same, because the peer answers 404.
             PeerNotReached: the same, because a proxy could not reach the peer.
+            ProxyLoginError: the proxy wants a login that is not set, or refuses the login.
             LocalProtocolError: `request` was not called yet, or the outcome has been given already.
         """
         if self._request is None or self._over:
@@ -186,6 +222,8 @@ class ClientGet(ABC, Generic[OutcomeT]):
             response, data = final
             if response.status_code == 401:
                 return self._challenged(response, now)
+            if response.status_code == 407 and self._proxied:
+                return self._challenged_by_proxy(response, now)
             if response.status_code != self.success:
                 raise self._refusal(response)
             self._begin(response)
@@ -226,10 +264,14 @@ class ClientGet(ABC, Generic[OutcomeT]):
             )
         return Retry()
 
+    def _challenged_by_proxy(self, response: AnyResponse, now: float) -> Retry:
+        if self._proxy_login is None:
+            raise no_login(answer_text(response))
+        self._proxy_login.challenged(values_of(response, AUTHENTICATE), now, self._proxy_authorization)
+        return Retry(by_proxy=True)
+
     def _refusal(self, response: AnyResponse) -> HandshakeRefused:
-        status = response.status_code
-        reason = "".join(c for c in response.reason.decode("latin-1") if c.isprintable())[:60]
-        answer = f"the answer is {status} {reason}".rstrip()
+        status, answer = response.status_code, answer_text(response)
         if status == 404:
             return NotFound(
                 f"{answer}: the peer has no farm named {self._cluster} that speaks version {VERSION}: check the "
@@ -239,11 +281,6 @@ class ClientGet(ABC, Generic[OutcomeT]):
             return HandshakeRefused(
                 f"{answer}: the peer let this node in, but the header 'Connection: Upgrade' did not arrive: a server "
                 "tunnel must be of the plain type (i2pd: server, Java: standard), not http"
-            )
-        if status == 407:
-            return HandshakeRefused(
-                f"{answer}: the HTTP proxy asks for a user and a password, which this node does not send: let the "
-                "proxy serve this node without a password"
             )
         if not self._proxied:
             return HandshakeRefused(
@@ -256,6 +293,27 @@ class ClientGet(ABC, Generic[OutcomeT]):
             f"{answer}: the HTTP proxy could not reach {self._host}: check the address, and that the peer's router is "
             "up and has tunnels; then wait or try again"
         )
+
+
+def response_of(head: bytes) -> h11.Response:
+    """Parse the head of a final response, as `http_head` gives it. Raises `RemoteProtocolError`."""
+    connection = h11.Connection(h11.CLIENT)
+    connection.send(h11.Request(method="GET", target="/", headers=[("Host", "-")]))
+    connection.send(h11.EndOfMessage())
+    try:
+        connection.receive_data(head)
+        response = connection.next_event()
+    except h11.RemoteProtocolError as error:
+        raise RemoteProtocolError(f"no answer of HTTP/1.1 ({str(error)[:100]})") from error
+    if not isinstance(response, h11.Response):
+        raise RemoteProtocolError("no final answer of HTTP/1.1")
+    return response
+
+
+def answer_text(response: AnyResponse) -> str:
+    """Return status and reason of a response for an error's sentence; the reason has at most 60 characters."""
+    reason = "".join(letter for letter in response.reason.decode("latin-1") if letter.isprintable())[:60]
+    return f"the answer is {response.status_code} {reason}".rstrip()
 
 
 def values_of(message: h11.Request | AnyResponse, name: bytes) -> list[str]:

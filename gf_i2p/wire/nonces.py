@@ -31,6 +31,8 @@ _TIME = struct.Struct(">d")
 _TAG_BYTES: Final = 18
 _NONCE = re.compile(r"[A-Za-z0-9_-]{56}", re.ASCII)
 _WINDOW_MASK: Final = (1 << NONCE_COUNT_WINDOW) - 1
+MAX_COUNT: Final = 0xFFFF_FFFF
+"""The highest nonce count: eight hexadecimal digits (RFC 7616, 3.4)."""
 
 
 class Nonces:
@@ -67,9 +69,7 @@ class Nonces:
         if issued is None:
             return False
         if nonce not in self._used:
-            heapq.heappush(self._by_age, (issued, nonce))
-            self._used[nonce] = (count, 1)
-            self._forget(now)
+            self._remember(nonce, issued, (count, 1), now)
             return True
         highest, window = self._used[nonce]
         ahead = count - highest
@@ -82,6 +82,23 @@ class Nonces:
             return False
         self._used[nonce] = (highest, window | 1 << -ahead)
         return True
+
+    def spend_whole(self, nonce: str, now: float) -> bool:
+        """Use up a nonce with all its counts, after the caller has found a digest without a count right (RFC 2069).
+
+        Return whether the nonce was good: such a digest cannot be told from its replay, so only an unused nonce is.
+        `now`: monotonic seconds.
+        """
+        issued = self._issued(nonce, now)
+        if issued is None or nonce in self._used:
+            return False
+        self._remember(nonce, issued, (MAX_COUNT, _WINDOW_MASK), now)
+        return True
+
+    def _remember(self, nonce: str, issued: float, used: tuple[int, int], now: float) -> None:
+        heapq.heappush(self._by_age, (issued, nonce))
+        self._used[nonce] = used
+        self._forget(now)
 
     def _issued(self, nonce: str, now: float) -> float | None:
         if _NONCE.fullmatch(nonce) is None:

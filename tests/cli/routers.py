@@ -35,6 +35,7 @@ from integration.harness.processes import free_ports
 from tests.bridges.i2cp.fake_router import Clock, FakeRouter
 from tests.bridges.simulated_i2pcontrol import I2PD, JAVA, PASSWORD, Recording, SimulatedRouter
 from tests.transport.harness import Identity
+from tests.transport.i2p.locked_router import LockedRouter
 
 CLUSTER: Final = "farm"
 PATIENCE: Final = 60.0
@@ -71,9 +72,15 @@ class ScriptedRouter:
     """
 
     def __init__(
-        self, identity: Identity, *, java: bool = False, without: tuple[str, ...] = (), ahead: float = 0.0
+        self,
+        identity: Identity,
+        *,
+        java: bool = False,
+        without: tuple[str, ...] = (),
+        ahead: float = 0.0,
+        i2cp_tls: bool = False,
     ) -> None:
-        """`ahead`: seconds that the router's clock is ahead of this machine's clock."""
+        """`ahead`: seconds that the router's clock is ahead of this machine's. `i2cp_tls`: I2CP shows the identity."""
         self.java = java
         self.without = without
         self.fingerprint = identity.fingerprint
@@ -85,6 +92,10 @@ class ScriptedRouter:
         self.asked: list[str] = []
         """Hosts that the proxy was asked for."""
         self.proxy_says = JAVA_UNKNOWN if java else I2PD_UNKNOWN
+        self.locked: LockedRouter | None = None
+        """Lets only requests with a login through the proxy."""
+        self.sam_login: tuple[str, str] | None = None
+        """User and password that SAM wants."""
         self.sam_says: bytes | None = None
         """Bytes that SAM sends instead of an answer, before SAM hangs up."""
         self.silent: set[str] = set()
@@ -94,7 +105,7 @@ class ScriptedRouter:
         self.control = SimulatedRouter(Recording.load(JAVA if java else I2PD), tls, checks_tokens=java)
         clock = Clock()
         clock.now = time.time() + ahead
-        self.i2cp = FakeRouter(RouterKind.JAVA if java else RouterKind.I2PD, clock)
+        self.i2cp = FakeRouter(RouterKind.JAVA if java else RouterKind.I2PD, clock, tls=tls if i2cp_tls else None)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -146,7 +157,10 @@ class ScriptedRouter:
         self._stack.push_async_callback(stop)
 
     async def _proxy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        whole = await reader.readuntil(b"\r\n\r\n")
+        head = whole if self.locked is None else self.locked.admitted(whole, writer)
+        if head is None:
+            return
         host = head.split()[1].decode().removeprefix("http://").partition("/")[0].partition(":")[0]
         self.asked.append(host)
         if host in self.mute:
@@ -168,6 +182,10 @@ class ScriptedRouter:
                 writer.write(self.sam_says)
                 return
             assert line.startswith("HELLO VERSION"), line
+            if self.sam_login is not None and not line.endswith(" USER={} PASSWORD={}".format(*self.sam_login)):
+                reason = "Authorization failed" if "USER=" in line else "USER and PASSWORD required"
+                writer.write(f'HELLO REPLY RESULT=I2P_ERROR MESSAGE="{reason}"\n'.encode())
+                return
             writer.write(b"HELLO REPLY RESULT=OK VERSION=3.1\n")
             await writer.drain()
 

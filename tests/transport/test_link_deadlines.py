@@ -206,6 +206,9 @@ async def test_another_handshake_time_holds_for_the_next_attempt(node: Identity)
         def proxied(self, endpoint: object, attempt: int) -> bool:
             return False
 
+        def proxy_login(self, endpoint: object, attempt: int) -> None:
+            return None
+
         def patience(self, endpoint: object) -> float:
             return math.inf
 

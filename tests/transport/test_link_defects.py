@@ -46,6 +46,9 @@ async def test_a_defect_while_dialling_is_logged_once_and_dialling_goes_on(node:
             def proxied(self, endpoint: object, attempt: int) -> bool:
                 return False
 
+            def proxy_login(self, endpoint: object, attempt: int) -> None:
+                return None
+
             def patience(self, endpoint: object) -> float:
                 return math.inf
 

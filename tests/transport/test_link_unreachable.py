@@ -13,6 +13,7 @@ from gf_i2p.transport.errors import DialError, UnreachableError
 from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.proxy_login import ProxyLogin
 from tests.transport.harness import CLUSTER, PASSWORD, USER, Identity, authenticator, connected, echo, serving, until
 
 pytestmark = pytest.mark.usefixtures("unhandled")
@@ -96,6 +97,9 @@ class Router:
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         return True
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
+        return None
 
     def patience(self, endpoint: Endpoint) -> float:
         return math.inf

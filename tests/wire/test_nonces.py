@@ -146,3 +146,26 @@ def test_expired_nonces_are_forgotten_without_making_younger_ones_stale() -> Non
     assert nonces.spend(nonces.issue(HOUR, entropy), 1, HOUR + 1)
     assert len(nonces._used) == 1
     assert nonces.spend(young, 1, HOUR + 1)
+
+
+def test_a_nonce_can_be_spent_as_a_whole_once_and_only_unused() -> None:
+    nonces, entropy = book(), Entropy()
+    whole = nonces.issue(0.0, entropy)
+    assert nonces.spend_whole(whole, 0.0)
+    assert not nonces.spend_whole(whole, 0.0)
+    assert not any(nonces.spend(whole, count, 0.0) for count in (1, 2**31, 2**32 - NONCE_COUNT_WINDOW, 2**32 - 1))
+    counted = nonces.issue(0.0, entropy)
+    assert nonces.spend(counted, 1, 0.0)
+    assert not nonces.spend_whole(counted, 0.0)
+    assert nonces.spend(counted, 2, 0.0)
+    assert not nonces.spend_whole(nonces.issue(0.0, entropy), HOUR + 1)
+    assert not nonces.spend_whole("invented", 0.0)
+
+
+def test_nonces_that_are_spent_as_a_whole_are_forgotten_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_NONCES", 3)
+    nonces, entropy = book(), Entropy()
+    issued = [nonces.issue(float(now), entropy) for now in range(5)]
+    assert all(nonces.spend_whole(nonce, 5.0) for nonce in issued)
+    assert len(nonces._used) == 3
+    assert not any(nonces.spend_whole(nonce, 5.0) for nonce in issued)

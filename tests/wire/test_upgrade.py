@@ -7,6 +7,7 @@ from gf_i2p.wire.digest import Authenticator, Credentials, Secret
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_get import HandshakeRefused, Retry
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES, MAX_HTTP_HEADERS
+from gf_i2p.wire.proxy_login import ProxyLoginError
 from gf_i2p.wire.upgrade import (
     AuthenticatedUser,
     ClientHandshake,
@@ -428,7 +429,7 @@ def test_through_whatever_stands_between(
 def refusal(answer: bytes, *, mine: Credentials | None = None, proxied: bool = False) -> str:
     client = handshake(mine or credentials(), 0.0, proxied=proxied)
     client.request()
-    with pytest.raises(HandshakeRefused) as error:
+    with pytest.raises((HandshakeRefused, ProxyLoginError)) as error:
         client.receive(answer, 0.0)
     return str(error.value)
 

@@ -13,17 +13,15 @@ import structlog
 
 from bridges.i2cp.publisher import I2cpPublisher
 from bridges.router import LocalRouter
-from bridges.sam.client import Sam
 from gf_i2p.cli.shared.argument_types import as_command_error
 from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
-from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol, leaf_liveness
+from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2pcontrol, leaf_liveness, sam
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
-from gf_i2p.node.files.router_config import host_and_port
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.storage.errors import StorageError
@@ -41,6 +39,7 @@ def _run(path: Path) -> Exit:
     file_path = LeafFile.find(path)
     with as_command_error(file_path):
         file = LeafFile.load(file_path)
+        check_logins(file.router, file)
     configure(file.logging.level, file.logging.format)
     report = file_path.with_name(REPORT_FILE)
     try:
@@ -92,10 +91,10 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
 def _router_bridge(file: LeafFile) -> LocalRouter:
     """Make the access to the member's router. Raises `ConfigError`."""
     router = file.router
-    settings = i2cp_settings(router)
+    settings = i2cp_settings(router, file)
     control = i2pcontrol(router, file)
     return LocalRouter(
-        Sam(*host_and_port(router.sam)),
+        sam(router, file),
         I2cpPublisher(settings),
         settings,
         control,

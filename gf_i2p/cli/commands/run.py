@@ -18,7 +18,7 @@ from gf_i2p.admin.local_api import LocalInterface
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, raise_limit, stop_signal
-from gf_i2p.cli.shared.router_setup import i2p_transport, master_keys, router_bridge, service_hosting
+from gf_i2p.cli.shared.router_setup import check_logins, i2p_transport, master_keys, router_bridge, service_hosting
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import SOCKET_FILE
@@ -127,7 +127,7 @@ def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> No
     i2p: Transport | None = None
     tls: TlsTransport | None = None
     if first.config.own_endpoint.is_i2p:
-        i2p = i2p_transport(first.directory, first.config)
+        i2p = i2p_transport(first.directory, first.config, node_runs[str(first.directory)].secrets)
     else:
         settings = tls_settings(first.directory, first.config)
         place = first.place
@@ -147,7 +147,7 @@ class _NodeRun:
 
     def __init__(self, directory: Path) -> None:
         """Read the files. Raises `ConfigError`."""
-        config, secrets = Config.load(directory), Secrets.load(directory)
+        config, secrets = _files(directory)
         self.keys: PublishingKeys | None = master_keys(directory, config)
         self.tenant = Tenant(directory, config, None if self.keys is None else self.keys.destination)
         self.secrets = secrets
@@ -171,12 +171,12 @@ class _NodeRun:
                 directory,
                 config,
                 self.secrets,
-                i2p=i2p_transport(directory, config) if self.i2p is None else self.i2p,
+                i2p=i2p_transport(directory, config, self.secrets) if self.i2p is None else self.i2p,
                 bridge=self.bridge,
                 keys=self.keys,
                 listener=self.listener,
                 leaf_farm=self.leaf_farm,
-                hosting=service_hosting(config),
+                hosting=service_hosting(config, self.secrets),
                 on_halt=self.on_halt,
             )
             self.node = node
@@ -218,6 +218,13 @@ class _NodeRun:
             self.node = None
 
 
+def _files(directory: Path) -> tuple[Config, Secrets]:
+    """Read both files, and check that they fit together. Raises `ConfigError`."""
+    config, secrets = Config.load(directory), Secrets.load(directory)
+    check_logins(config.router, secrets)
+    return config, secrets
+
+
 def _nobody_listens(error: BaseException) -> None:
     raise RuntimeError("a node has stopped before its supervisor listened") from error
 
@@ -236,7 +243,7 @@ def _reload(node_runs: Sequence[_NodeRun]) -> None:
     for node_run in node_runs:
         directory = node_run.tenant.directory
         try:
-            settings[node_run] = Config.load(directory), Secrets.load(directory)
+            settings[node_run] = _files(directory)
         except ConfigError as error:
             _not_reloaded(node_run, error)
     # A reload does not move a listener, so the [node] tables from the start count here.

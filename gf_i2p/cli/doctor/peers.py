@@ -11,16 +11,18 @@ from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import PROXY
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, ServerTable
+from gf_i2p.node.files.router_logins import RouterLogins, proxy_settings
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.transport.client.server_queries import GetProtocol
-from gf_i2p.transport.errors import DialError, TransportError, credentials_refused
+from gf_i2p.transport.errors import DialError, TransportError, challenged_again
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_get import Challenges
 from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
@@ -107,7 +109,8 @@ class PeerChecks:
         router = self._config.router
         if endpoint.is_i2p:
             assert router is not None
-            return I2pTransport(router.settings)
+            assert self._secrets is not None
+            return I2pTransport(proxy_settings(router, RouterLogins.of(router, self._secrets)))
         # Only servers that dial this node need its certificate, and another check looks at that certificate.
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 
@@ -150,7 +153,8 @@ async def visit(
     loop = asyncio.get_running_loop()
     began = loop.time()
     end = began + seconds
-    for _ in range(2):
+    challenges = Challenges()
+    while True:
         caller = GetProtocol(
             ClientHandshake(
                 host=endpoint.authority,
@@ -159,6 +163,7 @@ async def visit(
                 now=loop.time(),
                 entropy=os.urandom,
                 proxied=transport.proxied(endpoint),
+                proxy_login=transport.proxy_login(endpoint),
             )
         )
         connection = await transport.dial(endpoint, lambda caller=caller: caller, deadline=end - loop.time())  # type: ignore[misc]
@@ -177,4 +182,5 @@ async def visit(
             broken = caller.broken_by
             reason = "the peer closed the connection" if broken is None else f"the connection broke ({broken})"
             raise DialError(f"{reason}: check that the node of that server runs.")
-    raise credentials_refused("it", credentials.user)
+        if not challenges.admit(outcome):
+            raise challenged_again(outcome, "it", credentials.user)

@@ -1,6 +1,7 @@
 """Recognises a router by its proxy's answer about an address that nobody can have."""
 
 import asyncio
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,12 +9,20 @@ from typing import Final
 
 from bridges.i2pcontrol.router_answers import RouterProgram
 from gf_i2p.transport.errors import error_text
+from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_get import Challenges, Retry, response_of, values_of
+from gf_i2p.wire.http_head import HeadReader
+from gf_i2p.wire.proxy_login import AUTHENTICATE, AUTHORIZATION, ProxyAuthorization, ProxyLogin, ProxyLoginError
 
 HOST: Final = "gf--doctor.i2p"
 """A name that nobody can register: in I2P, a name has no two hyphens in this place. So no request leaves the router."""
 MAX_ANSWER_BYTES: Final = 16 * 1024
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
+_URL: Final = f"http://{HOST}/"
 _SOCKS_HELLO: Final = b"\x05\x01\x00"
+_SOCKS_HELLO_WITH_LOGIN: Final = b"\x05\x02\x00\x02"
+_SOCKS_LOGIN_WANTED: Final = b"\x05\x02"
+_SOCKS_LOGIN_ACCEPTED: Final = b"\x01\x00"
 _SOCKS_ACCEPTED: Final = b"\x05\x00"
 _SOCKS_REFUSED: Final = b"\x05\xff"
 
@@ -25,14 +34,37 @@ class ProxyError(Exception):
 
 
 class ProxyAuthorisationError(ProxyError):
-    """The proxy wants a user name and a password."""
+    """The proxy wants a user name and a password, or refuses those that are set."""
 
 
-async def ask_http(host: str, port: int) -> RouterProgram | None:
+async def ask_http(host: str, port: int, login: ProxyLogin | None = None) -> RouterProgram | None:
     """Return the router whose HTTP proxy answers; None when the answer shows no known router. Raises `ProxyError`."""
-    request = f"GET http://{HOST}/ HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n\r\n"
-    async with _connected(host, port) as streams:
-        return read_answer(await _ask(streams, request.encode(), MAX_ANSWER_BYTES))
+    challenges = Challenges()
+    while True:
+        now = asyncio.get_running_loop().time()
+        sent = None if login is None else login.authorize("GET", _URL, now, os.urandom)
+        authorization = "" if sent is None else f"{AUTHORIZATION}: {sent.value}\r\n"
+        request = f"GET {_URL} HTTP/1.1\r\nHost: {HOST}\r\nConnection: close\r\n{authorization}\r\n"
+        async with _connected(host, port) as streams:
+            answer = await _ask(streams, request.encode(), MAX_ANSWER_BYTES)
+        status_line = _STATUS.match(answer)
+        if login is None or status_line is None or status_line[1] != b"407":
+            return read_answer(answer)
+        _take_challenge(login, answer, now, sent)
+        if not challenges.admit(Retry(by_proxy=True)):
+            raise ProxyAuthorisationError("the proxy asks for the user name and the password again and again")
+
+
+def _take_challenge(login: ProxyLogin, answer: bytes, now: float, sent: ProxyAuthorization | None) -> None:
+    try:
+        head = HeadReader().feed(answer)
+        if head is None:
+            raise ProxyError("the answer 407 is not whole")
+        login.challenged(values_of(response_of(head.text), AUTHENTICATE), now, sent)
+    except ProxyLoginError as error:
+        raise ProxyAuthorisationError(str(error).partition(": check ")[0]) from error
+    except RemoteProtocolError as error:
+        raise ProxyError(f"the answer 407 cannot be read: {error}") from error
 
 
 def read_answer(answer: bytes) -> RouterProgram | None:
@@ -52,10 +84,19 @@ def read_answer(answer: bytes) -> RouterProgram | None:
     return None
 
 
-async def ask_socks(host: str, port: int) -> None:
-    """Return when a SOCKS 5 proxy answers that the address is unknown. Raises `ProxyError`."""
+async def ask_socks(host: str, port: int, login: tuple[str, str] | None = None) -> None:
+    """Return when a SOCKS 5 proxy answers that the address is unknown. Raises `ProxyError`.
+
+    `login`: user and password in ASCII, sent only to a proxy that asks (RFC 1929).
+    """
     async with _connected(host, port) as streams:
-        greeting = await _ask(streams, _SOCKS_HELLO, 2)
+        greeting = await _ask(streams, _SOCKS_HELLO if login is None else _SOCKS_HELLO_WITH_LOGIN, 2)
+        if login is not None and greeting == _SOCKS_LOGIN_WANTED:
+            user, password = (text.encode("ascii") for text in login)
+            request = b"\x01" + bytes([len(user)]) + user + bytes([len(password)]) + password
+            if await _ask(streams, request, 2) != _SOCKS_LOGIN_ACCEPTED:
+                raise ProxyAuthorisationError(f"the proxy refuses user {login[0]} or its password")
+            greeting = _SOCKS_ACCEPTED
         if greeting == _SOCKS_REFUSED:
             raise ProxyAuthorisationError("the proxy wants a user name and a password")
         if greeting != _SOCKS_ACCEPTED:

@@ -20,6 +20,7 @@ from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_config import RouterTable
+from gf_i2p.node.files.router_logins import RouterPasswords
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load_publishing_keys
 
 SETTLING_SECONDS: Final = 180.0
@@ -52,6 +53,7 @@ class PublishingChecks:
         self._config = config
         self._router = router
         self._secrets = secrets
+        self._passwords = secrets or RouterPasswords()
         self._files = files
         self._router_checks = router_checks
         self._keys: PublishingKeys | None = None
@@ -87,7 +89,7 @@ class PublishingChecks:
             return skip("not looked for: the address exists while the node runs")
         began = time.monotonic()
         try:
-            found = await has_lease_set(i2cp_settings(self._router), from_b32_address(address))
+            found = await has_lease_set(i2cp_settings(self._router, self._passwords), from_b32_address(address))
         except (RouterError, ConfigError) as error:
             if isinstance(error, RouterUnreachableError) and self._config.publish.mode == "off":
                 return skip("not looked for: only I2CP shows whether its lease set is current")
@@ -166,7 +168,7 @@ class PublishingChecks:
             if leaf_hash is None:
                 leaf_hash = await self._tunnel_hash(leaf)
             began = time.monotonic()
-            found = await has_lease_set(i2cp_settings(self._router), leaf_hash)
+            found = await has_lease_set(i2cp_settings(self._router, self._passwords), leaf_hash)
         except (RouterError, ConfigError) as error:
             fault, advice = fault_and_advice(str(error))
             return fail(fault, Remedy.either(advice) if advice else remedies.leaf_up(leaf))

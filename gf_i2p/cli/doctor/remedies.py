@@ -74,10 +74,63 @@ ROUTER_START = Remedy(
     "start the router: i2prouter start; if the router runs elsewhere, correct the addresses in [router]",
 )
 CLOCK = Remedy.either("Set this machine's clock (timedatectl set-ntp true), then restart the router.")
-PROXY_AUTHORISATION = Remedy(
-    "i2pd's proxy asks for no password: check that the port is the proxy's own",
-    f"in {_CONSOLE}i2ptunnel/), 'I2P HTTP Proxy': turn 'Local Authorization' off",
-)
+
+
+def _login(name: str, *, is_set: bool, where: str, off: str) -> Remedy:
+    settings = f'{name}_user = "…" in gf-i2p.toml, [router], and {name}_password = "…" in secrets.toml'
+    verb = "correct" if is_set else "set"
+    return Remedy(
+        f"i2pd asks for no login here: check that the port is i2pd's own; then remove {name}_user and {name}_password",
+        f"{verb} {settings}: the login {where}; or {off}",
+    )
+
+
+def proxy_login(method: ProxyMethod, *, is_set: bool) -> Remedy:
+    """Remedy when the proxy wants a login, or refuses the one that is set."""
+    tunnel = "a SOCKS 4/4a/5 client" if method is ProxyMethod.SOCKS5 else "I2P HTTP Proxy"
+    return _login(
+        "proxy",
+        is_set=is_set,
+        where=f"of 'Local Authorization' in {_CONSOLE}i2ptunnel/), '{tunnel}'",
+        off="turn 'Local Authorization' off there",
+    )
+
+
+def sam_login(*, is_set: bool) -> Remedy:
+    """Remedy when SAM wants a login, or refuses the one that is set."""
+    return _login(
+        "sam",
+        is_set=is_set,
+        where="that SAM's command AUTH ADD USER=… PASSWORD=… has made (sam.config: sam.auth=true)",
+        off="turn it off by SAM's command AUTH DISABLE",
+    )
+
+
+def i2cp_login(*, is_set: bool) -> Remedy:
+    """Remedy when I2CP wants a login, or refuses the one that is set."""
+    return _login(
+        "i2cp",
+        is_set=is_set,
+        where=f"of 'Authorization' in {_CONSOLE}configi2cp)",
+        off="turn 'Authorization' off there (i2cp.auth=false)",
+    )
+
+
+def i2cp_certificate(fingerprint: str) -> Remedy:
+    """Remedy when I2CP speaks TLS with a certificate that is not the configured one."""
+    return Remedy(
+        "i2pd's I2CP has no TLS: check that the port is i2pd's own, and remove i2cp_fingerprint and i2cp_tls",
+        "compare the fingerprint with the output of this command, in Java's configuration directory: openssl x509 "
+        "-noout -fingerprint -sha256 -in certificates/i2cp/i2cp.local.crt; only if both are the same, set "
+        f'in gf-i2p.toml, [router]: i2cp_fingerprint = "{fingerprint}"',
+    )
+
+
+def logins(fault: str) -> Remedy:
+    """Remedy for a user without a password, or a password without a user. `fault`: the error's sentence."""
+    key = fault.rpartition(": is missing")[0].rpartition(": ")[2].removeprefix("router.")
+    file = "gf-i2p.toml, [router]" if key.endswith("_user") else "secrets.toml"
+    return Remedy.either(f'in {file}, set {key} = "…"; or remove the other one of the two')
 
 
 def leaf_up(leaf: str) -> Remedy:

@@ -7,22 +7,23 @@ from datetime import timedelta
 from typing import Final
 from urllib.parse import urlsplit
 
-from bridges.errors import RouterError, RouterUnreachableError
+from bridges.errors import LoginRefusedError, RouterError, RouterUnreachableError
 from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.router_kind import router_kind
-from bridges.i2cp.settings import Deadlines, RouterKind
+from bridges.i2cp.settings import Deadlines, I2cpSettings, RouterKind
+from bridges.i2cp.tls import shown_fingerprint
 from bridges.i2pcontrol.jsonrpc_client import CertificateError, PasswordError
 from bridges.i2pcontrol.router_answers import RouterProgram
-from bridges.sam.client import Sam
 from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn
 from gf_i2p.cli.doctor.node_directory import SECRETS
 from gf_i2p.cli.doctor.proxy import ProxyAuthorisationError, ProxyError, ask_http, ask_socks
-from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2pcontrol, sam
 from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.router_config import RouterTable, host_and_port
+from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
 from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.certificates import parse_fingerprint
@@ -32,6 +33,7 @@ PROXY: Final = "proxy"
 SAM: Final = "SAM"
 I2CP: Final = "I2CP"
 I2PCONTROL: Final = "i2pcontrol"
+LOGINS: Final = "logins"
 
 CLOCK_WARN_SECONDS: Final = 60
 CLOCK_FAIL_SECONDS: Final = 180
@@ -49,6 +51,9 @@ class RouterChecks:
         self._config = config
         self._router = router
         self._secrets = secrets
+        self._passwords = secrets or RouterPasswords()
+        users = (router.i2cp_user, router.sam_user, router.proxy_user)
+        self._has_logins = self._passwords.has_logins or any(user is not None for user in users)
         self._clock_ahead: float | None = None
         self.kind: RouterProgram | None = _KINDS.get(RouterKind(router.kind))
         """The kind of router, as far as the checks of its interfaces have shown."""
@@ -58,11 +63,14 @@ class RouterChecks:
         router = self._router
         method = ProxyMethod(router.way)
         need_secrets = (ROUTER, SECRETS)
+        logins = [Check(LOGINS, self._logins, needs=(SECRETS,))] if self._has_logins else []
+        needs = (ROUTER, LOGINS) if self._has_logins else (ROUTER,)
         return [
             Check(ROUTER, self._runs, seconds=10),
-            Check(PROXY, self._proxy, 30, (ROUTER,), late=remedies.proxy_on(method, router.proxy)),
-            Check(SAM, self._sam, _ANSWER_SECONDS, (ROUTER,), late=remedies.sam_on(router.sam)),
-            Check(I2CP, self._i2cp, 3 * _ANSWER_SECONDS, (ROUTER,), late=remedies.i2cp_on(router.i2cp)),
+            *logins,
+            Check(PROXY, self._proxy, 30, needs, late=remedies.proxy_on(method, router.proxy)),
+            Check(SAM, self._sam, _ANSWER_SECONDS, needs, late=remedies.sam_on(router.sam)),
+            Check(I2CP, self._i2cp, 4 * _ANSWER_SECONDS, needs, late=remedies.i2cp_on(router.i2cp)),
             Check("clock", self._clock, after=(I2CP,)),
             Check(I2PCONTROL, self._i2pcontrol, 30, need_secrets if router.i2pcontrol else (ROUTER,)),
         ]
@@ -83,17 +91,30 @@ class RouterChecks:
             return ok(f"runs: {reasons.count(None)} of {len(reasons)} interfaces take connections")
         return fail(f"none of the interfaces takes connections: {', '.join(places)}", remedies.ROUTER_START)
 
+    async def _logins(self) -> CheckResult:
+        try:
+            check_logins(self._router, self._passwords)
+            logins = RouterLogins.of(self._router, self._passwords)
+        except ConfigError as error:
+            fault = str(error)
+            return fail(fault, remedies.logins(fault)) if ": is missing" in fault else fail(*_fault_and_remedy(error))
+        users = {I2CP: logins.i2cp, SAM: logins.sam, PROXY: logins.proxy}
+        return ok(", ".join(f"{name}: user {login.user}" for name, login in users.items() if login is not None))
+
     # The interfaces -------------------------------------------------------------------------------------------------
 
     async def _proxy(self) -> CheckResult:
         router, method = self._router, ProxyMethod(self._router.way)
         try:
             if method is ProxyMethod.SOCKS5:
-                await ask_socks(*host_and_port(router.proxy))
+                login = RouterLogins.of(router, self._passwords).proxy
+                await ask_socks(*host_and_port(router.proxy), None if login is None else (login.user, login.password))
                 return ok(f"SOCKS at {router.proxy}")
-            kind = await ask_http(*host_and_port(router.proxy))
+            settings = proxy_settings(router, RouterLogins.of(router, self._passwords))
+            kind = await ask_http(settings.host, settings.port, settings.http_login)
         except ProxyAuthorisationError as error:
-            return fail(f"{router.proxy}: {error}", remedies.PROXY_AUTHORISATION)
+            remedy = remedies.proxy_login(method, is_set=router.proxy_user is not None)
+            return fail(f"{router.proxy}: {error}", remedy)
         except ProxyError as error:
             return fail(str(error), remedies.proxy_on(method, router.proxy))
         if kind is None:
@@ -107,7 +128,9 @@ class RouterChecks:
     async def _sam(self) -> CheckResult:
         address = self._router.sam
         try:
-            await Sam(*host_and_port(address)).probe()
+            await sam(self._router, self._passwords).probe()
+        except LoginRefusedError as error:
+            return fail(fault_and_advice(str(error))[0], remedies.sam_login(is_set=self._router.sam_user is not None))
         except RouterError as error:
             return _unusable(error, address, remedies.sam_on(address))
         return ok(f"SAM 3.1 at {address}")
@@ -116,18 +139,21 @@ class RouterChecks:
         address = self._router.i2cp
         deadlines = Deadlines(connect=_CONNECT_SECONDS, answer=_ANSWER_SECONDS)
         try:
-            settings = replace(i2cp_settings(self._router), kind=RouterKind.AUTO, deadlines=deadlines)
+            settings = i2cp_settings(self._router, self._passwords)
+        except ConfigError as error:
+            return fail(*_fault_and_remedy(error))
+        settings = replace(settings, kind=RouterKind.AUTO, deadlines=deadlines)
+        try:
             connection = await I2cpConnection.open(settings)
             self._clock_ahead = connection.ahead_ms / 1000
             connection.close()
             kind = await router_kind(settings)
-        except ConfigError as error:
-            return fail(*_fault_and_remedy(error))
         except RouterError as error:
-            result = _unusable(error, address, remedies.i2cp_on(address))
+            result = await self._without_i2cp(settings, error)
             if self._config.publish.mode == "off" and self._config.publish.leaf is None:
                 return warn(
-                    f"{result.text}; only publishing, and the search for lease sets, need I2CP, and publishing is off"
+                    f"{result.text}; only publishing, and the search for lease sets, need I2CP, and publishing is off",
+                    result.remedy,
                 )
             return result
         program = _KINDS[kind]
@@ -139,6 +165,24 @@ class RouterChecks:
             )
         self.kind = program
         return ok(f"{program} at {address}")
+
+    async def _without_i2cp(self, settings: I2cpSettings, error: RouterError) -> CheckResult:
+        """Say why I2CP cannot be used: the login, the certificate, or the interface itself."""
+        if isinstance(error, LoginRefusedError):
+            is_set = self._router.i2cp_user is not None
+            return fail(fault_and_advice(str(error))[0], remedies.i2cp_login(is_set=is_set))
+        shown = await shown_fingerprint(settings)
+        if shown is None or shown == settings.fingerprint:
+            return _unusable(error, self._router.i2cp, remedies.i2cp_on(self._router.i2cp))
+        fault = (
+            "shows a certificate that is not the configured one or not trusted, so nothing was sent"
+            if settings.is_encrypted
+            else "speaks TLS, and no TLS is configured"
+        )
+        return fail(
+            f"{self._router.i2cp} {fault}; the certificate's fingerprint: {shown}",
+            remedies.i2cp_certificate(shown),
+        )
 
     async def _clock(self) -> CheckResult:
         if self._clock_ahead is None:

@@ -1,9 +1,6 @@
 """Builds a node's access to the I2P router beside it, from the node's configuration."""
 
 from pathlib import Path
-from typing import Protocol
-
-from pydantic import SecretStr
 
 from bridges.hosting_protocol import ServiceHosting
 from bridges.i2cp.ping_session import OPTIONS, PingSession
@@ -23,6 +20,7 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, check_private
 from gf_i2p.node.files.router_config import RouterTable, host_and_port
+from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, load_publishing_keys
 from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel, Inbound
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
@@ -31,7 +29,7 @@ from gf_i2p.transport.interface import Transport
 from gf_i2p.wire.endpoint import Endpoint
 
 
-def i2p_transport(directory: Path, config: Config) -> Transport | None:
+def i2p_transport(directory: Path, config: Config, secrets: Secrets) -> Transport | None:
     """Make the transport through I2P; None without a router.
 
     When the node's own endpoint is inside I2P, the transport also takes incoming connections. Raises `ConfigError`.
@@ -44,11 +42,12 @@ def i2p_transport(directory: Path, config: Config) -> Transport | None:
     if config.own_endpoint.is_i2p:
         if router.inbound == "sam":
             keys = own_keys(directory, config, router)
-            inbound = session = SamInbound(Sam(*host_and_port(router.sam)), keys, router.session)
+            inbound = session = SamInbound(sam(router, secrets), keys, router.session)
         else:
             inbound = ConfiguredTunnel()
     listen = Endpoint.parse(config.node.listen)
-    transport = I2pTransport(router.settings, inbound=inbound, host=listen.host, port=listen.port)
+    proxy = proxy_settings(router, RouterLogins.of(router, secrets))
+    transport = I2pTransport(proxy, inbound=inbound, host=listen.host, port=listen.port)
     return transport if session is None else TwoWayTransport(transport, session, config.node.cluster)
 
 
@@ -87,11 +86,11 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     if router is None:
         return None
     control = i2pcontrol(router, secrets)
-    settings = i2cp_settings(router)
+    settings = i2cp_settings(router, secrets)
     i2cp = I2cpPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
     return LocalRouter(
-        Sam(*host_and_port(router.sam)),
+        sam(router, secrets),
         publisher,
         settings,
         control,
@@ -105,29 +104,29 @@ def leaf_liveness(router: RouterTable, settings: I2cpSettings) -> LeafLiveness:
     return LeafLiveness(PingSession(settings, options={**OPTIONS, **router.session}))
 
 
-def service_hosting(config: Config) -> ServiceHosting | None:
+def service_hosting(config: Config, secrets: Secrets) -> ServiceHosting | None:
     """Make the hosting of the master's address in mode `failover`; None in other modes. Raises `ConfigError`."""
     if config.router is None or config.publish.mode != "failover":
         return None
-    return I2cpHosting(i2cp_settings(config.router))
+    return I2cpHosting(i2cp_settings(config.router, secrets))
 
 
-class Passwords(Protocol):
-    """A file that may have the password of the router's i2pcontrol."""
+def check_logins(router: RouterTable | None, passwords: RouterPasswords) -> None:
+    """Raise `ConfigError` when the users and the passwords of a router do not fit together."""
+    if router is None:
+        return
+    proxy_settings(router, RouterLogins.of(router, passwords))
+    sam(router, passwords)
+    i2cp_settings(router, passwords)
 
-    @property
-    def i2pcontrol_password(self) -> SecretStr | None:
-        """The password; None when the file has none."""
-        ...
 
-
-def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
+def i2pcontrol(router: RouterTable, passwords: RouterPasswords) -> I2pControl | None:
     """Make the client of the router's i2pcontrol; None when i2pcontrol is not configured. Raises `ConfigError`."""
     if router.i2pcontrol is None:
         return None
-    password = secrets.i2pcontrol_password
+    password = passwords.i2pcontrol_password
     if password is None:
-        raise ConfigError("secrets.toml: i2pcontrol_password: is missing, and router.i2pcontrol needs it")
+        raise ConfigError(f"{passwords.file_name}: i2pcontrol_password: is missing, and router.i2pcontrol needs it")
     try:
         access = I2pControlAccess(
             router.i2pcontrol,
@@ -140,11 +139,33 @@ def i2pcontrol(router: RouterTable, secrets: Passwords) -> I2pControl | None:
     return I2pControl(access, ask_for_tunnels=router.i2pcontrol_few_tunnels)
 
 
-def i2cp_settings(router: RouterTable) -> I2cpSettings:
-    """Return the settings of the router's I2CP. Raises `ConfigError`."""
-    host, port = host_and_port(router.i2cp)
+def sam(router: RouterTable, passwords: RouterPasswords) -> Sam:
+    """Return the router's SAM, with the login there. Raises `ConfigError`."""
+    login = RouterLogins.of(router, passwords).sam
     try:
-        return I2cpSettings(host, port, RouterKind(router.kind), allow_plain=router.beyond_loopback)
+        if login is None:
+            return Sam(*host_and_port(router.sam))
+        return Sam(*host_and_port(router.sam), login.user, login.password)
+    except ValueError as error:
+        raise ConfigError(f"router: {error}") from error
+
+
+def i2cp_settings(router: RouterTable, passwords: RouterPasswords) -> I2cpSettings:
+    """Return the settings of the router's I2CP, with the login there. Raises `ConfigError`."""
+    host, port = host_and_port(router.i2cp)
+    login = RouterLogins.of(router, passwords).i2cp
+    try:
+        return I2cpSettings(
+            host,
+            port,
+            RouterKind(router.kind),
+            fingerprint=router.i2cp_fingerprint,
+            system_ca=router.i2cp_tls == "system",
+            tls_name=router.i2cp_tls_name,
+            username=None if login is None else login.user,
+            password=None if login is None else login.password,
+            allow_plain=router.beyond_loopback,
+        )
     except ValueError as error:
         raise ConfigError(f"router: {error}") from error
 

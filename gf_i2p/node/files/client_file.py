@@ -9,13 +9,13 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import Table, load_table
 from gf_i2p.node.files.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
-from gf_i2p.node.files.router_config import ProxyTable
+from gf_i2p.node.files.router_config import ClientProxyTable, ProxyTable
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.client.known_servers import ServerEndpoint
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.errors import TransportError
-from gf_i2p.transport.i2p.i2p_transport import I2pTransport
+from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
@@ -30,7 +30,7 @@ class ClientFile(Table):
     password: SecretStr
     ca: str | None = None
     """File with CA certificates for servers without a fingerprint. Its path is relative to this file."""
-    i2p: ProxyTable | None = None
+    i2p: ClientProxyTable | None = None
     """The proxy for servers inside I2P."""
     way_name: ClassVar[str] = "i2p"
     """Name of the table with that proxy, for errors."""
@@ -56,6 +56,11 @@ class ClientFile(Table):
     def inside_proxy(self) -> ProxyTable | None:
         """The proxy for servers inside I2P; None when there is none."""
         return self.i2p
+
+    @property
+    def proxy(self) -> ProxySettings | None:
+        """That proxy, and the login there; None when there is no proxy."""
+        return None if self.i2p is None else self.i2p.settings(self.i2p.password)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -117,8 +122,8 @@ class _Ways:
         }
         self._tls = TlsTransport(TlsSettings(fingerprints=self._pins, ca_file=self._ca))
         self.transport: Transport = self._tls
-        if file.inside_proxy is not None:
-            inside = I2pTransport(file.inside_proxy.settings)
+        if file.proxy is not None:
+            inside = I2pTransport(file.proxy)
             self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
 
     def prepare(self, places: Sequence[ServerEndpoint]) -> Mapping[ServerEndpoint, str]:

@@ -10,6 +10,7 @@ from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_fingerprint, check_leaf
+from gf_i2p.node.files.router_logins import RouterPasswords
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.wire.digest import Secret
@@ -121,6 +122,13 @@ class HistoryTable(Table):
         )
 
 
+class CompatTable(Table):
+    """Exceptions for peers that are not nodes of this program."""
+
+    digest_without_qop: bool = False
+    """Whether users may log in by the Digest of RFC 2069: see `gf_i2p.wire.digest.Authenticator.without_qop`."""
+
+
 class ServerTable(Table):
     """A table `[[servers]]`: one server of the farm, with its endpoint and its fingerprint."""
 
@@ -148,6 +156,7 @@ class Config(Table):
     router: RouterTable | None = None
     publish: PublishTable = PublishTable()
     bridge: BridgeTable = BridgeTable()
+    compat: CompatTable = CompatTable()
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False)]
     removed: Annotated[tuple[RemovedTable, ...], Field(strict=False)] = ()
 
@@ -239,11 +248,10 @@ class UserTable(Table):
         return templates.USER.format(user=user, md5=self.md5.get_secret_value(), sha256=self.sha256.get_secret_value())
 
 
-class Secrets(Table):
-    """`secrets.toml`: this node's password, and the verifiers of other users' passwords."""
+class Secrets(RouterPasswords):
+    """`secrets.toml`: this node's password, the router's passwords, and the verifiers of other users' passwords."""
 
     password: SecretStr
-    i2pcontrol_password: SecretStr | None = None
     bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
     """Password for callers of `gf-i2p bridge serve`; must differ from the router's."""
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]

@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, model_validator
 
 from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import LoggingTable
 from gf_i2p.node.files.router_config import LeafSettings, ProxyTable, RouterTable, check_leaf
+from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
+from gf_i2p.transport.i2p.i2p_transport import ProxySettings
 
 LEAF_FILE: Final = "leaf.toml"
 REPORT_FILE: Final = "leaf-status.json"
@@ -23,15 +25,15 @@ class LeafTable(LeafSettings):
     """Seconds between two questions to the router."""
 
 
-class LeafFile(ClientFile):
+class LeafFile(ClientFile, RouterPasswords):
     """All settings of a leaf member. The router's proxy also leads to servers inside I2P."""
 
     router: RouterTable
     publish: LeafTable = LeafTable()
     logging: LoggingTable = LoggingTable()
-    i2pcontrol_password: SecretStr | None = None
 
     way_name: ClassVar[str] = "router"
+    file_name: ClassVar[str] = LEAF_FILE
 
     @model_validator(mode="after")
     def _is_a_members(self) -> Self:
@@ -46,6 +48,10 @@ class LeafFile(ClientFile):
         check_leaf(self.publish, self.router)
         if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
             raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
+        try:
+            proxy_settings(self.router, RouterLogins.of(self.router, self))
+        except ConfigError as error:
+            raise ValueError(str(error).removeprefix(f"{LEAF_FILE}: ").rstrip(".")) from error
         return self
 
     @property
@@ -59,6 +65,11 @@ class LeafFile(ClientFile):
     def inside_proxy(self) -> ProxyTable:
         """See `ClientFile`."""
         return self.router
+
+    @property
+    def proxy(self) -> ProxySettings:
+        """See `ClientFile`."""
+        return proxy_settings(self.router, RouterLogins.of(self.router, self))
 
     @classmethod
     def find(cls, path: Path) -> Path:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from bridges.i2pcontrol.access import check_url
 from gf_i2p.netdb.encoding import from_b32_address
@@ -78,6 +78,14 @@ def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
     return options
 
 
+def check_pair(user: str | None, password: str | None, user_key: str, password_key: str) -> None:
+    """Raise `ValueError` when one of the two is missing. `user_key`, `password_key`: names of the two settings."""
+    if user is not None and password is None:
+        raise ValueError(f"{password_key}: is missing, and {user_key} needs it")
+    if user is None and password is not None:
+        raise ValueError(f"{user_key}: is missing, and {password_key} needs it: set the user, or remove the password")
+
+
 HostPort = Annotated[str, AfterValidator(_checked_host_port)]
 
 
@@ -86,14 +94,19 @@ class ProxyTable(Table):
 
     proxy: HostPort = "127.0.0.1:4444"
     way: Literal["get", "connect", "socks5"] = "get"
+    proxy_user: str | None = None
+    """User for a proxy that asks for a login: Basic or Digest, or SOCKS5's own. The password is in a private file."""
     beyond_loopback: bool = False
     """Whether the proxy may be on another machine: anybody who sees that network can then read along."""
 
-    _interfaces: ClassVar[tuple[str, ...]] = ("proxy",)
+    @property
+    def _plain_interfaces(self) -> tuple[str, ...]:
+        """Names of the interfaces to which traffic is not encrypted."""
+        return ("proxy",)
 
     @model_validator(mode="after")
     def _must_be_local(self) -> Self:
-        for name in self._interfaces:
+        for name in self._plain_interfaces:
             host, _ = host_and_port(getattr(self, name))
             if not self.beyond_loopback and not ip_address(host).is_loopback:
                 raise ValueError(
@@ -102,24 +115,61 @@ class ProxyTable(Table):
                 )
         return self
 
+    def settings(self, password: str | None) -> ProxySettings:
+        """Return endpoint and kind of the proxy, and the login there. Raises `TransportError`.
+
+        `password`: of `proxy_user`; None without a user.
+        """
+        return ProxySettings(*host_and_port(self.proxy), ProxyMethod(self.way), self.proxy_user, password)
+
+
+class ClientProxyTable(ProxyTable):
+    """The proxy in a client's file, which is private and has the password, too."""
+
+    proxy_password: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _login_fits(self) -> Self:
+        check_pair(self.proxy_user, self.password, "proxy_user", "proxy_password")
+        try:
+            self.settings(self.password)
+        except TransportError as error:
+            raise ValueError(str(error).rstrip(".")) from error
+        return self
+
     @property
-    def settings(self) -> ProxySettings:
-        """Endpoint and kind of the proxy."""
-        return ProxySettings(*host_and_port(self.proxy), ProxyMethod(self.way))
+    def password(self) -> str | None:
+        """The password; None without a user. A secret."""
+        return None if self.proxy_password is None else self.proxy_password.get_secret_value()
 
 
 class RouterTable(ProxyTable):
-    """The I2P router beside this node. The router's interfaces are plain TCP, so loopback is required by default."""
+    """The I2P router beside this node. The router's interfaces are plain TCP, so loopback is required by default.
+
+    Only I2CP can have TLS, and can then be on another machine. Passwords are in a private file: see `router_logins`.
+    """
 
     inbound: Literal["sam", "tunnel"] = "sam"
     """The way of streams to this node. "sam": the node opens a SAM session. "tunnel": the operator has configured a
     server tunnel in the router, to `node.listen`."""
     sam: HostPort = "127.0.0.1:7656"
+    sam_user: str | None = None
+    """User for a Java router whose SAM asks for a login."""
     destination: str = DESTINATION_FILE
     """File of this node's keys inside I2P; for `inbound = "sam"`."""
     session: Annotated[Mapping[str, str], AfterValidator(check_options)] = Field(default={})
     """I2CP options of the session's tunnels."""
     i2cp: HostPort = "127.0.0.1:7654"
+    i2cp_user: str | None = None
+    """User for a Java router with `i2cp.auth`."""
+    i2cp_tls: Literal["off", "fingerprint", "system"] | None = None
+    """For a Java router with `i2cp.SSL`. "fingerprint": the certificate is the one of `i2cp_fingerprint`, and a
+    fingerprint alone means this. "system": this system's CAs vouch for the certificate. Without both, there is no TLS.
+    """
+    i2cp_fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
+    """SHA-256 of the certificate."""
+    i2cp_tls_name: str | None = None
+    """The name in the certificate with `i2cp_tls = "system"`, when the address is not in the certificate."""
     kind: Literal["auto", "i2pd", "java"] = "auto"
     i2pcontrol: Annotated[str, AfterValidator(check_url)] | None = None
     """URL of the router's i2pcontrol (JSON-RPC); None: the node does not ask the router for figures."""
@@ -129,7 +179,29 @@ class RouterTable(ProxyTable):
     i2pcontrol_few_tunnels: bool = False
     """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
 
-    _interfaces: ClassVar[tuple[str, ...]] = ("proxy", "sam", "i2cp")
+    @property
+    def has_i2cp_tls(self) -> bool:
+        """Whether I2CP runs over TLS."""
+        return self.i2cp_fingerprint is not None or self.i2cp_tls == "system"
+
+    @property
+    def _plain_interfaces(self) -> tuple[str, ...]:
+        return ("proxy", "sam") if self.has_i2cp_tls else ("proxy", "sam", "i2cp")
+
+    @model_validator(mode="after")
+    def _tls_fits(self) -> Self:
+        if self.i2cp_tls == "fingerprint" and self.i2cp_fingerprint is None:
+            raise ValueError(
+                'i2cp_fingerprint: is missing, and i2cp_tls = "fingerprint" needs it: set it, or leave i2cp_tls out '
+                "and run `gf-i2p doctor`, which shows the fingerprint of the router's certificate"
+            )
+        if self.i2cp_tls in {"off", "system"} and self.i2cp_fingerprint is not None:
+            raise ValueError(
+                f'i2cp_fingerprint: cannot stand beside i2cp_tls = "{self.i2cp_tls}": remove one of the two'
+            )
+        if self.i2cp_tls_name is not None and self.i2cp_tls != "system":
+            raise ValueError('i2cp_tls_name: counts only with i2cp_tls = "system": remove the name, or set that')
+        return self
 
 
 class LeafSettings(Table):

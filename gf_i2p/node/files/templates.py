@@ -31,6 +31,10 @@ rotate_mib = 64               # size in MiB at which a file is packed, and a new
 rotate_hours = 24             # age in hours at which the same happens
 keep_days = 0                 # days after which packed files are removed; 0: never
 
+# Exceptions for peers that are not nodes of this program.
+# [compat]                    # reloaded
+# digest_without_qop = true   # let users log in by the Digest of RFC 2069 (MD5), which knows no qop
+
 {router}# The servers with which a new farm begins, this one included. Once the farm has its first leader, the log says
 # which servers belong to it; this file still gives their endpoints and fingerprints. Fingerprints are reloaded.
 """
@@ -55,6 +59,10 @@ i2cp = "127.0.0.1:7654"       # for publishing, and for the leaf's lease set
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+# proxy_user = "..."          # Java only, as the next three: a user; proxy_password goes into secrets.toml
+# sam_user = "..."            # and sam_password into secrets.toml
+# i2cp_user = "..."           # and i2cp_password into secrets.toml
+# i2cp_fingerprint = "sha256:..."  # of I2CP's certificate, for i2cp.SSL; or i2cp_tls = "system": the system's CAs
 
 # [router.session]            # I2CP options of the tunnels; the router's defaults if nothing is set
 # "inbound.length" = "3"
@@ -72,6 +80,9 @@ proxy = "127.0.0.1:4444"      # its HTTP proxy
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+# sam_user = "..."            # Java only, as the next two: a user; sam_password goes into secrets.toml
+# i2cp_user = "..."           # and i2cp_password into secrets.toml
+# i2cp_fingerprint = "sha256:..."  # of I2CP's certificate, for i2cp.SSL; or i2cp_tls = "system": the system's CAs
 
 """
 
@@ -176,6 +187,9 @@ cluster = "{cluster}"
 user = "{user}"
 password = "{password}"
 {ca}# i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when its URL stands below
+# proxy_password = "..."      # of proxy_user below, where the router's proxy asks for a login
+# sam_password = "..."        # of sam_user
+# i2cp_password = "..."       # of i2cp_user
 
 [publish]
 # leaf = "....b32.i2p"        # this router's own destination of the service; or the name of its tunnel, by i2pcontrol
@@ -191,6 +205,10 @@ sam = "127.0.0.1:7656"
 i2cp = "127.0.0.1:7654"       # by which the router says whether the leaf's lease set is current
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+# proxy_user = "..."          # Java only, as the next three: a user; the passwords stand above
+# sam_user = "..."
+# i2cp_user = "..."
+# i2cp_fingerprint = "sha256:..."  # of I2CP's certificate, for i2cp.SSL; or i2cp_tls = "system": the system's CAs
 
 [logging]
 level = "info"                # debug, info, warning, error
@@ -208,6 +226,9 @@ SECRETS: Final = """\
 
 password = "{password}"  # this server's password at the other servers, as user server-{id}
 # i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
+# proxy_password = "..."  # of proxy_user in [router] of gf-i2p.toml, where a Java router asks for a login
+# sam_password = "..."  # of sam_user
+# i2cp_password = "..."  # of i2cp_user
 # bridge_password = "..."  # for programs that use `gf-i2p bridge serve`; at least 16 characters
 
 # Verifiers of other users' passwords (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; users that
@@ -251,4 +272,6 @@ CLIENT_I2P: Final = """\
 [i2p]
 proxy = "127.0.0.1:4444"      # its HTTP proxy, by which the servers are reached
 way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)
+# proxy_user = "..."          # for a Java router whose proxy asks for a login
+# proxy_password = "..."
 """

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files.config import Config, Secrets
+from gf_i2p.node.files.router_config import host_and_port
+from gf_i2p.node.files.router_logins import RouterLogins, proxy_settings
 from gf_i2p.node.files.trust import knows_certificate, trusted_settings
 from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.endpoint_transport import MixedTransport
-from gf_i2p.transport.errors import TransportError
+from gf_i2p.transport.errors import ProxyAccessError, TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
@@ -47,7 +49,7 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
     living: dict[int, str] = {}
     not_asked: dict[int, str] = {}
     try:
-        transport = _transport(directory, config)
+        transport = _transport(directory, config, secrets)
     except TransportError as error:
         return Others({}, {server.id: str(error) for server in servers})
 
@@ -71,6 +73,9 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
             configuration = await fetch_configuration(
                 transport, endpoint, config.node.cluster, credentials, seconds=seconds
             )
+        except ProxyAccessError as error:
+            not_asked[server.id] = str(error).rstrip(".")
+            return
         except TransportError as error:
             if credentials.has_challenge:  # the server runs: it rejects the password, or was too slow
                 living[server.id] = f"it answers, and does not tell who belongs to the farm: {error}".rstrip(".")
@@ -85,21 +90,22 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
     return Others(living, not_asked)
 
 
-def _transport(directory: Path, config: Config) -> Transport:
+def _transport(directory: Path, config: Config, secrets: Secrets) -> Transport:
     tls = TlsTransport(trusted_settings(directory, config))
     if config.router is None:
         return tls
-    return MixedTransport(tls=tls, i2p=I2pTransport(config.router.settings), listening=tls)
+    proxy = proxy_settings(config.router, RouterLogins.of(config.router, secrets))
+    return MixedTransport(tls=tls, i2p=I2pTransport(proxy), listening=tls)
 
 
 async def _why_no_i2p(config: Config) -> str | None:
     """Why no server can be asked through I2P; None when the router's proxy takes connections."""
     if config.router is None:
         return "gf-i2p.toml names no I2P router: add a table [router]"
-    proxy = config.router.settings
+    proxy = config.router.proxy
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            _, writer = await asyncio.open_connection(proxy.host, proxy.port)
+            _, writer = await asyncio.open_connection(*host_and_port(proxy))
     except (OSError, TimeoutError):
         return f"it is reached through I2P, and the router's proxy at {proxy} does not answer"
     writer.close()

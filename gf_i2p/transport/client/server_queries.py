@@ -9,13 +9,21 @@ from dataclasses import dataclass
 from typing import Generic, cast
 
 from gf_i2p.transport.client.known_servers import KnownServers, ServerEndpoint
-from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError, UnreachableError, credentials_refused
+from gf_i2p.transport.errors import (
+    DialError,
+    PeerRefusedError,
+    ProxyAccessError,
+    TransportError,
+    UnreachableError,
+    challenged_again,
+    dial_error_of,
+)
 from gf_i2p.transport.interface import Transport
 from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_get import ClientGet, NotFound, OutcomeT, PeerNotReached, Retry
+from gf_i2p.wire.http_get import Challenges, ClientGet, NotFound, OutcomeT, Retry
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.log_values import Configuration
 
@@ -74,16 +82,15 @@ class _Inquiry:
     async def ask(self, seconds: float) -> Configuration | None:
         end = asyncio.get_running_loop().time() + seconds
         try:
-            for _ in range(2):
-                outcome = await self._request(end, seconds)
-                if isinstance(outcome, Configuration):
-                    return outcome
+            challenges = Challenges()
+            while isinstance(outcome := await self._request(end, seconds), Retry):
+                if not challenges.admit(outcome):
+                    raise challenged_again(outcome, str(self.endpoint), self.credentials.user)
         except NotFound:
             return None
         except RemoteProtocolError as error:
-            kind = UnreachableError if isinstance(error, PeerNotReached) else DialError
-            raise kind(f"{self.endpoint}: {error}") from error
-        raise credentials_refused(str(self.endpoint), self.credentials.user)
+            raise dial_error_of(error)(f"{self.endpoint}: {error}") from error
+        return outcome
 
     async def _request(self, end: float, seconds: float) -> Configuration | Retry:
         loop = asyncio.get_running_loop()
@@ -95,6 +102,7 @@ class _Inquiry:
                 now=loop.time(),
                 entropy=os.urandom,
                 proxied=self.transport.proxied(self.endpoint, self.way),
+                proxy_login=self.transport.proxy_login(self.endpoint, self.way),
             )
         )
         connection = await self.transport.dial(
@@ -225,7 +233,8 @@ async def ask_all(
             )
         except TransportError as error:
             troubles[place.server] = str(error)
-            if isinstance(error, DialError) and not isinstance(error, (UnreachableError, PeerRefusedError)):
+            not_asked = (UnreachableError, PeerRefusedError, ProxyAccessError)
+            if isinstance(error, DialError) and not isinstance(error, not_asked):
                 refused.add(place.server)
             return
         if configuration is None:

@@ -1,13 +1,16 @@
 """A tunnel through an HTTP proxy: CONNECT (RFC 9110, 9.3.6), and then any protocol through the tunnel."""
 
 import asyncio
+import os
 import re
 from collections.abc import Callable
 from typing import Final, cast
 
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import RemoteProtocolError
+from gf_i2p.wire.http_get import answer_text, response_of, values_of
 from gf_i2p.wire.http_head import HeadReader
+from gf_i2p.wire.proxy_login import AUTHENTICATE, AUTHORIZATION, ProxyAuthorization, ProxyLogin, no_login
 
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: ([^\r]*))?\r\n")
 
@@ -16,17 +19,25 @@ class TunnelRefused(Exception):  # noqa: N818 -- reads as what happened, as `Han
     """The proxy opens no tunnel; `str()` has the status code and the reason of the proxy's answer."""
 
 
+class TunnelChallenged(Exception):  # noqa: N818 -- reads as what happened
+    """The proxy asked for a login, and the login has taken the challenge: ask again on a new connection."""
+
+
 class HttpTunnel(asyncio.Protocol):
     """Asks for a tunnel, and hands the open tunnel to the protocol that `factory` makes.
 
-    The proxy gets the endpoint's name, and no fact about this node. `opened`: the error, or None; with None, the
-    protocol's `connection_made` has been called. The error is a result and no exception of the future, because at
-    times no task is left that awaits the future.
+    The proxy gets the endpoint's name, and no fact about this node but `login`, if the proxy has asked for one.
+    `opened`: the error, or None; with None, the protocol's `connection_made` has been called. The error is a result and
+    no exception of the future, because at times no task is left that awaits the future.
     """
 
-    def __init__(self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(
+        self, endpoint: Endpoint, factory: Callable[[], asyncio.Protocol], login: ProxyLogin | None = None
+    ) -> None:
         self._authority = str(endpoint).removeprefix("tcp://")
         self._factory = factory
+        self._login = login
+        self._authorization: ProxyAuthorization | None = None
         self._reader = HeadReader()
         self._transport: asyncio.Transport | None = None
         self.opened: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
@@ -34,7 +45,13 @@ class HttpTunnel(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask for the tunnel."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.write(f"CONNECT {self._authority} HTTP/1.1\r\nHost: {self._authority}\r\n\r\n".encode())
+        if self._login is not None:
+            now = asyncio.get_running_loop().time()
+            self._authorization = self._login.authorize("CONNECT", self._authority, now, os.urandom)
+        authorization = "" if self._authorization is None else f"{AUTHORIZATION}: {self._authorization.value}\r\n"
+        self._transport.write(
+            f"CONNECT {self._authority} HTTP/1.1\r\nHost: {self._authority}\r\n{authorization}\r\n".encode("latin-1")
+        )
 
     def data_received(self, data: bytes) -> None:
         """Read the answer, in any number of pieces."""
@@ -50,6 +67,8 @@ class HttpTunnel(asyncio.Protocol):
         status = _STATUS.match(head.text)
         if status is None:
             self.opened.set_result(RemoteProtocolError("no answer of HTTP/1.1"))
+        elif status[1] == b"407":
+            self.opened.set_result(self._challenged(head.text))
         elif not status[1].startswith(b"2"):
             reason = b" ".join(part for part in status.groups() if part)
             self.opened.set_result(TunnelRefused(reason.decode("latin-1")))
@@ -60,6 +79,17 @@ class HttpTunnel(asyncio.Protocol):
         """See `opened`."""
         if not self.opened.done():
             self.opened.set_result(exc or RemoteProtocolError("it closed the connection"))
+
+    def _challenged(self, head: bytes) -> Exception:
+        try:
+            response = response_of(head)
+            if self._login is None:
+                return no_login(answer_text(response))
+            now = asyncio.get_running_loop().time()
+            self._login.challenged(values_of(response, AUTHENTICATE), now, self._authorization)
+        except RemoteProtocolError as error:
+            return error
+        return TunnelChallenged()
 
     def _hand_over(self, rest: bytes) -> None:
         transport = self._transport

@@ -7,19 +7,29 @@ node and its own router is plain. A name in .i2p goes to the proxy unchanged: it
 import asyncio
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Final
 
 from python_socks import ProxyConnectionError, ProxyError, ProxyType
 from python_socks.async_.asyncio import Proxy
 
 from gf_i2p.transport.connection_gate import Admission, Gate
-from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, error_text
-from gf_i2p.transport.i2p.http_tunnel import HttpTunnel, TunnelRefused
+from gf_i2p.transport.errors import (
+    DialError,
+    ProxyAccessError,
+    TransportError,
+    UnreachableError,
+    challenged_again,
+    error_text,
+)
+from gf_i2p.transport.i2p.http_tunnel import HttpTunnel, TunnelChallenged, TunnelRefused
 from gf_i2p.transport.i2p.i2p_listener import I2pListener, Inbound
 from gf_i2p.transport.tls.tcp_sockets import check_address
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.http_get import Challenges, Retry
+from gf_i2p.wire.proxy_login import ProxyLogin, ProxyLoginError, check_proxy_login
 
 
 class ProxyMethod(StrEnum):
@@ -41,6 +51,9 @@ SOCKS_GREETING_SECONDS: Final = 5.0
 """Seconds for the answer to a SOCKS greeting: the proxy answers without asking any peer."""
 _SOCKS_GREETING: Final = b"\x05\x01\x00"
 """RFC 1928, 3: version 5, one method, no authentication."""
+_SOCKS_LOGIN_WANTED: Final = "No acceptable authentication methods were offered"
+_SOCKS_LOGIN_REFUSED: Final = "Username and password authentication failure"
+"""The texts of python-socks for a proxy that wants a login (RFC 1928, 3), and for one that refuses it (RFC 1929, 2)."""
 _SETTINGS: Final = {
     ProxyMethod.GET: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
     ProxyMethod.CONNECT: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
@@ -52,15 +65,43 @@ _SETTINGS: Final = {
 class ProxySettings:
     """The address of the router's proxy: an IP address, so that nothing is ever looked up, and a port.
 
-    Raises `TransportError` for a name.
+    Raises `TransportError` for a name, and for a login that no proxy takes or that would be sent in the clear.
     """
 
     host: str = "127.0.0.1"
     port: int = 4444
     way: ProxyMethod = ProxyMethod.GET
+    user: str | None = None
+    """With `password`, for a proxy that asks for a login. Nothing is sent to a proxy that does not ask."""
+    password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_address(self.host, "the router's proxy")
+        if (self.user is None) != (self.password is None):
+            raise TransportError("The proxy's user name and password belong together: set both or neither.")
+        if self.user is None or self.password is None:
+            return
+        try:
+            check_proxy_login(self.user, self.password)
+        except ValueError as error:
+            raise TransportError(f"{error}.") from error
+        if self.way is ProxyMethod.SOCKS5 and not self.is_local:
+            raise TransportError(
+                f"The proxy's password would go to {self.host} in the clear, because SOCKS5 has nothing better: choose "
+                "the HTTP proxy with Digest, or run the router on this machine."
+            )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the proxy is on this machine, so that nobody else sees the connection."""
+        return ip_address(self.host).is_loopback
+
+    @property
+    def http_login(self) -> ProxyLogin | None:
+        """A new login at the HTTP proxy; None without a user, and with SOCKS5."""
+        if self.user is None or self.password is None or self.way is ProxyMethod.SOCKS5:
+            return None
+        return ProxyLogin(self.user, self.password, in_clear=self.is_local)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -77,6 +118,7 @@ class I2pTransport:
         self, proxy: ProxySettings, *, inbound: Inbound | None = None, host: str = "127.0.0.1", port: int = 0
     ) -> None:
         self._proxy = proxy
+        self._login = proxy.http_login
         self._inbound = inbound
         self._host = host
         self._port = port
@@ -86,6 +128,10 @@ class I2pTransport:
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
         return self._proxy.way is ProxyMethod.GET
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:  # noqa: ARG002
+        """See `Transport.proxy_login`."""
+        return self._login if self._proxy.way is ProxyMethod.GET else None
 
     def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
         """See `Transport.patience`."""
@@ -131,30 +177,40 @@ class I2pTransport:
         return transport
 
     async def _through_tunnel(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
-        tunnel = HttpTunnel(peer, factory)
-        transport = await self._to_proxy(lambda: tunnel)
-        try:
-            error = await tunnel.opened
-        except BaseException:
+        challenges = Challenges()
+        while True:
+            tunnel = HttpTunnel(peer, factory, self._login)
+            transport = await self._to_proxy(lambda tunnel=tunnel: tunnel)  # type: ignore[misc]
+            try:
+                error = await tunnel.opened
+            except BaseException:
+                transport.abort()
+                raise
+            if error is None:
+                return transport
             transport.abort()
-            raise
-        if error is None:
-            return transport
-        transport.abort()
-        if isinstance(error, TunnelRefused):
-            raise self._refusal_error(peer, error) from error
-        raise self._wrong_proxy_error(peer, "an HTTP proxy", error) from error
+            if isinstance(error, TunnelRefused):
+                raise self._refusal_error(peer, error) from error
+            if isinstance(error, ProxyLoginError):
+                raise ProxyAccessError(f"{peer} cannot be reached through the proxy {self._proxy}: {error}.") from error
+            if not isinstance(error, TunnelChallenged):
+                raise self._wrong_proxy_error(peer, "an HTTP proxy", error) from error
+            if not challenges.admit(retry := Retry(by_proxy=True)):
+                raise challenged_again(retry, str(peer), "")
 
     async def _through_socks(self, peer: Endpoint, factory: Callable[[], asyncio.Protocol]) -> asyncio.Transport:
         """Have the proxy open a stream. The proxy gets the name, never an address."""
         await self._greet()
-        proxy = Proxy.create(ProxyType.SOCKS5, self._proxy.host, self._proxy.port, rdns=True)
+        place = self._proxy
+        proxy = Proxy.create(ProxyType.SOCKS5, place.host, place.port, place.user, place.password, rdns=True)
         try:
             # python-socks gets no deadline of its own: the deadline of the whole dial cancels the call.
             sock = await proxy.connect(peer.host, peer.port, timeout=3600.0)
         except ProxyConnectionError as error:
             raise self._no_proxy_error(error) from error
         except ProxyError as error:
+            if str(error) in {_SOCKS_LOGIN_WANTED, _SOCKS_LOGIN_REFUSED}:
+                raise self._socks_login_error(peer, str(error)) from error
             if error.error_code is None:  # the proxy did not refuse, but answered senselessly, or not at all
                 raise self._wrong_proxy_error(peer, "a SOCKS5 proxy", error) from error
             raise self._refusal_error(peer, error) from error
@@ -202,6 +258,18 @@ class I2pTransport:
         return UnreachableError(
             f"{peer} cannot be reached: the proxy {self._proxy} says {reason!r}. Check the address, and that the "
             "peer's router is up and has tunnels, then wait or try again."
+        )
+
+    def _socks_login_error(self, peer: Endpoint, reason: str) -> DialError:
+        user = self._proxy.user
+        fault = (
+            "asks for a user and a password: set proxy_user and proxy_password, or let the proxy serve this node "
+            "without a password"
+            if user is None
+            else f"refuses user {user} or its password: check proxy_user and proxy_password, here and in the router"
+        )
+        return ProxyAccessError(
+            f"{peer} cannot be reached: the router's SOCKS proxy at {self._proxy} {fault} ({reason})."
         )
 
     def _wrong_proxy_error(self, peer: Endpoint, expected: str, error: Exception) -> DialError:

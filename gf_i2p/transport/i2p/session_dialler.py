@@ -18,6 +18,7 @@ from gf_i2p.transport.errors import DialError, UnreachableError, error_text
 from gf_i2p.transport.interface import Listener, Transport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.proxy_login import ProxyLogin
 from gf_i2p.wire.upgrade import ClientHandshake
 
 PATIENCE_SECONDS: Final = 20.0
@@ -85,6 +86,10 @@ class TwoWayTransport:
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         """See `Transport.proxied`."""
         return attempt % 2 == 0 and self._proxy.proxied(endpoint)
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
+        """See `Transport.proxy_login`."""
+        return self._proxy.proxy_login(endpoint) if attempt % 2 == 0 else None
 
     def patience(self, endpoint: Endpoint) -> float:
         """See `Transport.patience`."""

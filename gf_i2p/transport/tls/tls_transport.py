@@ -21,6 +21,7 @@ from gf_i2p.transport.errors import DialError, PeerRefusedError, TransportError,
 from gf_i2p.transport.tls.certificates import fingerprint, parse_fingerprint
 from gf_i2p.transport.tls.tcp_sockets import Address, TcpListener, bind, host_port, resolve, tune
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.proxy_login import ProxyLogin
 
 # Seconds after close(), for sending the rest and for the peer's end of TLS.
 _LINGER_SECONDS: Final = 2.0
@@ -180,6 +181,10 @@ class TlsTransport:
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:  # noqa: ARG002
         """See `Transport.proxied`."""
         return False
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:  # noqa: ARG002
+        """See `Transport.proxy_login`."""
+        return None
 
     def patience(self, endpoint: Endpoint) -> float:  # noqa: ARG002
         """See `Transport.patience`."""

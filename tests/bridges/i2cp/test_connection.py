@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.errors import (
+    CertificateRefusedError,
+    LoginRefusedError,
+    RouterError,
+    RouterUnreachableError,
+)
 from bridges.i2cp.connection import I2cpConnection
 from bridges.i2cp.messages import MalformedError
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
+from bridges.i2cp.tls import shown_fingerprint
 from tests.bridges.i2cp.fake_router import PATIENT, FakeRouter, deadlines_after_the_greeting
 from tests.transport.harness import Identity, soon
 from tests.transport.i2p.i2p_harness import taken_port
@@ -61,7 +67,7 @@ async def test_a_router_that_shows_nothing_must_be_configured(monkeypatch: pytes
 async def test_a_router_that_refuses_us_is_not_taken_for_java() -> None:
     async with FakeRouter(RouterKind.JAVA) as router:
         router.login = LOGIN
-        with pytest.raises(RouterRefusedError, match="set the user name and password"):
+        with pytest.raises(LoginRefusedError, match="set the user name and password"):
             await soon(router_kind(router.settings()))
 
 
@@ -121,7 +127,7 @@ async def test_java_may_want_a_password() -> None:
         router.login = LOGIN
         right = router.settings(username="node", password="open sesame")
         (await soon(I2cpConnection.open(right))).close()
-        with pytest.raises(RouterRefusedError, match="Authorization failed") as caught:
+        with pytest.raises(LoginRefusedError, match=r"Authorization failed.*check user node") as caught:
             await soon(I2cpConnection.open(replace(right, password="close sesame")))
         assert "sesame" not in str(caught.value)
 
@@ -147,7 +153,7 @@ async def test_the_right_certificate_is_spoken_to(identity: Identity) -> None:
 
 async def test_nothing_is_said_to_another_certificate(identity: Identity) -> None:
     async with FakeRouter(RouterKind.JAVA, tls=server_context(identity)) as router:
-        with pytest.raises(RouterRefusedError, match="Nothing was sent") as caught:
+        with pytest.raises(CertificateRefusedError, match="Nothing was sent") as caught:
             await soon(I2cpConnection.open(router.settings(fingerprint="sha256:" + "0" * 64)))
         assert identity.fingerprint in str(caught.value)
         assert router.log == []
@@ -166,6 +172,68 @@ async def test_no_tls_where_the_router_has_it(identity: Identity, unhandled: lis
     unhandled.clear()  # the fake router's
 
 
+async def test_a_system_ca_vouches_for_the_address_or_for_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certified = Identity.make(tmp_path, "certified", hosts=("127.0.0.1", "router.example"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certified.certificate))
+    async with FakeRouter(RouterKind.JAVA, tls=server_context(certified)) as router:
+        for name in (None, "router.example"):
+            (await soon(I2cpConnection.open(router.settings(system_ca=True, tls_name=name)))).close()
+        assert router.log == ["hello"] * 2
+
+
+@pytest.mark.parametrize("name", [None, "router.example"])
+async def test_a_certificate_of_another_name_is_not_spoken_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | None, unhandled: list[dict[str, Any]]
+) -> None:
+    certified = Identity.make(tmp_path, "certified", hosts=("other.example", "127.0.0.9"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(certified.certificate))
+    async with FakeRouter(RouterKind.JAVA, tls=server_context(certified)) as router:
+        with pytest.raises(CertificateRefusedError, match=f"does not trust for {name or '127.0.0.1'} .*Nothing was"):
+            await soon(I2cpConnection.open(router.settings(system_ca=True, tls_name=name)))
+        assert router.log == []
+    unhandled.clear()  # the fake router's
+
+
+async def test_a_certificate_of_no_system_ca_is_not_spoken_to(
+    identity: Identity, unhandled: list[dict[str, Any]]
+) -> None:
+    async with FakeRouter(RouterKind.JAVA, tls=server_context(identity)) as router:
+        router.login = LOGIN
+        settings = router.settings(system_ca=True, username="node", password="open sesame")
+        with pytest.raises(CertificateRefusedError, match="check the CA and the name in the certificate") as caught:
+            await soon(I2cpConnection.open(settings))
+        assert "sesame" not in str(caught.value)
+        assert router.log == []
+    unhandled.clear()  # the fake router's
+
+
+async def test_the_shown_certificate_can_be_compared_before_anything_is_sent(identity: Identity) -> None:
+    async with FakeRouter(RouterKind.JAVA, tls=server_context(identity)) as router:
+        assert await soon(shown_fingerprint(router.settings())) == identity.fingerprint
+        assert router.log == []
+    async with FakeRouter(RouterKind.I2PD) as plain:
+        assert await soon(shown_fingerprint(plain.settings())) is None
+    assert await soon(shown_fingerprint(plain.settings())) is None, "nobody is there"
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"fingerprint": "sha256:" + "0" * 64, "system_ca": True}, "choose one of the two"),
+        ({"tls_name": "router.example"}, "counts only with the system's CAs"),
+        ({"tls_name": "", "system_ca": True}, "is no name of a certificate"),
+        ({"tls_name": "a b", "system_ca": True}, "is no name of a certificate"),
+        ({"tls_name": "a" * 64, "system_ca": True}, "is no name of a certificate"),
+        ({"tls_name": ".".join(["a" * 60] * 5), "system_ca": True}, "is no name of a certificate"),
+    ],
+)
+def test_settings_of_tls_that_contradict_each_other(settings: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
+        I2cpSettings(**settings)
+
+
 # Which addresses ----------------------------------------------------------------------------------------------------
 
 
@@ -182,11 +250,14 @@ def test_another_machine_needs_tls_or_permission(host: str) -> None:
         I2cpSettings(host)
     I2cpSettings(host, allow_plain=True)
     I2cpSettings(host, fingerprint="sha256:" + "0" * 64)
+    I2cpSettings(host, system_ca=True)
 
 
 def test_a_password_never_goes_to_another_machine_in_the_clear() -> None:
     with pytest.raises(ValueError, match="in the clear"):
         I2cpSettings("198.18.0.10", username="node", password="secret", allow_plain=True)
+    for tls in ({"fingerprint": "sha256:" + "0" * 64}, {"system_ca": True}):
+        assert I2cpSettings("198.18.0.10", username="node", password="secret", **tls).is_encrypted
 
 
 @pytest.mark.parametrize("host", ["router.i2p", "ROUTER.B32.I2P."])

@@ -71,6 +71,8 @@ class ScriptedSam:
     def __init__(self, answers: dict[str, Answer]) -> None:
         self.answers = {**USUAL, **answers}
         """Answers by the first two words of a request."""
+        self.login: tuple[str, str] | None = None
+        """User and password that HELLO must bring, as Java wants when its SAM asks for them."""
         self.connections: list[Connection] = []
         self.sam = Sam("127.0.0.1", 1)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,11 +115,22 @@ class ScriptedSam:
                 await hang_up(writer)
             self._tasks.discard(task)
 
+    def _refusal(self, connection: Connection) -> bytes | None:
+        """Give Java's answer to a HELLO without the right login (SAMHandlerFactory, SAMBridge)."""
+        if self.login is None or connection.verb != "HELLO VERSION":
+            return None
+        words = words_of(connection.heard[-1])
+        given = words.get("USER"), words.get("PASSWORD")
+        if given == self.login:
+            return None
+        reason = "USER and PASSWORD required" if None in given else "Authorization failed"
+        return f'HELLO REPLY RESULT=I2P_ERROR MESSAGE="{reason}"\n'.encode()
+
     async def _talk(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
             assert line.endswith(b"\n")
             connection.heard.append(line.decode("ascii").removesuffix("\n"))
-            answer = self.answers[connection.verb]
+            answer = self.answers[connection.verb] if (refused := self._refusal(connection)) is None else refused
             if answer is HANG_UP:
                 return
             if answer is ENDLESS:
@@ -131,6 +144,11 @@ class ScriptedSam:
                 break
         while await reader.read(1000):
             pass
+
+
+def words_of(line: str) -> dict[str, str]:
+    """Read the parameters of a request as Java does (SAMUtils.parseParams, without quotes)."""
+    return dict(word.split("=", 1) for word in line.split()[2:])
 
 
 def soon_tired(monkeypatch: pytest.MonkeyPatch, verb: str, limit: float, short: float) -> None:

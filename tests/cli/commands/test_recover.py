@@ -17,6 +17,8 @@ from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.recovery import survivors
 from gf_i2p.node.recovery.survivors import ask_others
 from tests.node.farm import NodeFarm
+from tests.transport.i2p.i2p_harness import listening
+from tests.transport.i2p.locked_router import LockedRouter
 
 PATIENCE = 60.0
 """Seconds for servers that answer, instead of the three seconds after which a server counts as cut off."""
@@ -93,6 +95,17 @@ async def test_who_takes_connections_and_is_silent_is_not_waited_for_long(
     with socket.create_server(("127.0.0.1", farm.endpoints[2].port)):
         others = await ask_others(farm.path(1), Config.load(farm.path(1)).bootstrap.servers[1:])
     assert (others.living, others.not_asked) == ({}, {})
+
+
+async def test_a_proxy_that_wants_a_login_says_nothing_about_the_servers_behind(tmp_path: Path) -> None:
+    make_farm(tmp_path, {1: None, 2: None}, cluster="farm", profile="auto", clients=[])
+    path = tmp_path / "server-1"
+    async with listening(LockedRouter().get) as port:
+        config = path / CONFIG_FILE
+        config.write_text(config.read_text().replace("127.0.0.1:4444", f"127.0.0.1:{port}"))
+        others = await ask_others(path, Config.load(path).bootstrap.servers[1:])
+    assert others.living == {}
+    assert "asks for a user and a password: set proxy_user and proxy_password" in others.not_asked[2]
 
 
 async def test_who_cannot_be_asked_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from bridges.sam.inbound_session import SamInbound
 from gf_i2p.cli.main import main
-from gf_i2p.cli.shared.router_setup import i2p_transport, master_keys, router_bridge
+from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2p_transport, master_keys, router_bridge
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
@@ -51,7 +51,7 @@ def edit(path: Path, *changes: tuple[str, str]) -> None:
 def assemble(node: Path) -> None:
     """Do the steps of `run` before the start."""
     config, secrets = Config.load(node), Secrets.load(node)
-    i2p_transport(node, config)
+    i2p_transport(node, config, secrets)
     router_bridge(config, secrets)
     master_keys(node, config)
 
@@ -67,7 +67,7 @@ def test_init_makes_addresses_inside_i2p(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_what_init_writes_is_put_together(node: Path) -> None:
     config = Config.load(node)
-    transport = i2p_transport(node, config)
+    transport = i2p_transport(node, config, Secrets.load(node))
     assert isinstance(transport, TwoWayTransport)
     assert isinstance(transport._streams, SamInbound)
     assert master_keys(node, config) is None, "it does not publish"
@@ -83,7 +83,7 @@ def test_what_init_writes_is_put_together(node: Path) -> None:
 def test_a_node_outside_i2p_has_no_router(tmp_path: Path) -> None:
     main(["init", str(tmp_path), "--server", "1=tcp://127.0.0.1:9001"])
     config, secrets = Config.load(tmp_path / "server-1"), Secrets.load(tmp_path / "server-1")
-    assert i2p_transport(tmp_path / "server-1", config) is None
+    assert i2p_transport(tmp_path / "server-1", config, secrets) is None
     assert router_bridge(config, secrets) is None
     assert master_keys(tmp_path / "server-1", config) is None
 
@@ -142,6 +142,74 @@ async def test_i2pcontrol_is_asked_when_it_is_configured(node: Path) -> None:
     assert bridge is not None
     assert bridge.control is not None
     await bridge.close()
+
+
+LOGINS = {"proxy": "# proxy_", "sam": "# sam_", "i2cp": "# i2cp_"}
+
+
+def test_the_logins_reach_every_interface(node: Path) -> None:
+    edit(
+        node / CONFIG_FILE,
+        *((f'{start}user = "..."', f'{start[2:]}user = "{name}-u"') for name, start in LOGINS.items()),
+    )
+    edit(
+        node / SECRETS_FILE,
+        *((f'{start}password = "..."', f'{start[2:]}password = "{name}-p"') for name, start in LOGINS.items()),
+    )
+    edit(node / CONFIG_FILE, ('# i2cp_fingerprint = "sha256:..."', f'i2cp_fingerprint = "sha256:{"ab" * 32}"'))
+    config, secrets = Config.load(node), Secrets.load(node)
+    check_logins(config.router, secrets)
+    bridge = router_bridge(config, secrets)
+    assert bridge is not None
+    assert (bridge.sam.user, bridge.sam.password) == ("sam-u", "sam-p")
+    assert bridge.i2cp.login == ("i2cp-u", "i2cp-p")
+    assert bridge.i2cp.fingerprint == "sha256:" + "ab" * 32
+    transport = i2p_transport(node, config, secrets)
+    assert isinstance(transport, TwoWayTransport)
+    assert isinstance(transport._streams, SamInbound)
+    assert transport._streams._router == bridge.sam
+    login = transport.proxy_login(config.own_endpoint)
+    assert login is not None
+    assert login.user == "proxy-u"
+    assert transport.proxy_login(config.own_endpoint, 1) is None, "the node's own session is no proxy"
+
+
+@pytest.mark.parametrize("name", ["proxy", "sam", "i2cp"])
+def test_half_a_login_stops_the_start(node: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    edit(node / SECRETS_FILE, (f'# {name}_password = "..."', f'{name}_password = "hidden"'))
+    assert main(["run", str(node), "--json"]) == 1
+    error = json.loads(capsys.readouterr().out.splitlines()[-1])["error"]
+    assert f"router.{name}_user: is missing, and secrets.toml: {name}_password needs it" in error
+    assert "hidden" not in error
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "password", "expected"),
+    [
+        ("sam", "a user", "hidden", "router: SAM's user name must have"),
+        ("i2cp", "u", "hidden;", "router: I2CP's password must have"),
+        ("proxy", "a:b", "hidden", "router: the proxy's user name must have"),
+    ],
+)
+def test_logins_that_cannot_be_sent(node: Path, name: str, user: str, password: str, expected: str) -> None:
+    edit(node / CONFIG_FILE, (f'# {name}_user = "..."', f'{name}_user = "{user}"'))
+    edit(node / SECRETS_FILE, (f'# {name}_password = "..."', f'{name}_password = "{password}"'))
+    with pytest.raises(ConfigError) as caught:
+        check_logins(Config.load(node).router, Secrets.load(node))
+    assert expected in str(caught.value)
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_system_ca_with_a_name_reaches_i2cp(node: Path) -> None:
+    edit(
+        node / CONFIG_FILE,
+        ('# i2cp_fingerprint = "sha256:..."', 'i2cp_tls = "system"\ni2cp_tls_name = "router.example"'),
+        ('i2cp = "127.0.0.1:7654"', 'i2cp = "192.0.2.1:7654"'),
+    )
+    router = Config.load(node).router
+    assert router is not None
+    settings = i2cp_settings(router, Secrets.load(node))
+    assert (settings.system_ca, settings.tls_name, settings.host) == (True, "router.example", "192.0.2.1")
 
 
 def test_files_that_are_missing_wrong_or_open_to_others(node: Path) -> None:

@@ -41,7 +41,7 @@ def test_a_farm_inside_i2p_gets_a_file_with_the_way_there(tmp_path: Path) -> Non
     make_farm(tmp_path, {1: None, 2: None, 3: None}, cluster="blue", profile="auto", clients=["web"])
     file = ClientFile.load(tmp_path / "client-web.toml")
     assert file.i2p is not None
-    assert file.i2p.settings == ProxySettings("127.0.0.1", 4444, ProxyMethod.GET)
+    assert file.proxy == ProxySettings("127.0.0.1", 4444, ProxyMethod.GET)
     assert (file.cluster, file.user, file.ca) == ("blue", "client-web", None)
     assert [Endpoint.parse(server.endpoint).is_i2p for server in file.servers] == [True, True, True]
     assert isinstance(file.open(), FarmClient)
@@ -88,7 +88,7 @@ def test_what_cannot_be_is_named(tmp_path: Path, text: str, expected: str) -> No
 def test_a_router_on_another_machine_is_taken_when_it_is_said_so(tmp_path: Path) -> None:
     file = load(tmp_path, HEAD + '[i2p]\nproxy = "192.0.2.7:4444"\nbeyond_loopback = true\n' + BY_I2P)
     assert file.i2p is not None
-    assert file.i2p.settings == ProxySettings("192.0.2.7", 4444)
+    assert file.proxy == ProxySettings("192.0.2.7", 4444)
 
 
 def test_a_ca_file_is_beside_the_clients(tmp_path: Path) -> None:

@@ -86,6 +86,14 @@ beyond_loopback = true
     )
 
 
+@pytest.mark.parametrize("lines", ['i2cp_tls = "system"', f'i2cp_fingerprint = "{"ab" * 32}"'])
+def test_i2cp_by_tls_may_be_on_another_machine(tmp_path: Path, lines: str) -> None:
+    config = load(tmp_path, GOOD.replace("[router]", f'[router]\ni2cp = "192.0.2.1:7654"\n{lines}'))
+    assert config.router is not None
+    assert config.router.has_i2cp_tls
+    assert not RouterTable().has_i2cp_tls
+
+
 def test_failover_with_its_service(tmp_path: Path) -> None:
     service = '[publish]\nmode = "failover"\n[publish.service]\ntarget = "127.0.0.1:8080"\n'
     config = load(tmp_path, GOOD.replace("[publish]\n", service))
@@ -114,6 +122,30 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
         (("[router]", '[router]\ninbound = "i2cp"'), "router.inbound: input should be 'sam' or 'tunnel'"),
         (("[router]", '[router]\nkind = "i2p"'), "router.kind: input should be 'auto', 'i2pd' or 'java'"),
         (("[router]", '[router]\ni2pcontrol_fingerprint = "abc"'), "router.i2pcontrol_fingerprint: "),
+        (("[router]", '[router]\ni2cp_fingerprint = "abc"'), "router.i2cp_fingerprint: "),
+        (
+            ("[router]", '[router]\ni2cp_tls = "on"'),
+            "router.i2cp_tls: input should be 'off', 'fingerprint' or 'system'",
+        ),
+        (("[router]", '[router]\ni2cp_tls = "fingerprint"'), "router: i2cp_fingerprint: is missing, and i2cp_tls"),
+        (
+            ("[router]", f'[router]\ni2cp_tls = "system"\ni2cp_fingerprint = "{"ab" * 32}"'),
+            'router: i2cp_fingerprint: cannot stand beside i2cp_tls = "system"',
+        ),
+        (
+            ("[router]", f'[router]\ni2cp_tls = "off"\ni2cp_fingerprint = "{"ab" * 32}"'),
+            'router: i2cp_fingerprint: cannot stand beside i2cp_tls = "off"',
+        ),
+        (
+            ("[router]", '[router]\ni2cp_tls_name = "a.example"'),
+            'router: i2cp_tls_name: counts only with i2cp_tls = "sys',
+        ),
+        (("[router]", "[router]\nsam_user = 1"), "router.sam_user: input should be a valid string"),
+        (("[router]", '[router]\nsam_password = "secret"'), "router.sam_password: no such key"),
+        (
+            ("[router]", f'[router]\ni2cp_fingerprint = "{"ab" * 32}"\nsam = "10.0.0.1:7656"'),
+            "router: sam: 10.0.0.1 is another machine",
+        ),
         (("[router]", '[router]\ni2pcontrol = "https://127.0.0.1:99999/"'), "router.i2pcontrol: "),
         (("[router]", '[router]\ni2pcontrol = "https://[::1/"'), "router.i2pcontrol: "),
         (("[router]", '[router]\ni2pcontrol = "http://192.168.1.2/"'), "router.i2pcontrol: "),
@@ -246,8 +278,11 @@ def test_each_comment_that_shows_a_setting_is_one(tmp_path: Path) -> None:
         assert config.router.session == {"inbound.length": "3", "inbound.quantity": "5"}
         assert config.router.i2pcontrol == "https://127.0.0.1:7650/"
         assert config.publish.leaf == ADDRESS
+        assert config.router.has_i2cp_tls
+        assert (config.router.sam_user, config.router.i2cp_user) == ("...", "...")
         secrets = path / SECRETS_FILE
-        secrets.write_text(secrets.read_text().replace("# i2pcontrol_password", "i2pcontrol_password"))
+        secrets.write_text(re.sub(r"(?m)^# (?=(i2pcontrol|proxy|sam|i2cp)_password)", "", secrets.read_text()))
+        assert all(Secrets.load(path).router_passwords.values())
         found = Secrets.load(path).i2pcontrol_password
         assert found is not None
         assert found.get_secret_value() == "itoopie"

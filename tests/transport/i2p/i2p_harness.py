@@ -98,6 +98,10 @@ class Router:
     """Heads of the answers that the client has got."""
     names_peers: bool = True
 
+    def admitted(self, head: bytes, writer: asyncio.StreamWriter) -> bytes | None:
+        """Give the head that the proxy goes on with; None: the proxy has answered and hangs up."""
+        return head
+
     def proxy(self, way: ProxyMethod) -> Behaviour:
         return {ProxyMethod.GET: self.get, ProxyMethod.CONNECT: self.connect, ProxyMethod.SOCKS5: self.socks}[way]
 
@@ -117,8 +121,10 @@ class Router:
             await hang_up(writer)
 
     async def get(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        self.requests.append(head)
+        whole = await reader.readuntil(b"\r\n\r\n")
+        self.requests.append(whole)
+        if (head := self.admitted(whole, writer)) is None:
+            return
         line = _GET.match(head)
         async with self._stream(line[1] if line else b"") as stream:
             if line is None or stream is None:
@@ -133,8 +139,10 @@ class Router:
             await splice((reader, writer), stream)
 
     async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        self.requests.append(head)
+        whole = await reader.readuntil(b"\r\n\r\n")
+        self.requests.append(whole)
+        if (head := self.admitted(whole, writer)) is None:
+            return
         line = _CONNECT.match(head)
         async with self._stream(line[1] if line else b"") as stream:
             if stream is None:
@@ -143,11 +151,17 @@ class Router:
             writer.write(b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 17:48:40 GMT\r\n\r\n")
             await splice((reader, writer), stream)
 
+    async def socks_login(self, methods: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Agree on a method (RFC 1928, 3), and let the client log in; give whether the client may go on."""
+        assert 0 in methods
+        writer.write(b"\x05\x00")
+        return True
+
     async def socks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         version, methods = await reader.readexactly(2)
         assert version == 5
-        assert 0 in await reader.readexactly(methods)
-        writer.write(b"\x05\x00")
+        if not await self.socks_login(await reader.readexactly(methods), reader, writer):
+            return
         request = await reader.readexactly(5)
         by_name = request[:4] == bytes([5, 1, 0, _NAME])
         if by_name:
@@ -298,15 +312,18 @@ def taken_port() -> socket.socket:
     return sock
 
 
-def through(port: int, way: ProxyMethod) -> I2pTransport:
-    return I2pTransport(ProxySettings("127.0.0.1", port, way))
+def through(port: int, way: ProxyMethod, *login: str) -> I2pTransport:
+    """`login`: user and password at the proxy."""
+    return I2pTransport(ProxySettings("127.0.0.1", port, way, *login))
 
 
-async def attempt(port: int, way: ProxyMethod, endpoint: Endpoint = PLACE, *, deadline: float = PATIENCE) -> str:
+async def attempt(
+    port: int, way: ProxyMethod, endpoint: Endpoint = PLACE, *login: str, deadline: float = PATIENCE
+) -> str:
     """Have a link try once; return the reason of the failure."""
     down = asyncio.Event()
     link = PeerLink(
-        through(port, way),
+        through(port, way, *login),
         endpoint,
         CLUSTER,
         Credentials(USER, PASSWORD),

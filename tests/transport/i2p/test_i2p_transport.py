@@ -23,6 +23,7 @@ from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_HTTP_HEAD_BYTES
+from gf_i2p.wire.proxy_login import ProxyLogin
 from tests.transport.harness import (
     CLUSTER,
     PASSWORD,
@@ -300,13 +301,17 @@ async def test_a_proxy_that_closes_early_is_named(way: ProxyMethod, pieces: list
             "(an HTTP head of more than 16384 bytes)",
         ),
         (ProxyMethod.CONNECT, [b"HTTP/1.1 503 Not\x85 yet\r\n\r\n"], "says '503 Not yet'"),
-        (ProxyMethod.CONNECT, [b"HTTP/1.1 407\r\n\r\n"], "says '407'"),
+        (
+            ProxyMethod.CONNECT,
+            [b"HTTP/1.1 407\r\n\r\n"],
+            "the answer is 407: the router's HTTP proxy asks for a user",
+        ),
         (
             ProxyMethod.SOCKS5,
             [b"HTTP/1.1 400 Bad Request\r\n\r\n"],
             "does not answer as a SOCKS5 proxy does (Unexpected SOCKS",
         ),
-        (ProxyMethod.SOCKS5, [b"\x05\xff"], "does not answer as a SOCKS5 proxy does"),
+        (ProxyMethod.SOCKS5, [b"\x05\xff"], "asks for a user and a password: set proxy_user and proxy_password"),
         (ProxyMethod.SOCKS5, [b"\x05\x02"], "does not answer as a SOCKS5 proxy does"),
         (ProxyMethod.SOCKS5, [b"\x05\x00", b"\x05\x63\x00"], "does not answer as a SOCKS5 proxy does"),
         (
@@ -427,6 +432,9 @@ class Carrier:
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         return self.name == "i2p" and attempt == 2
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
+        return None
 
     def patience(self, endpoint: Endpoint) -> float:
         return 5.0 if self.name == "i2p" else 6.0

@@ -16,6 +16,7 @@ from gf_i2p.transport.interface import Listener
 from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.proxy_login import ProxyLogin
 from tests.transport.harness import CLUSTER, PASSWORD, PATIENCE, USER, echo, request, response, soon, until
 from tests.transport.i2p.i2p_harness import PLACE, Router, listening, serving_inside
 
@@ -42,6 +43,9 @@ class Proxy:
 
     def proxied(self, endpoint: Endpoint, attempt: int = 0) -> bool:
         return True
+
+    def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
+        return None
 
     def patience(self, endpoint: Endpoint) -> float:
         return math.inf
