@@ -16,6 +16,7 @@ from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Snapshot, Token
 from gf_i2p.raft.follower import Follower, SnapshotReceiver
 from gf_i2p.raft.follower_progress import FollowerProgress
+from gf_i2p.raft.inquiry import Inquiry
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.membership_change import MembershipChange
@@ -87,6 +88,10 @@ def _votes_for_the_longer_log(log: Log, last_term: int, last_index: int) -> bool
 def _wins_with_half(candidate: Any) -> bool:
     members = candidate._state.configurations.voters
     return len(candidate._granted.intersection(members)) >= max(len(members) // 2, 1)
+
+
+def _stands_unasked(inquiry: Inquiry, now: float) -> bool:
+    return True
 
 
 def _heeds_old_leaders(core: Core, token: Token, request: Request) -> None:
@@ -353,6 +358,11 @@ def core_canaries() -> Iterator[Canary]:
         method(Log, "is_up_to_date", _votes_for_the_longer_log),
     )
     yield Canary("half-wins", "leads with half of the votes", ((Candidate, "won", property(_wins_with_half)),))
+    yield Canary(
+        "stands-unasked",
+        "stands for election without asking for the leader",
+        method(Inquiry, "agreed", _stands_unasked),
+    )
     yield Canary("old-leaders", "obeys AppendEntries of old terms", method(Core, "_incoming", _heeds_old_leaders))
     yield Canary(
         "old-terms", "commits an entry of an old term by count", method(Leader, "_advance_commit", _commits_old_terms)
