@@ -343,9 +343,9 @@ class Lab:
         for core in cores:
             agreed = core._inquiry.agreed
             if unasked:
-                core._inquiry.agreed = lambda _: True  # type: ignore[method-assign]
+                core._inquiry.agreed = _yes  # type: ignore[method-assign]
             self.step(core.id, inputs.Tick())
-            core._inquiry.agreed = agreed  # type: ignore[method-assign, assignment]
+            core._inquiry.agreed = agreed  # type: ignore[method-assign]
         questions = {(m.sender, m.receiver, m.tag) for m in self.network if _is_question(m) and m.sender in server_ids}
         lines: list[str] = []
         report, self.on_event = self.on_event, lines.append
@@ -413,6 +413,10 @@ class Lab:
         """The Application entries on this server's disk."""
         entries = self.servers[server_id].disk.entries
         return [entry.value.decode() for entry in entries if entry.value_type == ValueType.APPLICATION]
+
+
+def _yes(now: float) -> bool:
+    return True
 
 
 _QUESTION = "who leads?"

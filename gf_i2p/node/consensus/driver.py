@@ -207,6 +207,12 @@ class Driver:
             self._adopt_timing()
             self._step(inputs.Reachable(peer))
 
+    def dialled(self, peer: int) -> None:
+        """Note a new link from `peer` to this node, which stays."""
+        if self._end_reason is None:
+            self.timeouts.dialled(peer, self._loop.time())
+            self._adopt_timing()
+
     def unreachable(self, peer: int) -> None:
         """See `inputs.Unreachable`."""
         if self._end_reason is None:
