@@ -388,7 +388,7 @@ class Node:
             link.nudge()
 
     def _check_link(self, session: AuthenticatedConnection, seconds: float) -> None:
-        """Count the link of a peer that dials anew and stays, and check this node's link: the peer may have restarted."""
+        """Count the link of a peer that dials anew and stays. Check this node's link: the peer may have restarted."""
         user = self._user(session.user)
         link = self._link_of(session)
         if link is not None and user is not None and user.server_id is not None:

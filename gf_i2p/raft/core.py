@@ -44,7 +44,7 @@ from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.raft.state import State
 from gf_i2p.wire.log_values import Configuration
-from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request
 
 MAX_TERM_STEP: Final = 2**32
 """Largest step by which one message may raise the term. At ten elections a second, so many terms take thirteen years.
@@ -201,6 +201,11 @@ class Core:
         return changes, self.term, len(role.progress), id(role.changes.joining)
 
     @property
+    def cannot_follow(self) -> str | None:
+        """Why this server cannot follow the leader, in words: entries over a limit. None: it can."""
+        return None if self.is_leader else self._follower.obstacle
+
+    @property
     def change_obstacle(self) -> str | None:
         """The reason, in words, why this server cannot begin a membership change now. None: it can."""
         return self._role.changes.obstacle if isinstance(self._role, Leader) else "this server does not lead"
@@ -345,7 +350,7 @@ class Core:
         timing = self._state.timing
         if self._may_campaign():
             self._inquiry.ask(self._now)
-            self._ask_at = self._now + max(timing.heartbeat, timing.election_min / 4)
+            self._ask_at = self._now + max(timing.heartbeat, timing.election_min / 8)
         else:
             self._ask_at = self._election_at
 
@@ -385,12 +390,14 @@ class Core:
         A server whose snapshot is damaged waits in the same way, because such a server can lead only until another
         member has the same log. If its Configuration is lost, too (`current_index` is 0), the server does not know the
         voters, and never becomes a candidate.
+
+        A server that cannot follow its leader lacks entries that the leader has, and waits in the same way.
         """
         state = self._state
         if self._follower.needs_snapshot:
             if state.configurations.current_index == 0:
                 return False
-        elif self.is_voter:
+        elif self.is_voter and self._follower.obstacle is None:
             return True
         return self._older_log_asked and state.configurations.has_since(self.commit, self.id)
 
@@ -416,6 +423,9 @@ class Core:
     def _incoming(self, token: Token, request: Request) -> None:
         if request.term > self._state.term + MAX_TERM_STEP:
             self._state.violated(token, self._term_fault(request.source, request.term))
+            return
+        if isinstance(request, OversizedRequest):
+            self._oversized(token, request)
             return
         match request.type:
             case MessageType.APPEND_ENTRIES_REQUEST:
@@ -443,6 +453,14 @@ class Core:
                 self._role.changes.remove(token, request, self._now)
             case _:
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
+
+    def _oversized(self, token: Token, request: OversizedRequest) -> None:
+        """Hear a leader whose entries exceed a limit: the leader lives, although this server cannot follow it."""
+        voters = self._state.configurations.voters
+        if self.is_voter and request.source not in voters:
+            self._state.violated(token, f"server {request.source}, which is no member, sent {request.fault}")
+        elif self._hear_leader(token, request):
+            self._follower.pass_over(token, request)
 
     def _term_fault(self, server: int, term: int) -> str:
         return (

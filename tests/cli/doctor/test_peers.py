@@ -43,8 +43,8 @@ async def test_the_time_outs_are_those_of_the_running_node(tmp_path: Path, ident
         async with RunningNode(place.directory, timing=adapted):
             running = await place.look()
         stopped = await place.look()
-    assert "heartbeat 1.25 s, election 37.5 to 75 s (adapted); longest" in running["time-outs"].text
-    assert "heartbeat 0.5 s, election 10 to 20 s (at the start); longest" in stopped["time-outs"].text
+    assert "heartbeat 1.25 s, election 37.5 to 75 s (in force); longest" in running["time-outs"].text
+    assert "heartbeat 5 s, election 20 to 50 s; longest" in stopped["time-outs"].text
 
 
 async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
