@@ -397,9 +397,11 @@ class Node:
             link.nudge()
 
     def _check_link(self, caller: AuthenticatedConnection, seconds: float) -> None:
-        """Check the link to a peer that dials anew and stays: the peer may have restarted."""
+        """Count the link of a peer that dials anew and stays. Check this node's link: the peer may have restarted."""
+        user = self._user(caller.user)
         link = self._link_of(caller)
-        if link is not None:
+        if link is not None and user is not None and user.server_id is not None:
+            self.driver.dialled(user.server_id)
             link.doubt(seconds)
 
     def _link_of(self, caller: AuthenticatedConnection) -> PeerLink | None:

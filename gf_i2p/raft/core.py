@@ -5,7 +5,10 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
 
 - Leader stickiness (thesis 4.2.3): for the minimum election time-out after a leader's message, a server refuses vote
   requests and ignores their terms. Check-quorum: a leader that has not heard from a majority for the maximum
-  election time-out steps down. The wire has no pre-vote, and these two rules replace the pre-vote.
+  election time-out steps down.
+- A server asks the other members for the leader before each election (`inquiry`), and raises its term only when a
+  majority hears no leader. The wire has no pre-vote, and these three rules replace the pre-vote. So a server that
+  returns, or that some links do not reach, deposes no leader that a majority hears.
 - When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
   time (`Timing.doubt`). All other followers still regard the leader as live.
 - A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
@@ -35,12 +38,13 @@ from gf_i2p.raft.inputs import (
     Tick,
     Unreachable,
 )
+from gf_i2p.raft.inquiry import Inquiry
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.raft.state import State
 from gf_i2p.wire.log_values import Configuration
-from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request
 
 MAX_TERM_STEP: Final = 2**32
 """Largest step by which one message may raise the term. At ten elections a second, so many terms take thirteen years.
@@ -96,7 +100,11 @@ class Core:
         self._refusals = 0  # elections in a row that a refusal has ended
         self._older_log_asked = False  # whether, since a leader was heard, a voter with an older log wanted a vote
         self._follower = Follower(self._state)
+        self._inquiry = Inquiry(self._state)
+        self._ask_at = 0.0  # when the next questions for the leader are due
+        self._is_due = False  # whether an election time-out has ended, and only answers to questions are lacking
         self._await_election()
+        self._inquire_anew()
 
     # For the driver to read -----------------------------------------------------------------------------------------
 
@@ -193,6 +201,11 @@ class Core:
         return changes, self.term, len(role.progress), id(role.changes.joining)
 
     @property
+    def cannot_follow(self) -> str | None:
+        """Why this server cannot follow the leader, in words: entries over a limit. None: it can."""
+        return None if self.is_leader else self._follower.obstacle
+
+    @property
     def change_obstacle(self) -> str | None:
         """The reason, in words, why this server cannot begin a membership change now. None: no obstacle."""
         return self._role.changes.obstacle if isinstance(self._role, Leader) else "this server does not lead"
@@ -217,7 +230,9 @@ class Core:
     @property
     def deadline(self) -> float:
         """Time at which the next `Tick` is due."""
-        return self._role.deadline(self._now) if isinstance(self._role, Leader) else self._election_at
+        if isinstance(self._role, Leader):
+            return self._role.deadline(self._now)
+        return min(self._election_at, self._ask_at)
 
     @property
     def timing(self) -> Timing:
@@ -260,6 +275,7 @@ class Core:
             case Failed(peer, tag):
                 if isinstance(self._role, Leader):
                     self._role.failed(peer, tag, self._now)
+                self._inquiry.failed(peer, tag)
             case Stored(number):
                 self._state.write_stored(number)
                 if isinstance(self._role, Leader):
@@ -272,10 +288,8 @@ class Core:
             case Reachable(peer):
                 if isinstance(self._role, Leader):
                     self._role.reachable(peer, self._now)
-                elif isinstance(self._role, Candidate):
-                    self._role.ask(peer)
-                elif self._in_doubt and peer == self.leader:
-                    self._trust_leader()
+                else:
+                    self._reachable(peer)
             case Unreachable(peer):
                 if self._role is None and not self._in_doubt and peer == self.leader:
                     self._doubt_leader()
@@ -306,10 +320,63 @@ class Core:
             else:
                 self._role.tick(self._now)
         elif self._now >= self._election_at:
-            if self._may_campaign():
-                self._campaign()
-            else:
-                self._await_election()
+            self._election_due()
+        elif self._now >= self._ask_at:
+            self._ask()
+
+    def _reachable(self, peer: int) -> None:
+        if isinstance(self._role, Candidate):
+            self._role.ask(peer)
+        elif self._in_doubt and peer == self.leader:
+            self._trust_leader()
+        self._inquiry.forget_flight(peer)
+        if not self._leader_is_live() and self._may_campaign() and peer in self._state.configurations.voters:
+            self._inquiry.ask_peer(peer, self._now)
+
+    # The question before an election ---------------------------------------------------------------------------------
+
+    def _inquire_anew(self) -> None:
+        """Drop all answers, and ask from half of the least election time-out on: something has changed in the farm."""
+        self._is_due = False
+        self._inquiry.since = self._now
+        self._ask_at = self._now + self._state.timing.doubt
+
+    def _ask(self) -> None:
+        """Ask who leads, and plan the next questions.
+
+        The questions begin when this server would vote for another server, so an election that is right is seldom
+        delayed by the way of question and answer.
+        """
+        timing = self._state.timing
+        if self._may_campaign():
+            self._inquiry.ask(self._now)
+            self._ask_at = self._now + max(timing.heartbeat, timing.election_min / 8)
+        else:
+            self._ask_at = self._election_at
+
+    def _election_due(self) -> None:
+        """Become a candidate at the end of an election time-out, if a majority hears no leader.
+
+        Otherwise ask, and become a candidate as soon as a majority has answered so. If a majority cannot answer so any
+        more, or does not within the next time-out, that time-out decides.
+        """
+        if self._may_campaign() and self._inquiry.agreed(self._now):
+            self._campaign()
+            return
+        self._state.leader = NOBODY
+        self._in_doubt = False
+        self._await_election()
+        self._is_due = self._may_campaign()
+        self._ask()
+
+    def _heed_answer(self, event: Answered) -> None:
+        """Take the answer to a question, if the response is one."""
+        if not self._inquiry.answered(event.peer, event.tag, event.response) or not self._is_due:
+            return
+        if self._inquiry.agreed(self._now):
+            self._campaign()
+        elif not self._inquiry.may_agree(self._now):
+            self._is_due = False
 
     def _may_campaign(self) -> bool:
         """Return whether this server should become a candidate now.
@@ -323,12 +390,14 @@ class Core:
         A server whose snapshot is damaged waits in the same way, because such a server can lead only until another
         voter has the same log. If its Configuration is lost, too (`current_index` is 0), the server does not know the
         voters, and never becomes a candidate.
+
+        A server that cannot follow its leader lacks entries that the leader has, and waits in the same way.
         """
         state = self._state
         if self._follower.needs_snapshot:
             if state.configurations.current_index == 0:
                 return False
-        elif self.is_voter:
+        elif self.is_voter and self._follower.obstacle is None:
             return True
         return self._older_log_asked and state.configurations.has_since(self.commit, self.id)
 
@@ -342,13 +411,21 @@ class Core:
     def _propose(self, proposals: Sequence[Proposal]) -> None:
         if isinstance(self._role, Leader):
             self._role.propose(proposals, self._now)
-        else:
-            for proposal in proposals:
+            return
+        for proposal in proposals:
+            if proposal.entries:
                 self._state.answer_client(proposal.token, accepted=False)
+            else:  # a question for the leader, see `inquiry`
+                hears = self._leader_is_live()
+                next_index = self.log.last_index + 1 if hears else 0
+                self._state.answer_client(proposal.token, accepted=False, next_index=next_index, known=hears)
 
     def _incoming(self, token: Token, request: Request) -> None:
         if request.term > self._state.term + MAX_TERM_STEP:
             self._state.violated(token, self._term_fault(request.source, request.term))
+            return
+        if isinstance(request, OversizedRequest):
+            self._oversized(token, request)
             return
         match request.type:
             case MessageType.APPEND_ENTRIES_REQUEST:
@@ -377,6 +454,14 @@ class Core:
             case _:
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
 
+    def _oversized(self, token: Token, request: OversizedRequest) -> None:
+        """Hear a leader whose entries exceed a limit: the leader lives, although this server cannot follow it."""
+        voters = self._state.configurations.voters
+        if self.is_voter and request.source not in voters:
+            self._state.violated(token, f"server {request.source}, which is no member, sent {request.fault}")
+        elif self._hear_leader(token, request):
+            self._follower.pass_over(token, request)
+
     def _term_fault(self, server: int, term: int) -> str:
         return (
             f"server {server} claims term {term}, but this server is in term {self._state.term}: server {server} is "
@@ -390,9 +475,11 @@ class Core:
                 f"server {event.peer} answers as server {response.source}: "
                 "check that every endpoint leads to its server"
             )
-        elif response.term > self._state.term + MAX_TERM_STEP:
+            return
+        if response.term > self._state.term + MAX_TERM_STEP:
             self._state.effects.violation = self._term_fault(event.peer, response.term)
-        elif response.term > self._state.term:
+            return
+        if response.term > self._state.term:
             self._enter_term(response.term)
         elif response.term == self._state.term:
             if response.type != MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Leader):
@@ -400,6 +487,8 @@ class Core:
             elif response.type == MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Candidate):
                 self._role.answered(event.peer, response)
                 self._lead_if_won(self._role)
+        if response.type == MessageType.APPEND_ENTRIES_RESPONSE and not isinstance(self._role, Leader):
+            self._heed_answer(event)
 
     # Roles and terms -------------------------------------------------------------------------------------------------
 
@@ -429,12 +518,14 @@ class Core:
         timing = self._state.timing
         self._in_doubt = True
         first = max(self._now, self._heard_at + timing.doubt)
+        self._ask_at = min(self._ask_at, first)
         self._election_at = min(self._election_at, self._uniform(first, first + timing.election_min))
 
     def _trust_leader(self) -> None:
         """Return to the normal election time-out: the leader can be dialled again."""
         timing = self._state.timing
         self._in_doubt = False
+        self._ask_at = max(self._ask_at, self._heard_at + timing.election_min)
         normal = self._heard_at + self._uniform(timing.election_min, timing.election_max)
         self._election_at = max(self._election_at, normal)
 
@@ -443,6 +534,7 @@ class Core:
         if isinstance(self._role, Leader):
             self._role.resign()
             self._await_election()  # only a leader had no time-out running
+            self._inquire_anew()
         self._role = None
         self._in_doubt = False
         self._state.leader = leader
@@ -459,6 +551,7 @@ class Core:
         self._follow(NOBODY)
         self._state.set_hard_state(self._state.term + 1, self.id)
         self._await_election()
+        self._inquire_anew()
         self._role = Candidate(self._state)
 
     def _lead_if_won(self, candidate: Candidate) -> None:
@@ -499,6 +592,7 @@ class Core:
                 state.set_hard_state(state.term, request.source)
             self._refusals = 0
             self._await_election()
+            self._inquire_anew()
         state.promise(token, request, accepted=granted)
 
     def _hear_leader(self, token: Token, request: Request) -> bool:
@@ -524,4 +618,7 @@ class Core:
         self._refusals = 0
         self._heard_at = self._now
         self._await_election()
+        self._is_due = False
+        self._inquiry.since = self._now
+        self._ask_at = self._now + state.timing.election_min
         return True

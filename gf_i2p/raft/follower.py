@@ -11,7 +11,7 @@ from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.log_values import LogPack, SnapshotSyncRequest
-from gf_i2p.wire.messages import Request
+from gf_i2p.wire.messages import MessageType, OversizedRequest, Request
 
 
 class JoiningServer:
@@ -116,13 +116,34 @@ class Follower:
         self._newcomer: JoiningServer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
         """Whether the state after the dropped entries is lost. This server then needs a leader's snapshot first."""
+        self.obstacle: str | None = None
+        """Why this server cannot follow the leader, in words: entries over a limit. None when it can."""
+
+    def pass_over(self, token: Token, request: OversizedRequest) -> None:
+        """Answer a request whose entries exceed a limit as if the request had no entries.
+
+        So an acceptance tells the truth about the entries before. A JRaft leader then sends the same request again. At
+        each refusal a JRaft leader would step back by one entry, and at last before the log's first entry.
+        """
+        self.obstacle = f"the leader, server {request.source}, sends entries over the limit ({request.fault})"
+        if request.type is MessageType.APPEND_ENTRIES_REQUEST:
+            self._append_entries(token, request)
+        else:
+            installs = request.type is MessageType.INSTALL_SNAPSHOT_REQUEST
+            next_index = 0 if installs else self._state.log.last_index + 1
+            self._state.promise(token, request, accepted=False, next_index=next_index)
 
     def append_entries(self, token: Token, request: Request) -> None:
         """Append the entries, or refuse and name the next index to send from (Raft 5.3)."""
+        if self._append_entries(token, request):
+            self.obstacle = None
+
+    def _append_entries(self, token: Token, request: Request) -> bool:
+        """See `append_entries`; return whether the request was accepted."""
         state, log = self._state, self._state.log
         if self.needs_snapshot:
             state.promise(token, request, accepted=False, next_index=0)
-            return
+            return False
         previous = request.last_log_index
         if not log.matches(previous, request.last_log_term):
             next_index = log.back_off(previous, request.last_log_term)
@@ -130,15 +151,16 @@ class Follower:
             # for entry 2, such a leader sends its snapshot. A leader that has entry 1 then steps back by itself
             # (jraft-facts 11).
             state.promise(token, request, accepted=False, next_index=max(next_index, state.commit + 1, 2))
-            return
+            return False
         overlap = log.request_overlap(request)
         problem = self._take_entries(request, previous + 1 + overlap, request.entries[overlap:])
         if problem is not None:
             state.violated(token, problem)
-            return
+            return False
         last = previous + len(request.entries)
         state.commit = max(state.commit, min(request.commit_index, last))
         state.promise(token, request, accepted=True, next_index=last + 1)
+        return True
 
     def _take_entries(self, request: Request, first: int, new: Sequence[Entry]) -> str | None:
         """Cut conflicting entries and append the new ones (Raft 5.3); return the request's fault in words, or None."""
@@ -177,6 +199,7 @@ class Follower:
             state.promise(token, request, accepted=snapshot == end, next_index=snapshot)
             return
         self.needs_snapshot = False
+        self.obstacle = None
         if log.base <= snapshot.index <= log.last_index and log.term(snapshot.index) == snapshot.term:
             state.take_snapshot(snapshot, snapshot.index)  # entries after the snapshot stay (Raft 7)
             state.configurations.begin(snapshot.index, snapshot.configuration)
@@ -218,4 +241,5 @@ class Follower:
             state.violated(token, problem)
             return
         newcomer.agreed = last
+        self.obstacle = None
         state.promise(token, request, accepted=True, next_index=last + 1)

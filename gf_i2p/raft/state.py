@@ -130,6 +130,13 @@ class State:
         sends.append(Send(peer, request, self._last_tag))
         return self._last_tag
 
+    def ask(self, peer: int) -> int:
+        """Ask a server for the leader, as a client does; return the request's tag. Unused numbers are zero."""
+        self._last_tag += 1
+        request = Request(MessageType.CLIENT_REQUEST, self.id, peer, 0, 0, 0, 0)
+        self.effects.sends.append(Send(peer, request, self._last_tag))
+        return self._last_tag
+
     def promise(self, token: Token, request: Request, *, accepted: bool, next_index: int = 0) -> None:
         """Answer another server once everything in the answer is durable.
 
@@ -154,12 +161,13 @@ class State:
         accepted: bool,
         next_index: int = 0,
         message_type: MessageType = MessageType.APPEND_ENTRIES_RESPONSE,
+        known: bool = True,
     ) -> None:
-        """Answer a request that only a leader serves; the destination names the leader."""
+        """Answer a request that only a leader serves; the destination names the leader, if `known`."""
         response = Response(
             type=message_type,
             source=self.id,
-            destination=self.leader,
+            destination=self.leader if known else NOBODY,
             term=self.term,
             next_index=next_index,
             accepted=accepted,

@@ -1,10 +1,11 @@
 """The facts of a run that no server knows as a whole: all logs, in memory and on disk, and the committed entries."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from gf_i2p.raft.effects import HardState, Snapshot, Write
+from gf_i2p.raft.settings import LAN, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY
@@ -83,6 +84,18 @@ class ShadowLog:
 
 
 @dataclass(slots=True)
+class Hearing:
+    """The messages of one leader that have arrived at a follower, one soon after the other. Times are in seconds."""
+
+    leader: int
+    term: int
+    since: float
+    """Time of the first message."""
+    at: float
+    """Time of the last message."""
+
+
+@dataclass(slots=True)
 class ServerFacts:
     """The facts of one server."""
 
@@ -99,6 +112,8 @@ class ServerFacts:
     term: int = 0
     leads: bool = False
     commit: int = 0
+    hearing: "Hearing | None" = None
+    """The leader that the server hears; None: no leader, or no message has come since the start."""
     configurations: list[tuple[int, Voters]] = field(default_factory=list)
     """Index and servers of each Configuration in the log in memory."""
 
@@ -129,6 +144,7 @@ class ServerFacts:
         self._find_configurations()
         self.up = True
         self.term, self.leads = self.hard_state.term, False
+        self.hearing = None
         self.commit = self.memory.base if self.memory.snapshot is None else self.memory.snapshot.index
 
     def _find_configurations(self) -> None:
@@ -152,6 +168,10 @@ class Facts:
     """Every entry that any server has ever taken for committed, from index 1 on."""
     marks: list[tuple[int, int]] = field(default_factory=list)
     """Pairs (index, term): a server in this term was the first to commit up to this index."""
+    now: Callable[[], float] = lambda: 0.0
+    """Seconds since the beginning of the run."""
+    timing: Timing = LAN
+    """The time-outs of all servers."""
 
 
 def voters_of(entry: Entry) -> Voters:

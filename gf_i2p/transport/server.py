@@ -26,6 +26,7 @@ from gf_i2p.wire.limits import (
     MAX_BYTES_IN_FLIGHT,
     MAX_CONNECTIONS_PER_USER,
     MAX_REQUESTS_IN_FLIGHT,
+    MAX_SKIPPED_BYTES_PER_SECOND,
     MAX_UNFINISHED_BYTES,
 )
 from gf_i2p.wire.message_stream import RequestDecoder
@@ -34,6 +35,9 @@ from gf_i2p.wire.upgrade import HandshakeAnswer, HandshakeOutcome, ServerHandsha
 
 # Bytes of responses (26 bytes each) that the peer may leave untaken before the server stops reading requests.
 _OUTPUT_BYTES: Final = 64 * 1024
+
+_REST_SECONDS: Final = 0.25
+"""Seconds without reading, when a connection has sent too many bytes of requests over a limit."""
 
 STAY_SECONDS: Final = 5.0
 """Seconds after which a connection counts as one that stays. `gf-i2p doctor` only tests the credentials, and leaves."""
@@ -290,7 +294,9 @@ class _InboundConnection(asyncio.Protocol):
         "_output_full",
         "_reading",
         "_replies",
+        "_resting",
         "_server",
+        "_skipped",
         "_stay",
         "_transport",
         "_waiting",
@@ -312,6 +318,8 @@ class _InboundConnection(asyncio.Protocol):
         self._bytes_in_flight = 0  # bytes of the entries in these requests
         self._waiting: deque[Request] = deque()  # decoded requests that are not handled yet
         self._reading = True
+        self._resting = False  # too many bytes of requests over a limit came: not read for a moment
+        self._skipped = 0  # bytes of such requests since the last rest
         self._output_full = False
         self._finishing = False  # no further request is handled; the connection closes when all requests are answered
         self._corked = False  # responses are gathered, and written together a little later
@@ -435,6 +443,8 @@ class _InboundConnection(asyncio.Protocol):
         if self._finishing:
             return
         decoder = self._decoder
+        if decoder.to_skip:
+            self._count_skipped(min(decoder.to_skip, len(data)))
         try:
             self._waiting.extend(decoder.feed(data))
         except RemoteProtocolError as error:
@@ -447,6 +457,18 @@ class _InboundConnection(asyncio.Protocol):
         else:
             self._count_unfinished()
             self._handle_waiting()
+
+    def _count_skipped(self, size: int) -> None:
+        """Count bytes of a request over a limit, and read nothing for a moment when they are too many."""
+        self._skipped += size
+        if self._skipped >= MAX_SKIPPED_BYTES_PER_SECOND * _REST_SECONDS:
+            self._skipped = 0
+            self._resting = True
+            self._loop.call_later(_REST_SECONDS, self._end_rest)
+
+    def _end_rest(self) -> None:
+        self._resting = False
+        self._set_reading()
 
     def _count_unfinished(self) -> None:
         unfinished = self._decoder.buffered
@@ -531,7 +553,7 @@ class _InboundConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        reading = not (self._finishing or self._output_full or self._waiting) and self._has_room()
+        reading = not (self._finishing or self._output_full or self._waiting or self._resting) and self._has_room()
         if reading != self._reading:
             self._reading = reading
             if reading:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.errors import LocalProtocolError, OversizeError, RemoteProtocolError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_INTEGER, MAX_VALUE_BYTES
 
 
@@ -77,9 +77,9 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
     """Decode the entries that fill `data[start:end]` exactly.
 
     Raises:
-        RemoteProtocolError: an entry is cut short, a term is above 2**63 - 1, a value type is outside 1 to 5, a value
-            other than a LogPack or SnapshotSyncRequest exceeds `MAX_VALUE_BYTES`, or there are more than `MAX_ENTRIES`
-            entries.
+        RemoteProtocolError: an entry is cut short, a term is above 2**63 - 1, or a value type is outside 1 to 5.
+        OversizeError: a value other than a LogPack or SnapshotSyncRequest exceeds `MAX_VALUE_BYTES`, or there are more
+            than `MAX_ENTRIES` entries.
     """
     if end is None:
         end = len(data)
@@ -101,13 +101,13 @@ def decode_entries(data: bytes, start: int = 0, end: int | None = None) -> tuple
             if term < 0 or number not in types or size > MAX_VALUE_BYTES:
                 fault = entry_fault(term, number, size)
                 if fault is not None:
-                    raise RemoteProtocolError(fault)
+                    raise (OversizeError if term >= 0 and number in types else RemoteProtocolError)(fault)
             append(new(Entry, (term, types[number], data[value_start:position])))
     except struct.error:
         # `data` ends inside a header. With another message behind it, `position > end` above raises the same error.
         raise RemoteProtocolError("the log entries end inside an entry") from None
     if position != end:
-        raise RemoteProtocolError(f"more than {MAX_ENTRIES} log entries in one request")
+        raise OversizeError(f"more than {MAX_ENTRIES} log entries in one request")
     return tuple(entries)
 
 

@@ -13,6 +13,10 @@ class RemoteProtocolError(ProtocolError):
     """A peer sent an illegal message: close its connection, because the stream cannot be resynchronised."""
 
 
+class OversizeError(RemoteProtocolError):
+    """A peer sent entries that are well-formed as far as they were read, and exceed a limit of `wire/limits.py`."""
+
+
 class EndpointError(ProtocolError, ValueError):
     """A text is not a legal endpoint. The text may come from the operator or from a peer."""
 

@@ -1,7 +1,8 @@
 """All limits on a peer's input, checked before memory is allocated for the input.
 
 Sizes are bytes, times seconds. A peer that exceeds a size limit is disconnected, and its message is never shortened: a
-silently shortened message would be a different message.
+silently shortened message would be a different message. A leader whose entries exceed a limit stays connected: the
+header of its request counts as a sign of life, and the entries are read past (`OversizedRequest`).
 """
 
 from typing import Final
@@ -118,3 +119,7 @@ MAX_UNFINISHED_BYTES: Final = 4 * MAX_ENTRIES_BYTES
 # Bytes that wait for a peer to read; beyond this limit the peer counts as stuck. A peer on a slow line may be in the
 # middle of the largest request, with other requests behind that one.
 MAX_BUFFERED_BYTES: Final = 2 * MAX_ENTRIES_BYTES
+
+# Bytes per second that one connection may send as the entries of requests over a limit. The server reads past these
+# entries, because a leader of JRaft has no limits (docs/design/jraft.md). Faster than any line of a farm.
+MAX_SKIPPED_BYTES_PER_SECOND: Final = 16 * _MIB

@@ -1,7 +1,8 @@
 """Decodes messages from a byte stream that arrives in pieces of any size.
 
 A decoder keeps only an incomplete message at the end of a piece. The kept bytes never exceed the size that the
-message's header announced. The header is checked first, so a bad message is refused before its entries arrive.
+message's header announced. The header is checked first, so a bad message is refused before its entries arrive. A
+leader's request over a limit (`OversizedRequest`) is returned at its header, and the decoder drops its entries.
 Whole messages are decoded in place, without a copy of the piece. A message in many pieces is collected in one buffer,
 so the work is linear however small the pieces are.
 """
@@ -18,13 +19,15 @@ MessageT = TypeVar("MessageT", Request, Response)
 class _Decoder(Generic[MessageT]):
     """The common part of the two decoders. `read`: `read_request` or `read_response`."""
 
-    __slots__ = ("_buffer", "_due", "_failure", "_read", "before_error")
+    __slots__ = ("_buffer", "_due", "_failure", "_read", "before_error", "to_skip")
 
     def __init__(self, read: Callable[[bytes, int], tuple[MessageT | None, int]]) -> None:
         self._read: Callable[[bytes, int], tuple[MessageT | None, int]] = read
         self._buffer = bytearray()
         self._due = 0  # length of _buffer at which the message may be whole
         self._failure: str | None = None
+        self.to_skip = 0
+        """Bytes of an oversized request that are still to come. The decoder drops them."""
         # The whole messages before the bad message, in the piece for which `feed` raised.
         self.before_error: list[MessageT] = []
 
@@ -42,6 +45,10 @@ class _Decoder(Generic[MessageT]):
         """
         if self._failure is not None:
             raise RemoteProtocolError(self._failure)
+        if self.to_skip:
+            skipped = min(self.to_skip, len(data))
+            self.to_skip -= skipped
+            data = data[skipped:]
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._due:
@@ -60,6 +67,7 @@ class _Decoder(Generic[MessageT]):
                     break
                 messages.append(message)
                 start = stop
+            self.to_skip += max(start - end, 0)
         except RemoteProtocolError as error:
             self._failure = str(error)
             self.before_error = messages

@@ -23,7 +23,7 @@ from enum import IntEnum
 from typing import Final
 
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry, ValueType, decode_entries, encode_entries
-from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.errors import LocalProtocolError, OversizeError, RemoteProtocolError
 from gf_i2p.wire.limits import (
     MAX_CONFIGURATION_BYTES,
     MAX_ENDPOINT_BYTES,
@@ -93,6 +93,17 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class OversizedRequest(Request):
+    """The header of a leader's request whose entries exceed a limit; `entries` is empty.
+
+    A leader of JRaft has no limits, and is a live leader all the same. The entries are read past, and never stored.
+    """
+
+    fault: str = ""
+    """The exceeded limit, in words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Response:
     """A response.
 
@@ -111,6 +122,11 @@ class Response:
 
 REQUEST_HEADER_BYTES: Final = 45
 RESPONSE_BYTES: Final = 26
+
+# The requests of leaders. When their entries exceed a limit, only the header is taken.
+_OF_LEADERS: Final = frozenset(
+    (MessageType.APPEND_ENTRIES_REQUEST, MessageType.SYNC_LOG_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST)
+)
 
 # Terms and indexes are read as signed numbers: a number above MAX_INTEGER then shows as negative, and the sign of
 # their bitwise "or" shows whether any is negative.
@@ -198,6 +214,8 @@ def encode_response(response: Response) -> bytes:
 def decode_request(data: bytes) -> Request:
     """Decode one whole request; raises `RemoteProtocolError` when `data` is anything else."""
     request, end = read_request(data, 0)
+    if isinstance(request, OversizedRequest):
+        raise RemoteProtocolError(request.fault)
     if request is None or end != len(data):
         raise RemoteProtocolError(f"{len(data)} bytes where one request of {end} or more is expected")
     return request
@@ -217,6 +235,9 @@ def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
     Returns the request and the position of its end. Otherwise returns None and a position: call again when `data`
     reaches that position. Raises `RemoteProtocolError` as soon as the data shows an illegal request: at the first byte,
     at the header, or at the entries.
+
+    Of a leader's request with entries over a limit, the result is an `OversizedRequest`. Then the end may lie beyond
+    `data`, because the header alone shows the fault: pass over the bytes up to the end.
     """
     body = start + REQUEST_HEADER_BYTES
     if body > len(data):
@@ -225,19 +246,32 @@ def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
         return None, body
     number, source, destination, term, last_term, last_index, commit, size = _REQUEST.unpack_from(data, start)
     fault = _header_fault(number, size, term | last_term | last_index | commit)
-    if fault is not None:
-        raise RemoteProtocolError(fault)
     end = body + size
+    if fault is not None:
+        if number in _OF_LEADERS and term | last_term | last_index | commit >= 0 and size > _BODY_BYTES[number][1]:
+            fault = f"a request with {size} bytes of entries; the limit is {_BODY_BYTES[number][1]}"
+            return _oversized(data, start, fault), end
+        raise RemoteProtocolError(fault)
     if end > len(data):
         return None, end
     entries: tuple[Entry, ...] = ()
     if size:
-        entries = decode_entries(data, body, end)
+        try:
+            entries = decode_entries(data, body, end)
+        except OversizeError as error:
+            if number in _OF_LEADERS:
+                return _oversized(data, start, str(error)), end
+            raise
         fault = _entries_fault(number, entries)
         if fault is not None:
             raise RemoteProtocolError(fault)
     request_type = _REQUEST_TYPES[number]
     return Request(request_type, source, destination, term, last_term, last_index, commit, entries), end
+
+
+def _oversized(data: bytes, start: int, fault: str) -> OversizedRequest:
+    number, source, destination, term, last_term, last_index, commit, _ = _REQUEST.unpack_from(data, start)
+    return OversizedRequest(_REQUEST_TYPES[number], source, destination, term, last_term, last_index, commit, (), fault)
 
 
 def read_response(data: bytes, start: int) -> tuple[Response | None, int]:

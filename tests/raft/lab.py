@@ -327,10 +327,35 @@ class Lab:
 
     # Time and crashes --------------------------------------------------------------------------------------------
 
-    def timeout(self, server_id: int) -> None:
-        """Let this server's next time-out pass, and no other's."""
+    def tick(self, server_id: int) -> None:
+        """Let this server's next deadline pass, and no other's: a time-out, or the time for a question."""
         self.now = max(self.now, self.servers[server_id].core.deadline)
         self.step(server_id, inputs.Tick())
+
+    def timeout(self, *server_ids: int, unasked: bool = False) -> None:
+        """Let the next time-outs of these servers pass, and no others. Questions for the leader are answered at once.
+
+        The questions are reported only when they keep a server from an election. `unasked`: the servers stand for
+        election whatever the others say, as servers of JRaft do.
+        """
+        cores = [self.servers[server_id].core for server_id in server_ids]
+        self.now = max(self.now, *(core.deadline if core.is_leader else core._election_at for core in cores))
+        for core in cores:
+            agreed = core._inquiry.agreed
+            if unasked:
+                core._inquiry.agreed = _yes  # type: ignore[method-assign]
+            self.step(core.id, inputs.Tick())
+            core._inquiry.agreed = agreed  # type: ignore[method-assign]
+        questions = {(m.sender, m.receiver, m.tag) for m in self.network if _is_question(m) and m.sender in server_ids}
+        lines: list[str] = []
+        report, self.on_event = self.on_event, lines.append
+        while question := next((m for m in self.network if _belongs(m, questions)), None):
+            self.network.remove(question)
+            self.deliver(question)
+        self.on_event = report
+        if any(core.role == "follower" for core in cores):
+            for line in lines:
+                report(line)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, delivering everything at once."""
@@ -342,7 +367,7 @@ class Lab:
             if first.core.deadline > end:
                 self.now = end
                 return
-            self.timeout(first.id)
+            self.tick(first.id)
 
     def crash(self, server_id: int) -> None:
         """Crash a server: drop its writes that are not durable, and all answers on the way to and from the server."""
@@ -370,6 +395,10 @@ class Lab:
     def core(self, server_id: int) -> Core:
         return self.servers[server_id].core
 
+    def wait(self, server_id: int) -> float:
+        """Give the seconds until this server's next election time-out."""
+        return self.core(server_id)._election_at - self.now
+
     def elect(self, server_id: int) -> None:
         """Make this server the leader: let its election time-out pass, and deliver the votes."""
         self.timeout(server_id)
@@ -386,6 +415,23 @@ class Lab:
         return [entry.value.decode() for entry in entries if entry.value_type == ValueType.APPLICATION]
 
 
+def _yes(now: float) -> bool:
+    return True
+
+
+_QUESTION = "who leads?"
+
+
+def _is_question(message: Message) -> bool:
+    return isinstance(message.payload, Request) and describe(message.payload) == _QUESTION
+
+
+def _belongs(message: Message, questions: set[tuple[int, int, int]]) -> bool:
+    """Whether a message is one of these questions (asker, asked, tag), or the answer to one."""
+    ends = (message.sender, message.receiver)
+    return (*(ends if isinstance(message.payload, Request) else ends[::-1]), message.tag) in questions
+
+
 def name(server_id: int) -> str:
     return "nobody" if server_id == NOBODY else str(server_id)
 
@@ -393,6 +439,8 @@ def name(server_id: int) -> str:
 def describe(message: Request | Response) -> str:
     """Give one line for a transcript."""
     kind = message.type.name.title().replace("_", "")
+    if isinstance(message, Request) and message.type == MessageType.CLIENT_REQUEST and not message.entries:
+        return _QUESTION
     if isinstance(message, Response):
         answer = "yes" if message.accepted else "no"
         return f"{kind} term {message.term}: {answer}, next {message.next_index}, for {name(message.destination)}"

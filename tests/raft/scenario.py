@@ -2,7 +2,9 @@
 
 # A line that begins with a hash is a comment.
 farm 3 [NAME=VALUE...]    three servers, all followers; NAME is a field of Flow
-timeout 1                 the next time-out of server 1 passes
+timeout 1 [2...]          the next time-outs of these servers pass; their questions for the leader are answered at once,
+                          and shown only if a server stands for no election
+tick 1                    the next deadline of server 1 passes: a time-out, or the time for questions
 deliver [A B] [COUNT]     messages of the network arrive, from A to B only, COUNT at most
 lose A B                  the messages on the way from A to B are lost
 cut A B / isolate A / heal
@@ -21,7 +23,7 @@ members A                 the servers of A's newest Configuration, and whether i
 advance SECONDS           time passes, messages arrive at once and are not shown
 crash A / restart A
 status                    one line a server
-deadline A                when A's next time-out is due, in seconds from now
+deadline A                when A's next time-out (a leader's: next work) is due, in seconds from now
 log A                     the log on A's disk
 """
 
@@ -56,8 +58,11 @@ class Scenario:
     def _note(self, line: str) -> None:
         self.lines.append(line)
 
-    def do_timeout(self, server: str) -> None:
-        self.lab.timeout(int(server))
+    def do_timeout(self, *servers: str) -> None:
+        self.lab.timeout(*map(int, servers))
+
+    def do_tick(self, server: str) -> None:
+        self.lab.tick(int(server))
 
     def do_deliver(self, *words: str) -> None:
         if len(words) < 2:
@@ -146,7 +151,8 @@ class Scenario:
             )
 
     def do_deadline(self, server: str) -> None:
-        self.lines.append(f"{self.lab.core(int(server)).deadline - self.lab.now:.3f} s")
+        core = self.lab.core(int(server))
+        self.lines.append(f"{(core.deadline if core.is_leader else core._election_at) - self.lab.now:.3f} s")
 
     def do_log(self, server: str) -> None:
         entries = self.lab.servers[int(server)].disk.entries

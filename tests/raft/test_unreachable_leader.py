@@ -18,7 +18,7 @@ def led_by_1(timing: Timing = LAN, *, highest: bool = False) -> Lab:
 
 def wait(lab: Lab, server: int) -> float:
     """Give the seconds that this server waits from now."""
-    return lab.core(server).deadline - lab.now
+    return lab.wait(server)
 
 
 def vote(lab: Lab, asked: int, asker: int) -> bool:

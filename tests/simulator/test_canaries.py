@@ -8,7 +8,9 @@ from gf_i2p.simulator.canary import Canary
 from gf_i2p.simulator.seed_run import simulate
 
 
-@pytest.mark.parametrize("name", ["votes-twice", "applies-early", "no-fsync", "lone-reads", "no-back-off"])
+@pytest.mark.parametrize(
+    "name", ["votes-twice", "applies-early", "no-fsync", "lone-reads", "no-back-off", "stands-unasked"]
+)
 def test_a_canary_is_caught(name: str) -> None:
     with CANARIES[name].applied():
         assert any(simulate(seed).violation for seed in range(1, 101)), f"{name} survives the seeds 1 to 100"

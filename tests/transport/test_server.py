@@ -17,9 +17,12 @@ from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import LocalProtocolError
+from gf_i2p.wire.limits import MAX_ENTRIES_BYTES
 from gf_i2p.wire.messages import (
+    REQUEST_HEADER_BYTES,
     RESPONSE_BYTES,
     MessageType,
+    OversizedRequest,
     Request,
     encode_request,
     encode_response,
@@ -462,3 +465,32 @@ async def test_closing_does_not_wait_longer_than_the_grace(node: Identity) -> No
 async def test_a_server_that_never_started_closes(node: Identity) -> None:
     transport = TlsTransport(TlsSettings(node.certificate, node.key))
     await soon(Server(transport).close(grace=1.0))
+
+
+# --- Requests over a limit -------------------------------------------------------------------------------
+
+
+async def test_entries_over_the_limit_are_read_past_at_a_bounded_rate(
+    node: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "MAX_SKIPPED_BYTES_PER_SECOND", 1 << 22)
+    size = MAX_ENTRIES_BYTES + 1
+    async with serving(node) as farm:
+        reader, writer = await foreign_session(farm)
+        head = encode_request(request(index=5))
+        assert len(head) == REQUEST_HEADER_BYTES
+        began = asyncio.get_running_loop().time()
+        writer.write(head[:-4] + size.to_bytes(4, "big"))
+        await until(lambda: farm.requests)
+        _, received, reply = farm.requests[0]
+        assert isinstance(received, OversizedRequest)
+        assert (received.source, received.term, received.entries) == (1, request().term, ())
+        writer.write(bytes(size) + encode_request(request(index=6)))
+        await soon(writer.drain())
+        reply(response(received))
+        await until(lambda: len(farm.requests) == 2)
+        assert asyncio.get_running_loop().time() - began > size / (1 << 22) / 2
+        farm.requests[1][2](response(farm.requests[1][1]))
+        assert await read_responses(reader, 2) == [response(received).next_index, response(request(index=6)).next_index]
+        assert farm.server.counters.current == 1, "the connection stays"
+        await hang_up(writer)

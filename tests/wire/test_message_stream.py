@@ -1,7 +1,9 @@
 """Messages out of a stream in pieces: gf_i2p/wire/message_stream.py."""
 
+import struct
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TypeAlias
 
 import pytest
@@ -10,11 +12,12 @@ from hypothesis import strategies as st
 
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.limits import MAX_ENTRIES_BYTES
+from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES, MAX_VALUE_BYTES
 from gf_i2p.wire.message_stream import RequestDecoder, ResponseDecoder
 from gf_i2p.wire.messages import (
     REQUEST_HEADER_BYTES,
     MessageType,
+    OversizedRequest,
     Request,
     Response,
     decode_request,
@@ -30,6 +33,7 @@ Outcome: TypeAlias = tuple[list[Request | Response], str | None, int]
 
 MIB = 2**20
 VALUE = bytes(MIB - 13)
+CLIENT = Request(MessageType.CLIENT_REQUEST, 1, 2, 0, 0, 0, 0)
 APPEND = Request(MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 5, 4, 99, 97)
 LARGEST = Request(
     MessageType.APPEND_ENTRIES_REQUEST, 1, 2, 5, 4, 99, 97, (Entry(1, ValueType.APPLICATION, VALUE),) * 16
@@ -130,10 +134,58 @@ def test_a_stranger_is_refused_at_the_first_byte() -> None:
 
 
 def test_a_bad_header_is_refused_before_its_entries_arrive() -> None:
-    header = encode_request(APPEND)[:-4] + (MAX_ENTRIES_BYTES + 1).to_bytes(4, "big")
+    header = encode_request(CLIENT)[:-4] + (MAX_ENTRIES_BYTES + 1).to_bytes(4, "big")
     assert len(header) == REQUEST_HEADER_BYTES
     with pytest.raises(RemoteProtocolError, match="bytes of entries"):
         RequestDecoder().feed(header)
+
+
+def test_of_a_leaders_request_over_the_limit_the_header_comes_at_once_and_the_entries_are_passed_over() -> None:
+    size = MAX_ENTRIES_BYTES + 100_000
+    header = encode_request(replace(APPEND, entries=()))[:-4] + size.to_bytes(4, "big")
+    decoder = RequestDecoder()
+    (request,) = decoder.feed(header)
+    assert isinstance(request, OversizedRequest)
+    assert (request.term, request.source, request.entries) == (APPEND.term, APPEND.source, ())
+    assert request.fault == f"a request with {size} bytes of entries; the limit is {MAX_ENTRIES_BYTES}"
+    piece = bytes(1 << 16)
+    for _ in range(size // len(piece)):
+        assert decoder.feed(piece) == []
+        assert decoder.buffered == 0, "nothing is kept"
+    assert decoder.to_skip == size % len(piece)
+    assert decoder.feed(bytes(decoder.to_skip) + encode_request(APPEND)) == [APPEND], "the next request is read"
+    assert decoder.to_skip == 0
+
+
+@pytest.mark.parametrize("cut", [1, REQUEST_HEADER_BYTES, REQUEST_HEADER_BYTES + 20])
+def test_a_value_over_the_limit_in_a_leaders_request(cut: int) -> None:
+    value = bytes(MAX_VALUE_BYTES + 1)
+    body = struct.pack(">qBI", 1, 1, len(value)) + value
+    data = encode_request(replace(APPEND, entries=()))[:-4] + struct.pack(">I", len(body)) + body
+    decoder = RequestDecoder()
+    found = decoder.feed(data[:cut]) + decoder.feed(data[cut:] + encode_request(APPEND))
+    assert isinstance(found[0], OversizedRequest)
+    assert found[0].fault == f"a log value of {MAX_VALUE_BYTES + 1} bytes; the limit is {MAX_VALUE_BYTES}"
+    assert found[1:] == [APPEND]
+    client = bytes([MessageType.CLIENT_REQUEST]) + data[1:]
+    with pytest.raises(RemoteProtocolError, match="the limit is"):
+        RequestDecoder().feed(client)
+
+
+def test_too_many_entries_in_a_leaders_request() -> None:
+    body = struct.pack(">qBI", 1, 1, 0) * (MAX_ENTRIES + 1)
+    data = encode_request(replace(APPEND, entries=()))[:-4] + struct.pack(">I", len(body)) + body
+    (found,) = RequestDecoder().feed(data)
+    assert isinstance(found, OversizedRequest)
+    assert found.fault == f"more than {MAX_ENTRIES} log entries in one request"
+
+
+def test_a_leaders_request_over_the_limit_that_is_illegal_too_is_refused() -> None:
+    bad_type = struct.pack(">qBI", 1, 9, MAX_VALUE_BYTES + 1) + bytes(MAX_VALUE_BYTES + 1)
+    for size, term, body in ((len(bad_type), 1, bad_type), (MAX_ENTRIES_BYTES + 1, -1, b"")):
+        data = struct.pack(">BIIqqqqI", 3, 1, 2, term, 0, 0, 0, size) + body
+        with pytest.raises(RemoteProtocolError):
+            RequestDecoder().feed(data)
 
 
 def test_messages_before_a_bad_one_are_not_lost_and_nothing_after_it_is_read() -> None:

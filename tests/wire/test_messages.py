@@ -195,8 +195,9 @@ def test_a_value_of_the_largest_legal_size_fits_into_its_request() -> None:
 
 def test_more_entries_than_a_request_may_hold_are_refused_at_the_header() -> None:
     for size in (MAX_ENTRIES_BYTES + 1, 2**32 - 1):
-        with pytest.raises(RemoteProtocolError, match=f"{size} bytes of entries"):
-            decode_request(raw_request(MessageType.APPEND_ENTRIES_REQUEST, b"", size))
+        for kind in (MessageType.APPEND_ENTRIES_REQUEST, MessageType.CLIENT_REQUEST):
+            with pytest.raises(RemoteProtocolError, match=f"{size} bytes of entries"):
+                decode_request(raw_request(kind, b"", size))
 
 
 @pytest.mark.parametrize("size", [0, 1, REQUEST_HEADER_BYTES - 1, REQUEST_HEADER_BYTES + 1])

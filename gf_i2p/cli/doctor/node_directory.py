@@ -16,6 +16,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
 from gf_i2p.node.files.trust import tls_settings
+from gf_i2p.raft.settings import Timing
 from gf_i2p.storage import private_files
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
@@ -41,6 +42,8 @@ class NodeFiles:
         """Seconds that the node has been running; None when no node runs. Known after the check of the node."""
         self.connected: frozenset[int] = frozenset()
         """The other servers to which the node is connected, as the node says. Known after the check of the node."""
+        self.timing: Timing | None = None
+        """The time-outs in force in the node. None when no node answers. Known after the check of the node."""
         self._status: dict[str, Any] | None = None
         self._config_error = self._secrets_error = ""
         try:
@@ -157,6 +160,8 @@ class NodeFiles:
             return self._no_answer(error)
         self._status = status
         self.uptime = status["uptime"]
+        if (timing := status.get("timing")) is not None:
+            self.timing = Timing(timing["heartbeat"], timing["election_min"], timing["election_max"])
         self.connected = frozenset(
             server["id"] for server in status["servers"] if server["connected"] is True and not server["self"]
         )

@@ -72,7 +72,7 @@ class PeerChecks:
     def checks(self) -> list[Check]:
         """List the checks."""
         checks = [self._check(server) for server in self._config.servers if server.id != self._config.node.id]
-        return [*checks, Check("time-outs", self._timing, after=tuple(check.name for check in checks))]
+        return [*checks, Check("time-outs", self._timing, after=(NODE, *(check.name for check in checks)))]
 
     def _check(self, server: ServerTable) -> Check:
         endpoint = Endpoint.parse(server.endpoint)
@@ -115,12 +115,20 @@ class PeerChecks:
         return TlsTransport(replace(tls_settings(self._directory, self._config), certificate=None, key=None))
 
     async def _timing(self) -> CheckResult:
-        return timing_result(self._config.plan.first, self._round_trips)
+        running = self._files.timing
+        plan = self._config.plan
+        if running is not None:
+            return timing_result(running, self._round_trips, source="in force" if plan.fixed else "adapted")
+        return timing_result(plan.first, self._round_trips, source="" if plan.fixed else "at the start")
 
 
-def timing_result(timing: Timing, round_trips: dict[int, float]) -> CheckResult:
-    """Judge the time-outs by the measured round trips. `round_trips`: by server id. All times in seconds."""
+def timing_result(timing: Timing, round_trips: dict[int, float], *, source: str = "") -> CheckResult:
+    """Judge the time-outs by the measured round trips. `round_trips`: by server id. All times in seconds.
+
+    `source`: words that say since when, or why, the time-outs are in force.
+    """
     settings = f"heartbeat {timing.heartbeat:g} s, election {timing.election_min:g} to {timing.election_max:g} s"
+    settings += f" ({source})" if source else ""
     if not round_trips:
         return skip(f"not compared, because no server was reached ({settings})")
     slowest, seconds = max(round_trips.items(), key=lambda item: item[1])

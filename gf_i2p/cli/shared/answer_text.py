@@ -46,6 +46,8 @@ def show_status(answer: dict[str, Any]) -> str:
             f"Only {quorum['reachable']} of {quorum['servers']} servers can be reached from here, and a majority is "
             f"{quorum['needed']}: start the others, or mend the faults below."
         )
+    if answer.get("cannot_follow") is not None:
+        lines.append(f"This server cannot follow: {answer['cannot_follow']}. See docs/design/jraft.md, Limits.")
     if lines:
         lines.append("")
     leader = "none" if answer["leader"] is None else f"{answer['leader']} ({answer['leader_endpoint']})"

@@ -31,7 +31,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.log_values import Configuration
-from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, OversizedRequest, Request, Response
 
 logger = structlog.get_logger()
 
@@ -198,7 +198,21 @@ class Driver:
             self._check_clock()
             self.timeouts.incoming(request, self._loop.time())
             self._adopt_timing()
-            self._step(inputs.Incoming(done, request))
+            if isinstance(request, OversizedRequest):
+                self._pass_over(request, done)
+            else:
+                self._step(inputs.Incoming(done, request))
+
+    def _pass_over(self, request: OversizedRequest, done: Done) -> None:
+        """Take a request over a limit. The answer leaves late: a JRaft leader then sends the same again."""
+
+        def late(response: Response | None) -> None:
+            self._loop.call_later(self.core.timing.doubt / 2, done, response)
+
+        before = self.core.cannot_follow
+        self._step(inputs.Incoming(late, request))
+        if self.core.cannot_follow not in {None, before}:
+            self._log.error("cannot follow the leader", what=self.core.cannot_follow)
 
     def reachable(self, peer: int, round_trip: float | None = None) -> None:
         """Note a new connection to `peer`. `round_trip`: seconds of one round trip in its handshake; None: unknown."""
@@ -206,6 +220,12 @@ class Driver:
             self.timeouts.reachable(peer, round_trip, self._loop.time())
             self._adopt_timing()
             self._step(inputs.Reachable(peer))
+
+    def dialled(self, peer: int) -> None:
+        """Note a new link from `peer` to this node, which stays."""
+        if self._end_reason is None:
+            self.timeouts.dialled(peer, self._loop.time())
+            self._adopt_timing()
 
     def unreachable(self, peer: int) -> None:
         """See `inputs.Unreachable`."""

@@ -27,7 +27,7 @@ Only the servers of the current Configuration count: a server that has left is n
 
 A leader measures the silences of the majority that check-quorum waits for. A server that has just started uses special
 time-outs (`Range.unconnected`, `Range.first`) until it has heard `ENOUGH_SILENCES`. The leader may not have dialled
-that server yet. An election by that server would raise the term and depose the leader.
+that server yet, and an election by that server would be in vain.
 """
 
 import math
@@ -63,8 +63,8 @@ class Range:
     """The range in which time-outs adapt. `memory`: seconds for which measurements count."""
 
     unconnected: Timing
-    """The least time-outs until every peer was connected once. A server that has just started must not depose a leader
-    that is about to dial the server."""
+    """The least time-outs until every peer was connected once, in both directions. The leader's own dial counts: a
+    server that has just started reaches others faster than the leader finds the server."""
     first: Timing
     """The least time-outs from then on, until `ENOUGH_SILENCES` were measured."""
     floor: Timing
@@ -222,6 +222,7 @@ class Timeouts:
         self._awake_since = -math.inf
         self._adapt_at = 0.0  # time from which the next message adapts the time-outs
         self._handshakes: dict[int, float] = {}
+        self._dialled_by: set[int] = set()  # peers whose links to this node have come up once
         self._trips: dict[int, RoundTrips] = {}
         self._flights: dict[int, _Flight] = {}  # by tag
         self._bulk: Counter[int] = Counter()  # by peer, requests with entries on the way
@@ -273,6 +274,13 @@ class Timeouts:
         if self._leader_term is not None and self._counts(peer):
             self._leader_term.reached(peer)
         self._adapt()
+
+    def dialled(self, peer: int, now: float) -> None:
+        """Note a new link from `peer` to this node."""
+        if peer not in self._dialled_by:
+            self._now = now
+            self._dialled_by.add(peer)
+            self._adapt()
 
     def incoming(self, request: Request, now: float) -> None:
         """Note a request that has arrived; only AppendEntries count."""
@@ -375,7 +383,8 @@ class Timeouts:
         least, trip, handshake = floor, self._trip(), 0.0
         if silences.count < ENOUGH_SILENCES:
             handshakes = self._known_handshakes()
-            least = limits.first if len(handshakes) >= self._others else limits.unconnected
+            linked = [peer for peer in handshakes if peer in self._dialled_by]
+            least = limits.first if len(linked) >= self._others else limits.unconnected
             handshake = max(handshakes.values(), default=0.0)
         heartbeat = floor.heartbeat
         if self._leader_term is not None:

@@ -21,8 +21,10 @@ def status(node: Node, started: float) -> dict[str, Any]:
     `round_trip` has the percentiles p50 and p99 and the number of samples, null without samples. `silence` has the
     leader's usual and longest silence. `history` has the index up to which entries are exported. `reload` is the result
     of the last reload, null before the first. `connections` counts the listener's connections, for all farms that share
-    the listener. `healthy` means: there is a leader, this node is connected to a majority, and this server has not been
-    removed.
+    the listener. `cannot_follow` says why this node cannot take the leader's entries, null when it can.
+
+    `healthy` means: there is a leader that this node can follow, this node is connected to a majority, and this server
+    has not been removed.
     """
     core, timeouts, counters = node.driver.core, node.driver.timeouts, node.server.counters
     endpoints = {server.id: server.endpoint for server in core.configuration.servers}
@@ -52,10 +54,11 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "id": core.id,
         "version": __version__,
         "uptime": round(time.monotonic() - started, 3),
-        "healthy": leader is not None and reachable >= needed and standing != "removed",
+        "healthy": leader is not None and reachable >= needed and standing != "removed" and core.cannot_follow is None,
         "role": core.role,
         "term": core.term,
         "leader": leader,
+        "cannot_follow": core.cannot_follow,
         "leader_endpoint": endpoints.get(core.leader),
         "quorum": {"reachable": reachable, "needed": needed, "servers": len(servers)},
         "membership": standing,

@@ -16,6 +16,7 @@ from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Effects, HardState, ReadReady, Send, SendReply, Snapshot, Token
 from gf_i2p.raft.follower import Follower, SnapshotReceiver
 from gf_i2p.raft.follower_progress import FollowerProgress
+from gf_i2p.raft.inquiry import Inquiry
 from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.membership_change import MembershipChange
@@ -87,6 +88,10 @@ def _votes_for_the_longer_log(log: Log, last_term: int, last_index: int) -> bool
 def _wins_with_half(candidate: Any) -> bool:
     voters = candidate._state.configurations.voters
     return len(candidate._granted.intersection(voters)) >= max(len(voters) // 2, 1)
+
+
+def _stands_unasked(inquiry: Inquiry, now: float) -> bool:
+    return True
 
 
 def _heeds_old_leaders(core: Core, token: Token, request: Request) -> None:
@@ -355,6 +360,11 @@ def core_canaries() -> Iterator[Canary]:
         (Log, "is_up_to_date", _votes_for_the_longer_log),
     )
     yield core("half-wins", "leads with half of the votes", (Candidate, "won", property(_wins_with_half)))
+    yield core(
+        "stands-unasked",
+        "stands for election without asking for the leader",
+        (Inquiry, "agreed", _stands_unasked),
+    )
     yield core("old-leaders", "obeys AppendEntries of old terms", (Core, "_incoming", _heeds_old_leaders))
     yield core("old-terms", "commits an entry of an old term by count", (Leader, "_advance_commit", _commits_old_terms))
     yield core(

@@ -5,16 +5,25 @@ from typing import Any
 
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
+from gf_i2p.raft.settings import Timing
 from gf_i2p.simulator.cluster.disk_contents import Store
-from gf_i2p.simulator.cluster.invariants import ALL, Invariant, NobodyAccused
-from gf_i2p.simulator.facts import Facts, ServerFacts, Violation
+from gf_i2p.simulator.cluster.invariants import ALL, FASTEST_CLOCK, Invariant, NobodyAccused
+from gf_i2p.simulator.facts import Facts, Hearing, ServerFacts, Violation
 from gf_i2p.wire.entries import Entry
 
 
 class Checker:
     """Hears of every step of the servers. Raises `Violation` at once when an invariant does not hold."""
 
-    def __init__(self, servers: Sequence[int], bootstrap: Sequence[int], *, ordered: bool) -> None:
+    def __init__(
+        self,
+        servers: Sequence[int],
+        bootstrap: Sequence[int],
+        *,
+        ordered: bool,
+        now: Callable[[], float],
+        timing: Timing,
+    ) -> None:
         """`servers`: all servers of the run; servers outside `bootstrap` begin with an empty Configuration.
 
         `ordered`: whether the answers of one connection come in the order of its requests.
@@ -23,9 +32,12 @@ class Checker:
         from before the entries arrived could follow a later acknowledgement. So only `NobodyAccused` needs the order.
         """
         self.facts = Facts(
-            {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers}
+            {server: ServerFacts(server, tuple(bootstrap) if server in bootstrap else ()) for server in servers},
+            now=now,
+            timing=timing,
         )
         self.elections = 0
+        self.candidacies = 0
         self.acknowledged_index = 0
         """Highest index that some client knows as committed: every later read must see the entries up to here."""
         invariants = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
@@ -39,6 +51,7 @@ class Checker:
         self._steps = overridden("steps")
         self._writes = overridden("writes")
         self._leads = overridden("leads")
+        self._stands = overridden("stands")
         self._commits = overridden("commits")
         self._committed = overridden("committed")
         self._is_durable = overridden("is_durable")
@@ -79,12 +92,26 @@ class Checker:
         if core.log.last_index != server.memory.last_index:
             raise Violation("StepsSucceed", f"server {server_id} has changed its log without a write")
         elected = leads and not (server.leads and server.term == term)
+        stands = core.role == "candidate" and term > server.term
         server.term, server.leads = term, leads
+        if stands:
+            self.candidacies += 1
+            _call(self._stands, server)
         if elected:
             self.elections += 1
             _call(self._leads, server)
         if commit > server.commit:
             self._advance(server, commit)
+
+    def followed(self, server_id: int, leader: int, term: int) -> None:
+        """A server has taken a message of the leader of this term."""
+        server, now = self.facts.servers[server_id], self.facts.now()
+        hearing = server.hearing
+        soon = self.facts.timing.doubt / FASTEST_CLOCK
+        if hearing is None or (hearing.leader, hearing.term) != (leader, term) or now > hearing.at + soon:
+            server.hearing = Hearing(leader, term, now, now)
+        else:
+            hearing.at = now
 
     def _advance(self, server: ServerFacts, commit: int) -> None:
         before, server.commit = server.commit, commit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Send
 from gf_i2p.simulator.cluster.network import SimulatedNetwork
-from gf_i2p.wire.messages import Response, decode_request, decode_response, encode_request, encode_response
+from gf_i2p.wire.messages import MessageType, Response, decode_request, decode_response, encode_request, encode_response
 
 if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.server import SimulatedServer
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class _PendingDatagram:
     """A request that waits for its answer."""
 
-    __slots__ = ("_link", "_tag")
+    __slots__ = ("_link", "_tag", "asks")
 
-    def __init__(self, link: "DatagramLink", tag: int) -> None:
+    def __init__(self, link: "DatagramLink", tag: int, *, asks: bool) -> None:
+        self.asks = asks
         self._link = link
         self._tag = tag
 
@@ -101,7 +102,9 @@ class DatagramLink:
             self._peer.enter(self._peer.life, self._take, tag, data)
 
     def _take(self, tag: int, data: bytes) -> None:
-        self._peer.step(inputs.Incoming(_PendingDatagram(self, tag), decode_request(data)))
+        request = decode_request(data)
+        pending = _PendingDatagram(self, tag, asks=request.type is MessageType.CLIENT_REQUEST)
+        self._peer.step(inputs.Incoming(pending, request))
 
     def carry_back(self, tag: int, data: bytes) -> None:
         """Send an answer back."""

@@ -36,7 +36,13 @@ class SimulatedFarm:
         self.events = Events()
         self.counts: Counter[str] = Counter()
         self.trace = Trace(self.events, write) if trace else None
-        self.checker = Checker(plan.ids, plan.first_ids, ordered=not plan.strict)
+        self.checker = Checker(
+            plan.ids,
+            plan.first_ids,
+            ordered=not plan.strict,
+            now=lambda: self.events.now,
+            timing=plan.timing,
+        )
         self.calm = False
         """Whether faults and clients have stopped."""
         self.answers_lost = plan.answers_lost

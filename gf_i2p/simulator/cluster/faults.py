@@ -60,6 +60,8 @@ class Faults:
             "routers down": self._router_down,
             "late answers": self._hold_answers,
             "snapshots damaged": self._damage_snapshot,
+            "returns": self._return,
+            "routers restart": self._restart_router,
         }
         self._trapped: dict[int, None] = {}
         self._held_answers: dict[int, int] = {}  # leader: number of the fault that holds up answers to the leader
@@ -237,12 +239,45 @@ class Faults:
         self._farm.note(server.id, "ends", loss.value)
         self._restart_later(server, units)
 
-    def _restart_later(self, server: "SimulatedServer", units: float = 1.0) -> None:
+    def _return(self, server: "SimulatedServer") -> None:
+        """End a process and start it again soon. Its own dials are fast; the dials of the others take long."""
+        if not server.up:
+            return
+        loss = server.end(silently=False)
+        self._farm.counts[loss.value] += 1
+        self._farm.note(server.id, "ends", loss.value)
+        self._restart_later(server, 0.2, slowly_found=True)
+
+    def _hide(self, server: "SimulatedServer") -> None:
+        """Let the other servers find this server only after some time, each other server after a time of its own."""
+        farm, unit = self._farm, self._farm.plan.timing.election_max
+        if self._stopped:
+            return
+        for other in farm.plan.ids:
+            if other != server.id:
+                farm.net.hide(other, server.id, farm.events.now + unit * farm.rng.uniform(0.3, 4.0))
+
+    def _restart_router(self, server: "SimulatedServer") -> None:
+        """Break all links from and to a server. Each direction of each way works again at a time of its own."""
+        if not server.up:
+            return
+        farm = self._farm
+        for other in farm.servers.values():
+            if other is server:
+                continue
+            for one, peer in ((server, other), (other, server)):
+                self._cut([(one.id, peer.id)])
+                if one.up and peer.id in one.links:
+                    one.links[peer.id].reset(lose=True)
+
+    def _restart_later(self, server: "SimulatedServer", units: float = 1.0, *, slowly_found: bool = False) -> None:
         life = server.life
 
         def restart() -> None:
             if server.life == life:
                 self._farm.counts["restarts"] += 1
+                if slowly_found:
+                    self._hide(server)
                 server.boot()
                 self._farm.note(server.id, "starts", f"with {server.core.log.last_index} entries")
 

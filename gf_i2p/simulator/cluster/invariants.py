@@ -15,6 +15,10 @@ from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType
 
+FASTEST_CLOCK: Final = 1.35
+SLOWEST_CLOCK: Final = 0.75
+"""Range of the rates of the servers' clocks (`plan.draw`)."""
+
 
 class Invariant:
     """One invariant. Each method is called at the event of its name; most invariants define few of the methods."""
@@ -37,6 +41,9 @@ class Invariant:
 
     def leads(self, server: ServerFacts) -> None:
         """A server has become leader."""
+
+    def stands(self, server: ServerFacts) -> None:
+        """A server has become a candidate, in a new term."""
 
     def commits(self, server: ServerFacts, before: int) -> None:
         """A server's commit index has risen from `before`."""
@@ -432,6 +439,45 @@ class NobodyAccused(Invariant):
             raise self.violated(f"server {server.id} says: {effects.violation}")
 
 
+class LiveLeaderStays(Invariant):
+    """No server calls an election while a majority hears a leader (docs/design/consensus.md, "The question").
+
+    The higher term of such an election would make the leader step down. "Hears" is stricter here than in the core: the
+    follower's messages from the leader came one soon after the other for as long as an answer to a question is valid.
+    """
+
+    def stands(self, server: ServerFacts) -> None:
+        facts, voters = self.facts, server.voters
+        oldest = facts.now() - facts.timing.election_max / SLOWEST_CLOCK
+        latest = facts.now() - facts.timing.doubt / FASTEST_CLOCK
+        for leader in facts.servers.values():
+            if not (leader.leads and leader.up) or leader.term >= server.term or leader is server:
+                continue
+            hearers = [
+                other.id
+                for other in facts.servers.values()
+                if other is leader or (other is not server and other.up and _hears(other, leader, oldest, latest))
+            ]
+            of_leader = set(hearers).intersection(leader.voters)
+            others = [voter for voter in voters if voter not in hearers]
+            if len(of_leader) >= majority(len(leader.voters)) and len(others) < majority(len(voters)):
+                raise self.violated(
+                    f"server {server.id} stands for election in term {server.term}, but servers {hearers} of "
+                    f"{list(voters)} hear server {leader.id}, the leader of term {leader.term}"
+                )
+
+
+def _hears(server: ServerFacts, leader: ServerFacts, oldest: float, latest: float) -> bool:
+    hearing = server.hearing
+    return (
+        hearing is not None
+        and (hearing.leader, hearing.term) == (leader.id, leader.term)
+        and server.term == leader.term
+        and hearing.since <= oldest
+        and hearing.at >= latest
+    )
+
+
 class StepsSucceed(Invariant):
     """No step of a core fails, and the storage refuses no write.
 
@@ -472,6 +518,7 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     FreshReads,
     SameChoice,
     NobodyAccused,
+    LiveLeaderStays,
     StepsSucceed,
     Linearizable,
     Liveness,

@@ -13,6 +13,7 @@ from gf_i2p.raft import inputs
 from gf_i2p.raft.effects import Send
 from gf_i2p.simulator.cluster.network import SimulatedNetwork
 from gf_i2p.wire.messages import (
+    MessageType,
     Response,
     decode_request,
     decode_response,
@@ -32,6 +33,9 @@ _END: Final = b""
 
 class Requester(Protocol):
     """The receiver of an answer. The core gets the receiver as the token of the request."""
+
+    asks: bool
+    """Whether the request asks for the leader. The answer promises nothing, as to a client."""
 
     def answer(self, response: Response) -> None:
         """Send the answer back."""
@@ -123,9 +127,10 @@ class _Channel:
 class _PendingRequest:
     """A request that waits for its answer at the server that accepted the connection."""
 
-    __slots__ = ("_connection", "data")
+    __slots__ = ("_connection", "asks", "data")
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: "Connection", *, asks: bool) -> None:
+        self.asks = asks
         self._connection = connection
         self.data: bytes | None = None
 
@@ -191,9 +196,10 @@ class Connection:
         if newest.get(dialler, 0) > self.number:
             self._net.counts["messages reordered"] += 1
         newest[dialler] = max(newest.get(dialler, 0), self.number)
-        request = _PendingRequest(self)
-        self._waiting.append(request)
-        self._acceptor.step(inputs.Incoming(request, decode_request(data)))
+        request = decode_request(data)
+        pending = _PendingRequest(self, asks=request.type is MessageType.CLIENT_REQUEST)
+        self._waiting.append(pending)
+        self._acceptor.step(inputs.Incoming(pending, request))
 
     def send_answers(self) -> None:
         """Send the answers that are ready, up to the first missing one."""
@@ -241,7 +247,8 @@ class ConnectedLink:
         elif not self._peer.up:
             net.events.after(trip, self.server.enter, self.life, self._dial_failed)
         else:
-            net.events.after(HANDSHAKE_TRIPS * trip, self.server.enter, self.life, self._dial_succeeded)
+            hidden = net.hidden(own_id, peer_id)
+            net.events.after(hidden + HANDSHAKE_TRIPS * trip, self.server.enter, self.life, self._dial_succeeded)
 
     def _is_silent(self) -> bool:
         net, own_id, peer_id = self._net, self.server.id, self._peer.id

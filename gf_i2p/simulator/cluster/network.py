@@ -57,11 +57,13 @@ class SimulatedNetwork:
         self.straggle_chance = 0.0
         self._ways = ways
         self._cuts: Counter[tuple[int, int]] = Counter()
+        self._found_at: dict[tuple[int, int], float] = {}
         self._connections = 0
 
     def calm(self) -> None:
         """End the network's own faults: no losses, no spikes. Messages on the way may still be late."""
         self.drop_chance = self.duplicate_chance = self.straggle_chance = 0.0
+        self._found_at.clear()
         self._ways = {pair: way._replace(spike_chance=0.0) for pair, way in self._ways.items()}
 
     def seconds(self, sender: int, receiver: int) -> float:
@@ -80,6 +82,14 @@ class SimulatedNetwork:
         """Undo one `cut`."""
         assert self._cuts[sender, receiver] > 0
         self._cuts[sender, receiver] -= 1
+
+    def hide(self, dialler: int, acceptor: int, until: float) -> None:
+        """Let no dial in this direction succeed before that time: the acceptor's new address is not found yet."""
+        self._found_at[dialler, acceptor] = until
+
+    def hidden(self, dialler: int, acceptor: int) -> float:
+        """Return the seconds until a dial in this direction can begin; 0 usually."""
+        return max(self._found_at.get((dialler, acceptor), 0.0) - self.events.now, 0.0)
 
     def next_connection(self) -> int:
         """Return the number of a new connection: 1, 2, 3, ..."""

@@ -33,6 +33,8 @@ FAULTS: Final = (
     "routers down",
     "late answers",
     "snapshots damaged",
+    "returns",
+    "routers restart",
 )
 """Names of the servers' faults; `faults.Faults` has the code. The network's faults of single messages come on top."""
 

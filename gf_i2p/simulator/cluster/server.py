@@ -23,6 +23,7 @@ from gf_i2p.simulator.registers import CLUSTER, Registers, RegisterWrite
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
+from gf_i2p.wire.messages import MessageType, Request
 
 if TYPE_CHECKING:
     from gf_i2p.simulator.cluster.farm import SimulatedFarm
@@ -32,6 +33,9 @@ _PAGE_BYTES: Final = 1 << 20
 _NEVER: Final = float("inf")
 _SPLIT: Final = b"\n"
 """Separator between the farm's state and the registers, in a snapshot."""
+
+
+_OF_LEADERS: Final = {MessageType.APPEND_ENTRIES_REQUEST, MessageType.INSTALL_SNAPSHOT_REQUEST}
 
 
 class SimulatedServer:
@@ -188,6 +192,8 @@ class SimulatedServer:
         try:
             effects = core.step(event, self.clock.monotonic)
             farm.checker.stepped(self.id, core, effects)
+            if isinstance(event, inputs.Incoming) and _follows(core, event.request):
+                farm.checker.followed(self.id, core.leader, core.term)
             if farm.trace is not None:
                 farm.trace.step(self, event)
             if effects.write is not None:
@@ -234,7 +240,7 @@ class SimulatedServer:
                 self._farm.checker.sent(self.id, item)
                 link.send(item)
             return
-        if not isinstance(item.token, Post | Order):
+        if not (isinstance(item.token, Post | Order) or cast("Requester", item.token).asks):
             self._farm.checker.sent(self.id, item)
         cast("Requester", item.token).answer(item.response)
 
@@ -351,3 +357,8 @@ class SimulatedServer:
         None: this server cannot know, because the entry came in a snapshot.
         """
         return None if index <= self._skipped else self._swapped.get(index, False)
+
+
+def _follows(core: Core, request: Request) -> bool:
+    """Whether the core, after the request, takes the request's sender for the leader."""
+    return request.type in _OF_LEADERS and request.source == core.leader and request.term == core.term

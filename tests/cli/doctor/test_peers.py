@@ -36,6 +36,17 @@ async def test_a_peer_that_is_down_is_named_and_the_other_is_not(tmp_path: Path,
     assert found["time-outs"].text.endswith("(server 2)")
 
 
+async def test_the_time_outs_are_those_of_the_running_node(tmp_path: Path, identity: Identity) -> None:
+    adapted = {"profile": "auto", "heartbeat": 1.25, "election_min": 37.5, "election_max": 75.0}
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        async with RunningNode(place.directory, timing=adapted):
+            running = await place.look()
+        stopped = await place.look()
+    assert "heartbeat 1.25 s, election 37.5 to 75 s (in force); longest" in running["time-outs"].text
+    assert "heartbeat 5 s, election 20 to 50 s; longest" in stopped["time-outs"].text
+
+
 async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
     tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,3 +143,4 @@ def test_settings_and_round_trips() -> None:
     assert timing_result(LAN, {2: 0.5}).state is CheckState.FAIL
     assert timing_result(I2P, {2: 3.0}).state is CheckState.OK
     assert timing_result(I2P, {}).state is CheckState.SKIP
+    assert "election 20 to 50 s (adapted)" in timing_result(I2P, {2: 3.0}, source="adapted").text

@@ -140,6 +140,8 @@ class Farm(Lab):
         self.arrival.pop((one, other, True), None)
         self.arrival.pop((other, one, False), None)
         self.tempos[one].reachable(other, self.now - began if self.handshakes else None, self.now)
+        self.tempos[other].dialled(one, self.now)
+        self.adopt_timing(other)
         self.tell(one, inputs.Reachable(other))
 
     # The driver's part ------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
-from gf_i2p.wire.messages import RESPONSE_TYPE, MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from integration.harness.local_farm import becomes
 from tests.raft.lab import application, configuration
 
@@ -76,6 +76,8 @@ class Follower:
             self.answer = self.agree
 
     def agree(self, to: Request) -> Response:
+        if to.type is MessageType.CLIENT_REQUEST and not to.entries:  # a question for the leader
+            return Response(RESPONSE_TYPE[to.type], self.id, NOBODY, 0, 0, accepted=False)
         return Response(RESPONSE_TYPE[to.type], self.id, 1, to.term, to.last_log_index + len(to.entries) + 1, True)
 
     def reset(self, reason: str) -> None:

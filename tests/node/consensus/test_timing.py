@@ -52,6 +52,7 @@ class Life:
     def connect(self, seconds: float = 0.001) -> None:
         for peer in range(2, self.servers + 1):
             self.timeouts.reachable(peer, seconds, self.now)
+            self.timeouts.dialled(peer, self.now)
 
     def hear(self, gap: float, times: int = 1, *, term: int = 1, source: int = 9) -> None:
         """Let a leader's message come `times` times, each `gap` seconds after the one before."""
@@ -160,6 +161,9 @@ def test_outside_i2p_it_begins_with_the_lan_profile_as_soon_as_all_are_connected
     life.timeouts.reachable(2, 0.001, life.now)
     assert life.timing.election_min >= 10, "server 3 may lead, and may be about to dial us"
     life.timeouts.reachable(3, 0.001, life.now)
+    life.timeouts.dialled(2, life.now)
+    assert life.timing.election_min >= 10, "server 3 has not dialled us"
+    life.timeouts.dialled(3, life.now)
     assert life.timing == LAN
 
 
@@ -474,6 +478,7 @@ def test_a_server_that_is_about_to_join_is_known_when_it_has() -> None:
     life = Life(servers=2)
     life.connect()
     life.timeouts.reachable(3, 0.002, life.now)
+    life.timeouts.dialled(3, life.now)
     life.timeouts.change_servers([2, 3])
     assert life.timing == TimingPlan("auto", RANGE_OUTSIDE_I2P).first
 

@@ -20,6 +20,7 @@ from gf_i2p.simulator.cluster.invariants import (
     Invariant,
     LeaderAppendOnly,
     LeaderCompleteness,
+    LiveLeaderStays,
     LogMatching,
     NobodyAccused,
     NothingFalls,
@@ -32,7 +33,7 @@ from gf_i2p.simulator.cluster.invariants import (
 )
 from gf_i2p.simulator.cluster.linearizability import OperationKind
 from gf_i2p.simulator.cluster.plan import draw
-from gf_i2p.simulator.facts import Facts, ServerFacts, ShadowLog, Violation
+from gf_i2p.simulator.facts import Facts, Hearing, ServerFacts, ShadowLog, Violation
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
@@ -315,6 +316,39 @@ def test_nobody_is_accused() -> None:
     check = NobodyAccused(found)
     check.steps(found.servers[1], 1, 0, Effects())
     fires(check, lambda: check.steps(found.servers[1], 1, 0, Effects(violation="it lies")), "server 1 says: it lies")
+
+
+def test_a_live_leader_stays() -> None:
+    found = facts([], [], [], term=1)
+    leader(found, 1, 1)
+    follower, candidate = found.servers[2], found.servers[3]
+    candidate.term = 2
+    found.now = lambda: 10.0
+    check = LiveLeaderStays(found)
+    check.stands(candidate)
+    for hearing in (Hearing(1, 1, 9.9, 10.0), Hearing(1, 1, 0.0, 9.0), Hearing(1, 0, 0.0, 10.0)):
+        follower.hearing = hearing
+        check.stands(candidate)
+    follower.hearing = Hearing(1, 1, 0.0, 10.0)
+    fires(check, lambda: check.stands(candidate), r"server 3 stands for election in term 2, but servers \[1, 2\] of")
+    follower.up = False
+    check.stands(candidate)
+    follower.up, found.servers[1].up = True, False
+    check.stands(candidate)
+    found.servers[1].up, follower.term = True, 2
+    check.stands(candidate)
+
+
+def test_a_minority_that_hears_a_leader_keeps_nobody_from_an_election() -> None:
+    found = facts([], [], [], [], [], term=1)
+    leader(found, 1, 1)
+    found.servers[3].term = 2
+    found.now = lambda: 10.0
+    check = LiveLeaderStays(found)
+    found.servers[2].hearing = Hearing(1, 1, 0.0, 10.0)
+    check.stands(found.servers[3])
+    found.servers[4].hearing = Hearing(1, 1, 0.0, 10.0)
+    fires(check, lambda: check.stands(found.servers[3]), r"servers \[1, 2, 4\] of \[1, 2, 3, 4, 5\] hear server 1")
 
 
 def test_registers_are_linearizable() -> None:

@@ -1,0 +1,110 @@
+"""The question that precedes an election: who leads? It takes the place of the pre-vote (thesis 9.6).
+
+The wire has no message for a pre-vote. But every server answers a ClientRequest without entries, so a server that hears
+no leader asks the other members in this form. The answer promises nothing, and changes no term:
+
+- A leader accepts.
+- A follower that hears a live leader refuses, names the leader, and tells its own next index, which is above 0.
+- Any other server refuses with a next index of 0: nothing speaks against an election.
+
+A JRaft follower always tells 0, and may name a leader of long ago. So the name counts only when the named server has
+answered in this inquiry that it leads.
+"""
+
+from dataclasses import dataclass
+
+from gf_i2p.raft.configurations import majority
+from gf_i2p.raft.state import State
+from gf_i2p.wire.messages import NOBODY, Response
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The latest answer of a peer."""
+
+    asked_at: float
+    leads: bool
+    leader: int
+    """The server that the peer takes for the leader, or `NOBODY`."""
+    hears: bool
+    """Whether the peer hears that leader now."""
+
+
+class Inquiry:
+    """The questions of one server to the other members, and their latest answers.
+
+    An answer is valid until `election_max` after its question left, and only while its question is not older than
+    `since`. At most one question to a peer is on the way.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._flights: dict[int, tuple[int, float]] = {}  # by peer: tag, time of the question
+        self._answers: dict[int, _Answer] = {}
+        self.since = float("-inf")
+        """Time of the last change in the farm that this server knows of: earlier answers say nothing now."""
+
+    def ask(self, now: float) -> None:
+        """Ask each member whose agreement is not known, or is soon too old."""
+        for peer in self._state.peers:
+            self.ask_peer(peer, now)
+
+    def ask_peer(self, peer: int, now: float) -> None:
+        """Ask one member; do nothing if a question is on the way, or the member has agreed lately."""
+        timing = self._state.timing
+        flight, answer = self._flights.get(peer), self._answers.get(peer)
+        if flight is not None and now < flight[1] + 2 * timing.election_max:
+            return
+        if answer is not None and self._agrees(answer, now) and now < answer.asked_at + timing.election_min / 2:
+            return
+        self._flights[peer] = self._state.ask(peer), now
+
+    def forget_flight(self, peer: int) -> None:
+        """Note a new connection to a peer: a question on an earlier connection gets no answer."""
+        self._flights.pop(peer, None)
+
+    def failed(self, peer: int, tag: int) -> None:
+        """Note that a request gets no answer."""
+        if self._flights.get(peer, (0, 0.0))[0] == tag:
+            del self._flights[peer]
+
+    def answered(self, peer: int, tag: int, response: Response) -> bool:
+        """Take an answer; return whether it answers a question of this inquiry."""
+        expected, asked_at = self._flights.get(peer, (0, 0.0))
+        if expected != tag:
+            return False
+        del self._flights[peer]
+        self._answers[peer] = _Answer(asked_at, response.accepted, response.destination, response.next_index > 0)
+        return True
+
+    def agreed(self, now: float) -> bool:
+        """Whether, as far as a majority of the members knows, nobody leads. This server, if a member, agrees."""
+        members = self._state.configurations.voters
+        agreeing = [member for member in members if self._agrees(self._answers.get(member), now)]
+        return len(agreeing) + (self._state.id in members) >= majority(len(members))
+
+    def may_agree(self, now: float) -> bool:
+        """Whether the members that have not answered could still make `agreed` true."""
+        members = self._state.configurations.voters
+        valid = [answer for answer in self._answers.values() if self._is_valid(answer, now)]
+        heard = {answer.leader for answer in valid if answer.hears}
+        open_members = [
+            member
+            for member in members
+            if member != self._state.id
+            and member not in heard
+            and (not self._is_valid(answer := self._answers.get(member), now) or self._agrees(answer, now))
+        ]
+        return len(open_members) + (self._state.id in members) >= majority(len(members))
+
+    def _is_valid(self, answer: _Answer | None, now: float) -> bool:
+        return answer is not None and self.since <= answer.asked_at > now - self._state.timing.election_max
+
+    def _agrees(self, answer: _Answer | None, now: float) -> bool:
+        """Whether an answer is valid, and speaks of no leader but the asking server, which does not lead."""
+        if answer is None or answer.leads or not self._is_valid(answer, now):
+            return False
+        if answer.leader in {NOBODY, self._state.id}:
+            return True
+        named = self._answers.get(answer.leader)
+        return not answer.hears and not (named is not None and named.leads and self._is_valid(named, now))
