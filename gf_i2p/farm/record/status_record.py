@@ -61,6 +61,7 @@ _ROUTER_NAMES: Final = {
     "current_outbound": "currentOutboundBandwidth",
     "known_peers": "knownPeers",
     "active_peers": "activePeers",
+    "last_published_ri": "lastPublishedRI",
 }
 _CONFIG: Final = frozenset({"mode", "interval", "version"})
 _META: Final = frozenset(
