@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from gf_i2p.farm.choice import tree
 from gf_i2p.farm.choice.candidates import OFF
-from gf_i2p.farm.choice.cost import WEIGHTS
+from gf_i2p.farm.choice.cost import LOAD, UNKNOWN_LOAD, LeafLoad
 from gf_i2p.farm.choice.listed_leaves import LeafInputs
 from gf_i2p.farm.choice.publisher import Choice, SetEntry
 from gf_i2p.farm.choice.score import MOST
+from gf_i2p.farm.record.bandwidth import WHOLE
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
 
@@ -33,10 +34,21 @@ _LOAD_PARTS: Final = {
     "tunnels": "of its tunnels are missing",
     "unreached": "of the servers that tried did not reach it",
 }
+_UNKNOWN_PARTS: Final = {
+    "connections": "connections",
+    "bandwidth": "bandwidth",
+    "tunnels": "tunnels",
+    "unreached": "tries of other servers",
+}
+NOT_KNOWN: Final = "not known"
+"""How the text shows a part without points; the JSON has null."""
 
 
 def explain(state: FarmState) -> dict[str, Any]:
-    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post."""
+    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post.
+
+    `parts` has the points of a score or cost by name; null: not known, and not counted.
+    """
     choice, inputs = state.choice, state.leaf_inputs()
     administration = state.administration
     return {
@@ -134,13 +146,15 @@ def _server(state: FarmState, choice: Choice, server: int) -> dict[str, Any]:
 def _listed(state: FarmState, choice: Choice, inputs: LeafInputs) -> Iterator[dict[str, Any]]:
     for entry in choice.listed:
         place = state.listing.listed[entry.hash].place
+        load = _load(inputs, entry)
         yield {
             "leaf": to_b32_address(entry.hash),
             "owner": entry.owner,
             "listed": True,
             "type": entry.type,
             "cost": entry.cost,
-            "why": _why_cost(inputs, entry),
+            "parts": None if load is None else load.parts(),
+            "why": _why_cost(inputs, entry, load),
             "branch": tree.branch_of(place, state.parameters.max_entries) if choice.branches else None,
         }
 
@@ -150,20 +164,31 @@ def _left_out(choice: Choice) -> Iterator[dict[str, Any]]:
         yield {"leaf": to_b32_address(leaf), "listed": False, "why": reason}
 
 
-def _why_cost(inputs: LeafInputs, entry: SetEntry) -> list[str]:
+def _load(inputs: LeafInputs, entry: SetEntry) -> LeafLoad | None:
+    """Return the load of a listed leaf; None when the newest record of the owner does not name the leaf."""
+    poster = inputs.posters.by_id[entry.owner]
+    leaf = poster.leaves.get(entry.hash)
+    return None if leaf is None else inputs.load(poster, entry.owner, leaf)
+
+
+def _why_cost(inputs: LeafInputs, entry: SetEntry, load: LeafLoad | None) -> list[str]:
     """Describe the parts of a cost in words."""
     if inputs.administration.costs.get(entry.hash) == entry.cost:
         return ["an administrator has set it"]
-    poster = inputs.posters.by_id[entry.owner]
-    leaf = poster.leaves.get(entry.hash)
-    if leaf is None:
+    if load is None:
         return ["its server does not name it any more"]
-    load = inputs.load(poster, entry.owner, leaf)
-    parts = [
-        f"{points} of {WEIGHTS[name]}: {getattr(load, name):.0%} {_LOAD_PARTS[name]}"
-        for name, points in load.points.items()
-    ]
-    return parts or ["its load is not known"]
+    reasons = [] if load.is_known else [f"{UNKNOWN_LOAD} of {LOAD}: its load is not known"]
+    most, unknown = load.most(), []
+    for name, points in load.parts().items():
+        if points is None:
+            unknown.append(_UNKNOWN_PARTS[name])
+        else:
+            reasons.append(f"{points} of {most[name]}: {getattr(load, name) / WHOLE:.0%} {_LOAD_PARTS[name]}")
+    return [*reasons, *([f"{NOT_KNOWN}: {', '.join(unknown)}"] if unknown else [])]
+
+
+def _score_part(name: str, points: int | None) -> str:
+    return f"{_SCORE_PARTS[name]} {NOT_KNOWN if points is None else f'{points}/{MOST[name]}'}"
 
 
 def _text_lines(explanation: dict[str, Any]) -> Iterator[str]:
@@ -177,9 +202,7 @@ def _text_lines(explanation: dict[str, Any]) -> Iterator[str]:
         score = "no score" if server["score"] is None else f"score {server['score']}"
         yield f"  server {server['id']}: {score}; {server['why_not'] or verb}"
         if server["parts"] is not None:
-            yield "    " + ", ".join(
-                f"{_SCORE_PARTS[name]} {points}/{MOST[name]}" for name, points in server["parts"].items()
-            )
+            yield "    " + ", ".join(_score_part(name, points) for name, points in server["parts"].items())
     if explanation["mode"] == "failover":
         yield "leaves are of no use in mode failover: clients reach the service only at the server that serves"
         return

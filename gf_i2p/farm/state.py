@@ -15,7 +15,7 @@ from gf_i2p.farm.choice import candidates, tree
 from gf_i2p.farm.choice.candidates import Accusation, Setting
 from gf_i2p.farm.choice.listed_leaves import LeafInputs, Listing, why_not_listed
 from gf_i2p.farm.choice.publisher import Branch, Choice, Election, SetEntry, Standing, why_not
-from gf_i2p.farm.choice.score import OTHERS, Score, own_score, share
+from gf_i2p.farm.choice.score import MOST, Score, found_points, own_score, reached_points, total
 from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
@@ -40,6 +40,10 @@ class _Judgement:
     """Results that follow from one server's newest record alone."""
 
     score: Score
+    points: int
+    """Points of the score's known parts."""
+    most: int
+    """Most points of the score's known parts."""
     total: int
     setting: Setting
 
@@ -156,14 +160,10 @@ class FarmState:
         judgement = self._judgements.get(server)
         if judgement is None:
             return None
-        others_points = self._points_by_others(server)
-        if others_points is None:
-            return judgement.score
-        leaves, meta = others_points
-        return Score(**{**judgement.score.parts(), "leaves": leaves, "meta": meta})
+        return judgement.score.judged(*self._points_by_others(server))
 
-    def _points_by_others(self, server: int) -> tuple[int, int] | None:
-        """Return the other servers' points for a server's leaves and for its published set; None without any report."""
+    def _points_by_others(self, server: int) -> tuple[int | None, int | None]:
+        """Return the other servers' points for a server's leaves and for its published set; None without a report."""
         reached = unreached = finds = misses = 0
         if self.posters.has_reach_reports:
             for hash_ in self.posters.by_id[server].leaves:
@@ -171,15 +171,25 @@ class FarmState:
                 reached, unreached = reached + successes, unreached + failures
         if server == self.election.publisher:
             finds, misses = self._count_finds()
-        if not (reached or unreached or finds or misses):
-            return None
-        return share(reached, unreached), share(finds, misses)
+        return reached_points(reached, unreached), found_points(finds, misses)
+
+    def _total(self, server: int, judgement: _Judgement) -> int:
+        """Return the total of `score`. Quick: this runs for every server after each record of a server."""
+        if not self.posters.has_reach_reports and server != self.election.publisher:
+            return judgement.total
+        points, most = judgement.points, judgement.most
+        leaves, meta = self._points_by_others(server)
+        if leaves is not None:
+            points, most = points + leaves, most + MOST["leaves"]
+        if meta is not None:
+            points, most = points + meta, most + MOST["meta"]
+        return total(points, most)
 
     def standings(self) -> dict[int, Standing]:
         """Rank the servers that can publish."""
         standings = {}
         drained, moved_to = self.administration.drained, self.administration.moved_to
-        publisher, has_reach_reports = self.election.publisher, self.posters.has_reach_reports
+        publisher = self.election.publisher
         now, passed_ms, parameters, common = (
             self.clock.now_ms,
             self.clock.passed_ms,
@@ -201,12 +211,11 @@ class FarmState:
             )
             if is_able or self.objection(server) is None:
                 meta = self.records[server].meta
-                others_points = self._points_by_others(server) if has_reach_reports or server == publisher else None
                 standings[server] = Standing(
                     server in drained,
                     server != moved_to,
                     meta is None or meta.publish_config != "on",
-                    judgement.total if others_points is None else judgement.total - OTHERS + sum(others_points),
+                    self._total(server, judgement),
                 )
         return standings
 
@@ -329,7 +338,8 @@ class FarmState:
         judgement = record.judgement
         if not isinstance(judgement, _Judgement):
             score = own_score(record.router)
-            record.judgement = judgement = _Judgement(score, score.total, Setting.of(record))
+            points, most = score.sums()
+            record.judgement = judgement = _Judgement(score, points, most, total(points, most), Setting.of(record))
         self._judgements[record.id] = judgement
         if judgement.setting != self._settings.get(record.id):
             self._settings[record.id] = judgement.setting

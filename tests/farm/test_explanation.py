@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from gf_i2p.farm.explanation import explain, lines, why_publisher
+from gf_i2p.farm.choice.score import MOST
+from gf_i2p.farm.explanation import NOT_KNOWN, explain, lines, why_publisher
+from gf_i2p.farm.record.remote_sensing import RemoteDestination
 from gf_i2p.farm.record.status_record import Leaf
 from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address
@@ -24,23 +26,46 @@ def test_in_words() -> None:
     farm.reports[2] = {"leaves": [busy]}
     farm.reports[3] = {"publish": "off", "leaves": [leaf(3, up=False)]}
     farm.lasts(300_000)
-    half = (
-        "    the router's uptime 75/150, its reachability 100/200, exploratory tunnels 75/150, job lag 75/150, "
-        "free bandwidth 75/150, its leaves, as others reach them 50/100, its set, as others find it 50/100"
-    )
+    parts = (
+        "the router's uptime", "its reachability", "exploratory tunnels", "job lag", "free bandwidth",
+        "its leaves, as others reach them", "its set, as others find it",
+    )  # fmt: skip
+    nothing = "    " + ", ".join(f"{part} not known" for part in parts)
+    no_load = "48 of 192: its load is not known; not known: connections, bandwidth, tunnels, tries of other servers"
+    third = "64 of 192: 33% of its connections are in use; not known: bandwidth, tunnels, tries of other servers"
     assert lines(farm.state) == [
         "server 1 publishes (meta): server 2 is as good, and its id is higher",
-        "  server 1: score 500; publishes",
-        half,
-        "  server 2: score 500; server 1 is as good, and its id is lower",
-        half,
-        "  server 3: score 500; publishing is off there",
-        half,
+        "  server 1: score 950; publishes",
+        nothing,
+        "  server 2: score 950; server 1 is as good, and its id is lower",
+        nothing,
+        "  server 3: score 950; publishing is off there",
+        nothing,
         "2 leaves are listed",
-        f"  {address(1)} of 1: cost 1 (its load is not known)",
-        f"  {address(2)} of 2: cost 32 (32 of 96: 33% of its connections are in use)",
+        f"  {address(1)} of 1: cost 48 ({no_load})",
+        f"  {address(2)} of 2: cost 64 ({third})",
         f"  {address(3)} is left out: 3 says that it is down",
     ]
+
+
+def test_what_is_not_known_is_null_and_has_no_points() -> None:
+    farm = Farm()
+    busy = Leaf(leaf(2).hash, up=True, current_connections=20, configured_connections=60)
+    farm.reports[2] = {"leaves": [busy], "router": {"uptime": 7_200_000, "reachability": "unknown"}}
+    farm.reports[1] = {"remote_destinations": (RemoteDestination(busy.hash, reachable=True),)}
+    farm.lasts(300_000)
+    explanation = explain(farm.state)
+    assert explanation["servers"][1]["parts"] == {
+        "uptime": 100, "reachability": None, "tunnels": None, "job_lag": None, "bandwidth": None, "leaves": 100,
+        "meta": None,
+    }  # fmt: skip
+    assert explanation["servers"][0]["parts"] == dict.fromkeys(MOST)
+    assert [leaf_["parts"] for leaf_ in explanation["leaves"]] == [
+        {"connections": None, "bandwidth": None, "tunnels": None, "unreached": None},
+        {"connections": 64, "bandwidth": None, "tunnels": None, "unreached": 0},
+        {"connections": None, "bandwidth": None, "tunnels": None, "unreached": None},
+    ]
+    assert f"the router's uptime 100/150, its reachability {NOT_KNOWN}," in "\n".join(lines(farm.state))
 
 
 @pytest.mark.parametrize(("mode", "verb"), [("dry-run", "would publish"), ("failover", "serves")])
@@ -50,7 +75,7 @@ def test_words_of_other_modes(mode: str, verb: str) -> None:
     farm.lasts(300_000)
     text = lines(farm.state)
     assert text[0] == f"server 1 {verb} ({mode}): server 2 is as good, and its id is higher"
-    assert text[1] == f"  server 1: score 500; {verb}"
+    assert text[1] == f"  server 1: score 950; {verb}"
     of_leaves = [line for line in text if "leaves are" in line]
     if mode == "failover":
         assert of_leaves == [text[-1]]
@@ -109,11 +134,11 @@ def test_why_a_server_is_the_publisher() -> None:
     farm.reports[2] = {"router": GOOD}
     farm.turn()
     assert why_publisher(farm.state) == (
-        "it publishes already; server 2, better by 300 points, takes over when that has lasted for 105 s, and this "
+        "it publishes already; server 2, better by 75 points, takes over when that has lasted for 105 s, and this "
         "server has published for 600 s"
     )
     farm.lasts(900_000)
-    assert why_publisher(farm.state) == "its score of 825 is the best; server 1 has 525"
+    assert why_publisher(farm.state) == "its score of 982 is the best; server 3 has 950"
     farm.admin("move", server=3)
     assert why_publisher(farm.state) == "an administrator has moved publishing to it"
     farm.admin("release")

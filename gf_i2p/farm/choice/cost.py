@@ -1,64 +1,94 @@
 """Cost of a set's entry: 1 for an idle leaf, 240 for a full leaf; clients prefer low costs (proposal 123).
 
-    cost = 96 * connections + 96 * bandwidth + 16 * tunnels + 32 * unreached, in steps of 16, 1 at least
+    cost = load + tunnels + unreached, in steps of 16, 1 at least
 
-`connections` and `bandwidth` are the used parts of the configured limits, 0 to 1. Where the leaf's own bandwidth is
-unknown, `bandwidth` is the used part of the router's busier direction. `tunnels` is the missing part of the configured
-tunnels. `unreached` is the failed part of the other servers' tries to reach the leaf. An unknown value costs nothing.
+- load: 192 points, in equal shares for the known ones of two parts. `connections` and `bandwidth` are the used shares
+  of the configured limits. Where the leaf's own bandwidth is unknown, `bandwidth` is the used share of the router's
+  busier direction. When neither part is known, the load counts as a quarter, `UNKNOWN_LOAD`.
+- tunnels: up to 16 points for missing tunnels.
+- unreached: up to 32 points for the failed share of the other servers' tries to reach the leaf.
+
+Load is scaled to the known parts, so a leaf that tells one part moves as far as a leaf that tells both. Missing
+tunnels and failed tries are penalties, and are added as they are: one failed try must not make a leaf the worst.
+
+All numbers are integers. A share is in thousandths, rounded down. The points of a part, and the cost in steps, are
+rounded to the nearest integer, halves up. `docs/publisher-choice.md` has a table.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-from gf_i2p.farm.record.bandwidth import part_in_use
+from gf_i2p.farm.record.bandwidth import WHOLE, part_in_use
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.farm.strict_json import without_none
 
 STEP: Final = 16
 BEST: Final = 1
 """The least computed cost. Administrators may also set 0."""
 WORST: Final = 240
-WEIGHTS: Final = {"connections": 96, "bandwidth": 96, "tunnels": 16, "unreached": 32}
-_CONNECTIONS, _BANDWIDTH, _TUNNELS, _UNREACHED = WEIGHTS.values()
+LOAD: Final = 192
+"""Most points for the load, whichever parts are known."""
+UNKNOWN_LOAD: Final = LOAD // 4
+"""Points for the load when neither part is known. Clients then prefer idle leaves, and this leaf to busy leaves."""
+MOST: Final = {"connections": LOAD // 2, "bandwidth": LOAD // 2, "tunnels": 16, "unreached": 32}
+"""Most points of each part when both parts of the load are known."""
+_HALF_LOAD, _TUNNELS, _UNREACHED = MOST["connections"], MOST["tunnels"], MOST["unreached"]
+_HALF: Final = WHOLE // 2
 STAYS_WITHIN: Final = 16
 """A listed leaf keeps its cost while the points differ from the cost by this at most: so noise makes no new set."""
 
 
 @dataclass(slots=True)  # not frozen: freezing would double the time of `leaf_load`
 class LeafLoad:
-    """Load of a leaf, in parts of its limits, 0 to 1; None: unknown."""
+    """Load of a leaf, in thousandths of the limits, 0 to 1000; None: not known."""
 
-    connections: float | None = None
-    bandwidth: float | None = None
-    tunnels: float | None = None
-    """The missing part of the configured tunnels."""
-    unreached: float | None = None
+    connections: int | None = None
+    bandwidth: int | None = None
+    tunnels: int | None = None
+    """The missing share of the configured tunnels."""
+    unreached: int | None = None
 
     @property
     def total(self) -> int:
-        """The sum of `points`. Written out for speed: this runs often for each leaf."""
-        points = 0
-        if self.connections is not None:
-            points += round(_CONNECTIONS * self.connections)
-        if self.bandwidth is not None:
-            points += round(_BANDWIDTH * self.bandwidth)
+        """The points of all known parts, and `UNKNOWN_LOAD` when the load is not known.
+
+        Written out for speed: this runs often for each leaf.
+        """
+        connections, bandwidth = self.connections, self.bandwidth
+        if connections is None:
+            points = UNKNOWN_LOAD if bandwidth is None else (LOAD * bandwidth + _HALF) // WHOLE
+        elif bandwidth is None:
+            points = (LOAD * connections + _HALF) // WHOLE
+        else:
+            points = (_HALF_LOAD * connections + _HALF) // WHOLE + (_HALF_LOAD * bandwidth + _HALF) // WHOLE
         if self.tunnels is not None:
-            points += round(_TUNNELS * self.tunnels)
+            points += (_TUNNELS * self.tunnels + _HALF) // WHOLE
         if self.unreached is not None:
-            points += round(_UNREACHED * self.unreached)
+            points += (_UNREACHED * self.unreached + _HALF) // WHOLE
         return points
 
     @property
-    def points(self) -> dict[str, int]:
-        """The points of each known part, by name."""
-        parts = {name: getattr(self, name) for name in WEIGHTS}
-        return {name: round(WEIGHTS[name] * part) for name, part in without_none(parts).items()}
+    def is_known(self) -> bool:
+        """Whether the connections or the bandwidth are known."""
+        return self.connections is not None or self.bandwidth is not None
+
+    def most(self) -> dict[str, int]:
+        """Give the most points of each part, by name: the only known part of the load has all points of the load."""
+        both = self.connections is not None and self.bandwidth is not None
+        return MOST if both else MOST | {"connections": LOAD, "bandwidth": LOAD}
+
+    def parts(self) -> dict[str, int | None]:
+        """Give the points of each part by name; None: not known."""
+        points: dict[str, int | None] = {}
+        for name, most in self.most().items():
+            share = getattr(self, name)
+            points[name] = None if share is None else (most * share + _HALF) // WHOLE
+        return points
 
 
-def leaf_load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int]) -> LeafLoad:
+def leaf_load(leaf: Leaf, router_use: int | None, reach_counts: tuple[int, int]) -> LeafLoad:
     """Return the load of a leaf.
 
-    `router_use`: used part of the router's bandwidth, see `bandwidth_used`. `reach_counts`: number of servers that
+    `router_use`: used share of the router's bandwidth, see `bandwidth_used`. `reach_counts`: number of servers that
     reached the leaf, and number of servers that failed.
     """
     bandwidth = part_in_use(leaf.current_bandwidth, leaf.configured_bandwidth)
@@ -67,8 +97,8 @@ def leaf_load(leaf: Leaf, router_use: float | None, reach_counts: tuple[int, int
     return LeafLoad(
         connections=part_in_use(leaf.current_connections, leaf.configured_connections),
         bandwidth=router_use if bandwidth is None else bandwidth,
-        tunnels=None if tunnels is None else 1 - tunnels,
-        unreached=unreached / (reached + unreached) if reached + unreached else None,
+        tunnels=None if tunnels is None else WHOLE - tunnels,
+        unreached=part_in_use(unreached, reached + unreached),
     )
 
 

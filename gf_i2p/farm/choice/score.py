@@ -1,12 +1,22 @@
 """Score of a server as publisher: 0 to 1000 points, by its own record and by the other servers' records.
 
-Each part has coarse steps, so that noise does not move the score. An unknown value gets half the points, so a
-router that reports fewer values is not worse. `docs/publisher-choice.md` has the table.
+Each part has coarse steps, so that noise does not move the score. Only known parts count. With k points of at most m
+in the known parts, of 1000 in all parts,
+
+    score = k + 95 % of (1000 - m), rounded down
+
+So the share of the known parts, k / m, counts by its weight, m / 1000, and the rest is presumed to be 95 % well: a
+router is up and posts, and the farm knows nothing against it. Then a healthy router has 950 to 1000 points, whichever
+parts are known. The difference is at most the default margin, so a healthy router that tells little is neither
+preferred nor refused.
+
+A plain share of the known parts would have larger steps, the fewer parts are known: a step of 50 points would be 333
+of 1000 where only one part of 150 is known. Here a step stays 50 points. `docs/publisher-choice.md` has the tables.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Self
 
 from gf_i2p.farm.record.bandwidth import bandwidth_used, unchecked_number
 from gf_i2p.farm.record.router_facts import Reachability
@@ -14,91 +24,125 @@ from gf_i2p.farm.record.router_facts import Reachability
 MOST: Final = {
     "uptime": 150, "reachability": 200, "tunnels": 150, "job_lag": 150, "bandwidth": 150, "leaves": 100, "meta": 100,
 }  # fmt: skip
-"""Most points of each part; half of them when the value is unknown."""
-OTHERS: Final = (MOST["leaves"] + MOST["meta"]) // 2
-"""Points for the other servers' judgement when no server has judged."""
+"""Most points of each part."""
+ALL: Final = sum(MOST.values())
+"""The highest score."""
+PRESUMED: Final = 95
+"""Percent of the most points that stand for the parts that are not known. The rest, 5 % of 1000, is the default
+`margin`: a healthy router that tells all is better by the margin at most than a router that tells nothing."""
+LEAST_META: Final = 50
+"""Points for a published set that no other server finds. Only the publisher's set is judged, so the part loses one
+step at most: otherwise, with a fault that hides the set of each server, publishing would go round the farm."""
 _UPTIME: Final = ((6 * 3_600_000, 150), (3_600_000, 100), (600_000, 50))
 _EXPLORATORY: Final = ((4, 150), (1, 100))
-_REACHABILITY: Final = {
+_REACHABILITY: Final[dict[str, int]] = {  # without `Reachability.UNKNOWN`: then the router itself does not know
     Reachability.OK: 200,
     Reachability.TESTING: 150,
-    Reachability.UNKNOWN: 100,
     Reachability.FIREWALLED: 100,
     Reachability.WARNING: 50,
     Reachability.HIDDEN: 50,
     Reachability.ERROR: 0,
 }
 _LAG: Final = ((100, 150), (1000, 100), (5000, 50))
-_USED: Final = ((0.25, 150), (0.5, 100), (0.75, 50))
+_USED: Final = ((250, 150), (500, 100), (750, 50))
 
 
 @dataclass(slots=True)  # not frozen: one is made for every record
 class Score:
-    """A server's points, part by part."""
+    """A server's points, part by part; None: not known, and not counted."""
 
-    uptime: int
+    uptime: int | None
     """Uptime of the router: 150 from six hours on, 100 from one, 50 from ten minutes."""
-    reachability: int
-    """Reachability of the router: ok 200, testing 150, unknown or firewalled 100, warning or hidden 50, error 0."""
-    tunnels: int
+    reachability: int | None
+    """Reachability of the router: ok 200, testing 150, firewalled 100, warning or hidden 50, error 0."""
+    tunnels: int | None
     """Exploratory tunnels, through which the router reaches floodfills: 150 from four on, 100 from one, else 0."""
-    job_lag: int
+    job_lag: int | None
     """Job lag of the router: 150 up to 100 ms, 100 up to 1 s, 50 up to 5 s."""
-    bandwidth: int
-    """Used part of the bandwidth, in the busier direction: 150 up to a quarter, 100 up to a half, 50 up to three
+    bandwidth: int | None
+    """Used share of the bandwidth, in the busier direction: 150 up to a quarter, 100 up to a half, 50 up to three
     quarters."""
-    leaves: int = MOST["leaves"] // 2
-    """Whether other servers reach the leaves: 100 when two thirds of the tries succeed, 50 when one third, else 0."""
-    meta: int = MOST["meta"] // 2
-    """Whether other servers find the published set: steps as for `leaves`. 50 for a server that publishes nothing."""
+    leaves: int | None = None
+    """Whether other servers reach the leaves, see `reached_points`."""
+    meta: int | None = None
+    """Whether other servers find the published set, see `found_points`. None for a server that publishes nothing."""
 
     @property
     def total(self) -> int:
-        """The sum of all parts, 0 to 1000."""
-        return self.uptime + self.reachability + self.tunnels + self.job_lag + self.bandwidth + self.leaves + self.meta
+        """The score of all parts, 0 to 1000."""
+        points, most = self.sums()
+        return total(points, most)
 
-    def parts(self) -> dict[str, int]:
-        """Return the points of each part, by the part's name."""
+    def sums(self) -> tuple[int, int]:
+        """Return the points of the known parts, and the most points of these parts."""
+        points = most = 0
+        for name, most_of_part in MOST.items():
+            points_of_part = getattr(self, name)
+            if points_of_part is not None:
+                points += points_of_part
+                most += most_of_part
+        return points, most
+
+    def judged(self, leaves: int | None, meta: int | None) -> Self:
+        """Return the score with the other servers' points, which are None while no server has judged."""
+        return replace(self, leaves=leaves, meta=meta)
+
+    def parts(self) -> dict[str, int | None]:
+        """Return the points of each part, by the part's name; None: not known."""
         return asdict(self)
+
+
+def total(points: int, most: int) -> int:
+    """Return the score, 0 to 1000, for these points of the known parts, and the most points of these parts."""
+    return points + PRESUMED * (ALL - most) // 100
 
 
 def own_score(router: Mapping[str, Any]) -> Score:
     """Judge a server by the numbers of its own record."""
     reachability = router.get("reachability")
     return Score(
-        uptime=_at_least(unchecked_number(router, "uptime"), _UPTIME, "uptime"),
-        reachability=_REACHABILITY[Reachability(reachability)]
-        if isinstance(reachability, str) and reachability in _KNOWN
-        else MOST["reachability"] // 2,
-        tunnels=_at_least(unchecked_number(router, "exploratoryTunnels"), _EXPLORATORY, "tunnels"),
-        job_lag=_at_most(unchecked_number(router, "jobLag"), _LAG, "job_lag"),
-        bandwidth=_at_most(bandwidth_used(router), _USED, "bandwidth"),
+        uptime=_at_least(unchecked_number(router, "uptime"), _UPTIME),
+        reachability=_REACHABILITY.get(reachability) if isinstance(reachability, str) else None,
+        tunnels=_at_least(unchecked_number(router, "exploratoryTunnels"), _EXPLORATORY),
+        job_lag=_at_most(unchecked_number(router, "jobLag"), _LAG),
+        bandwidth=_at_most(bandwidth_used(router), _USED),
     )
 
 
-def share(good: int, bad: int) -> int:
-    """Return the points of a part that other servers judge, for this many good and bad reports: 0, 50 or 100."""
-    tries = good + bad
+def reached_points(reached: int, unreached: int) -> int | None:
+    """Return the points for leaves: 100 when two thirds of the tries reach a leaf, 50 when one third, else 0.
+
+    None without any try.
+    """
+    tries = reached + unreached
     if not tries:
-        return 50
-    return 100 if 3 * good >= 2 * tries else 50 if 3 * good >= tries else 0
+        return None
+    return 100 if 3 * reached >= 2 * tries else 50 if 3 * reached >= tries else 0
 
 
-_KNOWN: Final = frozenset(Reachability)
+def found_points(found: int, missed: int) -> int | None:
+    """Return the points for the published set: 100 when two thirds of the searches find it, 75 when one third, else 50.
+
+    None without any search. `LEAST_META` says why the least is 50.
+    """
+    searches = found + missed
+    if not searches:
+        return None
+    return 100 if 3 * found >= 2 * searches else 75 if 3 * found >= searches else LEAST_META
 
 
-def _at_least(value: float | None, steps: tuple[tuple[float, int], ...], name: str) -> int:
+def _at_least(value: float | None, steps: tuple[tuple[int, int], ...]) -> int | None:
     if value is None:
-        return MOST[name] // 2
+        return None
     for least, points in steps:
         if value >= least:
             return points
     return 0
 
 
-def _at_most(value: float | None, steps: tuple[tuple[float, int], ...], name: str) -> int:
+def _at_most(value: float | None, steps: tuple[tuple[int, int], ...]) -> int | None:
     if value is None:
-        return MOST[name] // 2
+        return None
     for most, points in steps:
         if value <= most:
             return points

@@ -13,19 +13,35 @@ MAX_SERVER_ID: Final = 2**32 - 2
 
 @dataclass(frozen=True, slots=True)
 class RemoteRouter:
-    """Whether another server is heard. The leader reports a silence at once, before that server's record is too old."""
+    """Whether another server is heard. The leader reports a silence at once, before that server's record is too old.
+
+    Times in ms; None: not told.
+    """
 
     id: int
     reachable: bool
+    router_info_ms: int | None = None
+    """`published` of the newest router info that was seen of the server's router, since the epoch."""
+    fetch_ms: int | None = None
+    """Time until that router info was found."""
+    connect_ms: int | None = None
+    """Time until the first answer from the server."""
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
-        return {"id": self.id, "reachable": self.reachable}
+        times = {"lastRIVersion": self.router_info_ms, "fetchTime": self.fetch_ms, "connectTime": self.connect_ms}
+        return {"id": self.id, "reachable": self.reachable, **without_none(times)}
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
         """Read one report. Raises `RecordError`."""
-        return cls(integer(fields, "id", MAX_SERVER_ID), flag(fields, "reachable"))
+        return cls(
+            integer(fields, "id", MAX_SERVER_ID),
+            flag(fields, "reachable"),
+            integer_or_none(fields, "lastRIVersion"),
+            integer_or_none(fields, "fetchTime"),
+            integer_or_none(fields, "connectTime"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +56,20 @@ class RemoteDestination:
     """Time until the first answer from the leaf."""
     date_ms: int = 0
     """Date of the try, since the epoch."""
+    last_version_ms: int | None = None
+    """`published` of the found lease set, since the epoch; None: not found, or not told."""
 
     def encode(self) -> dict[str, Any]:
         """Give the JSON object."""
+        times = {
+            "lastLSVersion": self.last_version_ms,
+            "lsFetchTime": self.lease_set_ms,
+            "connectTime": self.connect_ms,
+        }
         return {
             "hash": to_base64(self.hash),
             "reachable": self.reachable,
-            **without_none({"lsFetchTime": self.lease_set_ms, "connectTime": self.connect_ms}),
+            **without_none(times),
             "date": self.date_ms,
         }
 
@@ -59,6 +82,7 @@ class RemoteDestination:
             integer_or_none(fields, "lsFetchTime"),
             integer_or_none(fields, "connectTime"),
             integer(fields, "date", MAX_DATE_MS),
+            integer_or_none(fields, "lastLSVersion"),
         )
 
 

@@ -35,6 +35,8 @@ class RouterStatus:
     current_outbound: float | None = None
     known_peers: int | None = None
     active_peers: int | None = None
+    last_published_ri: str | None = None
+    """The router info that the router published last, in base64."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ MAX_OPENINGS: Final = MAX_DESTINATIONS + MAX_REMOTE_ROUTERS + MAX_REMOTE_DESTINA
 FIRST_LEAF_MEMBER_ID: Final = 2**31
 """Ids from this number on belong to leaf members, which post records and have no vote."""
 _MAX_DESTINATION_BYTES: Final = 1024
-_NOT_COMPUTED: Final = -1.0
+_NOT_COMPUTED: Final = -1
 
 # The attributes of `RouterStatus`, and their names in the record. Bandwidths are bytes per second.
 _ROUTER_NAMES: Final = {
@@ -61,6 +61,7 @@ _ROUTER_NAMES: Final = {
     "current_outbound": "currentOutboundBandwidth",
     "known_peers": "knownPeers",
     "active_peers": "activePeers",
+    "last_published_ri": "lastPublishedRI",
 }
 _CONFIG: Final = frozenset({"mode", "interval", "version"})
 _META: Final = frozenset(
@@ -208,13 +209,13 @@ class StatusRecord:
     meta_sensing: MetaSensing | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
-    _bandwidth_used: float | None = field(default=_NOT_COMPUTED, init=False, repr=False, compare=False)
+    _bandwidth_used: int | None = field(default=_NOT_COMPUTED, init=False, repr=False, compare=False)
     judgement: object = field(default=None, init=False, repr=False, compare=False)
     """A cache for `state`: results that follow from this record alone, and so are the same for every `FarmState`."""
 
     @property
-    def bandwidth_used(self) -> float | None:
-        """Used part of the router's bandwidth, 0 to 1. Cached, because the choice needs this often for each leaf."""
+    def bandwidth_used(self) -> int | None:
+        """Used thousandths of the router's bandwidth. Cached, because the choice needs this often for each leaf."""
         if self._bandwidth_used == _NOT_COMPUTED:
             self._bandwidth_used = bandwidth_used(self.router)
         return self._bandwidth_used

@@ -24,7 +24,7 @@ _PIECE_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class LeafLoad:
+class ForwardLoad:
     """Load of a leaf, for its entry in the status record."""
 
     connections: int
@@ -77,13 +77,13 @@ class LeafForward:
         self._open: set[asyncio.Task[None]] = set()
 
     @property
-    def load(self) -> LeafLoad:
+    def load(self) -> ForwardLoad:
         """The load now."""
         now = self._now()
         self._sample(now)
         at, before = self._samples[0]
         rate = (self._bytes - before) / (now - at) if now > at else 0.0
-        return LeafLoad(len(self._open), self._max_connections, int(rate), self._max_bytes_per_second)
+        return ForwardLoad(len(self._open), self._max_connections, int(rate), self._max_bytes_per_second)
 
     async def run(self) -> None:
         """Listen, and pass connections on. A port that another program has is tried again by the caller."""

@@ -350,7 +350,7 @@ class ReplayMeter:
             leaf = None if poster is None else poster.leaves.get(hash_)
             if poster is not None and leaf is not None:
                 weights.append(256 - listed.cost)
-                rooms.append(max(1 - sum(inputs.load(poster, listed.owner, leaf).points.values()) / WORST, 0.0))
+                rooms.append(max(1 - inputs.load(poster, listed.owner, leaf).total / WORST, 0.0))
         if len(rooms) > 1 and sum(rooms) > 0:
             tally.samples += 1
             tally.imbalance += imbalance(weights, rooms)

@@ -143,8 +143,8 @@ def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
 def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
     state: FarmState = _decode(cls, cluster, data)
     nothing = own_score({})
-    judgements = state._judgements.items()
-    state._judgements = {server: replace(each, score=nothing, total=nothing.total) for server, each in judgements}
+    for server, each in state._judgements.items():  # of each one a copy, because a record keeps its own judgement
+        state._judgements[server] = replace(each, score=nothing, points=0, most=0, total=nothing.total)
     return state
 
 

@@ -14,8 +14,10 @@ from bridges.i2pcontrol.jsonrpc_client import UnknownMethodError
 from bridges.i2pcontrol.router_answers import RouterProgram
 from bridges.i2pcontrol.router_status import MAX_NOTES, SAFE_TUNNELS, SAFE_TUNNELS_BYTES, I2pControl
 from gf_i2p.farm.record.router_facts import LeafStatus, Reachability, RouterStatus
+from gf_i2p.farm.record.status_record import router_numbers
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from tests.bridges.simulated_i2pcontrol import I2PD, PASSWORD, Recording, SimulatedRouter, body, error, result
+from tests.farm.choice.kinds import TOLD
 from tests.transport.harness import Identity
 
 RECORDED = Recording.load(I2PD)
@@ -84,6 +86,12 @@ async def test_the_status_of_java(control_java: I2pControl) -> None:
     )
     assert control_java.kind is RouterProgram.JAVA
     assert control_java.notes == ()
+
+
+async def test_the_farms_tests_know_the_facts_of_each_kind(control: I2pControl, control_java: I2pControl) -> None:
+    """The tests of mixed farms go by `TOLD`."""
+    assert router_numbers(await control.local_router_status()).keys() == TOLD["i2pd"]
+    assert router_numbers(await control_java.local_router_status()).keys() == TOLD["Java I2P"]
 
 
 async def test_later_it_asks_only_for_what_the_router_has(control: I2pControl, i2pd: SimulatedRouter) -> None:

@@ -243,6 +243,7 @@ async def test_the_status_of_the_router(plain: Served) -> None:
         "CurrentOutbound": None,
         "KnownPeers": None,
         "ActivePeers": None,
+        "LastPublishedRi": None,
     }
 
 

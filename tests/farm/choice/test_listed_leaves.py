@@ -2,6 +2,7 @@
 
 import pytest
 
+from gf_i2p.farm.choice.cost import LOAD, UNKNOWN_LOAD
 from gf_i2p.farm.choice.listed_leaves import BURST
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteDestination
@@ -18,7 +19,8 @@ def many(first: int, count: int) -> list[Leaf]:
 
 
 def loaded(number: int, connections: int) -> Leaf:
-    return Leaf(leaf(number).hash, up=True, current_connections=connections, configured_connections=96)
+    """Nothing else is known of the leaf, so as many connections are as many points."""
+    return Leaf(leaf(number).hash, up=True, current_connections=connections, configured_connections=LOAD)
 
 
 def test_leaves_come_from_all_that_are_alive_also_where_publishing_is_off() -> None:
@@ -155,7 +157,7 @@ def test_cost_follows_load_in_steps() -> None:
     farm = Farm()
     farm.reports[2], farm.reports[3] = {"leaves": [loaded(2, 48)]}, {"leaves": [loaded(3, 96)]}
     farm.lasts(120_000)
-    assert costs(farm) == {1: 1, 2: 48, 3: 96}
+    assert costs(farm) == {1: UNKNOWN_LOAD, 2: 48, 3: 96}
 
 
 @pytest.mark.parametrize("noise", [[48, 64, 32, 60], [50, 41, 55]])
@@ -179,7 +181,7 @@ def test_an_administrator_sets_a_cost() -> None:
         farm.admin("cost", hash=leaf(1).hash, cost=cost)
         assert costs(farm)[1] == cost
     farm.admin("cost", hash=leaf(1).hash, cost=None)
-    assert costs(farm)[1] == 1
+    assert costs(farm)[1] == UNKNOWN_LOAD
 
 
 def test_a_leaf_that_others_do_not_reach_costs_more() -> None:
@@ -188,7 +190,9 @@ def test_a_leaf_that_others_do_not_reach_costs_more() -> None:
         farm.reports[server] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=False),)}
     farm.reports[2] = {"remote_destinations": (RemoteDestination(leaf(2).hash, reachable=True),)}
     farm.lasts(180_000)
-    assert costs(farm) == {1: 1, 2: 32, 3: 1}, "its own server's word does not count"
+    assert costs(farm) == {1: UNKNOWN_LOAD, 2: UNKNOWN_LOAD + 32, 3: UNKNOWN_LOAD}, (
+        "its own server's word does not count"
+    )
 
 
 # Trees ---------------------------------------------------------------------------------------------------------------

@@ -46,13 +46,14 @@ def test_a_publisher_that_fails_is_replaced_at_once() -> None:
 def test_a_clearly_better_one_takes_over_only_after_some_time() -> None:
     farm = Farm()
     farm.lasts(60_000)
+    farm.reports[1] = farm.reports[2] = {"router": GOOD | {"reachability": "firewalled"}}
     farm.reports[3] = {"router": GOOD}
     farm.lasts(PARAMETERS.hold_ms - 90_000)
     assert farm.publisher == 1
-    assert farm.state.choice.why_not[3] == "its score is 825; server 1 with 500 publishes already"
+    assert farm.state.choice.why_not[3] == "its score is 982; server 1 with 882 publishes already"
     farm.lasts(120_000)
     assert farm.publisher == 3
-    assert farm.state.choice.why_not[1] == "its score is 500, and that of server 3 is 825"
+    assert farm.state.choice.why_not[1] == "its score is 882, and that of server 3 is 982"
 
 
 def test_one_that_is_better_by_no_more_than_the_margin_does_not() -> None:

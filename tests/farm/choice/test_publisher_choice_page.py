@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gf_i2p.farm.choice.cost import WEIGHTS, entry_cost, leaf_load
-from gf_i2p.farm.choice.score import MOST
+from gf_i2p.farm.choice import cost
+from gf_i2p.farm.choice.cost import entry_cost, leaf_load
+from gf_i2p.farm.choice.score import ALL, MOST, PRESUMED
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.status_record import Leaf
 from tests.farm.fed_farm import Farm
@@ -64,19 +65,24 @@ def test_the_example() -> None:
 
 def test_the_parts_of_the_score() -> None:
     assert [int(row[1]) for row in table("part | most")] == list(MOST.values())
+    assert f"score = k + {PRESUMED} % of ({ALL} - m), rounded down" in PAGE
 
 
 def test_the_costs() -> None:
     for cells in table("connections | bandwidth"):
-        pairs = [tuple(map(int, cell.split("/"))) for cell in cells[:4]]
-        (used, most), (rate, limit), (missing, tunnels), (unreached, tries) = pairs
+        pairs = [None if cell == "-" else tuple(map(int, cell.split("/"))) for cell in cells[:4]]
+        (used, most), (rate, limit), (missing, tunnels), (unreached, tries) = (pair or (None, None) for pair in pairs)
         leaf = Leaf(
             bytes(32), up=True, current_connections=used, configured_connections=most, current_bandwidth=rate,
-            configured_bandwidth=limit, current_tunnels=tunnels - missing, configured_tunnels=tunnels,
+            configured_bandwidth=limit, current_tunnels=None if missing is None else (tunnels or 0) - missing,
+            configured_tunnels=tunnels,
         )  # fmt: skip
-        assert entry_cost(leaf_load(leaf, None, (tries - unreached, unreached)), None) == int(cells[4])
-    formula = {name: int(weight) for weight, name in re.findall(r"(\d+) · (\w+)", PAGE) if name in WEIGHTS}
-    assert formula == WEIGHTS
+        reach_counts = ((tries or 0) - (unreached or 0), unreached or 0)
+        assert entry_cost(leaf_load(leaf, None, reach_counts), None) == int(cells[4])
+    penalties = {name: int(weight) for weight, name in re.findall(r"(\d+) · (tunnels|unreached)", PAGE)}
+    assert penalties == {name: cost.MOST[name] for name in ("tunnels", "unreached")}
+    assert f"load = {cost.LOAD} · (the mean" in PAGE
+    assert f"or {cost.UNKNOWN_LOAD} when neither is known" in PAGE
 
 
 def test_the_parameters() -> None:

@@ -56,9 +56,11 @@ records = st.builds(
     st.none() | metas,
     st.lists(leaves, max_size=20).map(tuple),
     config=st.none() | st.builds(ReportedConfig, st.none() | st.text(), numbers, st.none() | st.text(), extras),
-    remote_routers=st.lists(st.builds(RemoteRouter, st.integers(0, 2**32 - 2), st.booleans()), max_size=3).map(tuple),
+    remote_routers=st.lists(
+        st.builds(RemoteRouter, st.integers(0, 2**32 - 2), st.booleans(), numbers, numbers, numbers), max_size=3
+    ).map(tuple),
     remote_destinations=st.lists(
-        st.builds(RemoteDestination, hashes, st.booleans(), numbers, numbers, dates), max_size=3
+        st.builds(RemoteDestination, hashes, st.booleans(), numbers, numbers, dates, numbers), max_size=3
     ).map(tuple),
     meta_sensing=st.none() | st.builds(MetaSensing, numbers, numbers, dates),
     extra=extras,

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gf_i2p.node.report.leaf_forward import WINDOW_SECONDS, LeafForward, LeafLoad
+from gf_i2p.node.report.leaf_forward import WINDOW_SECONDS, ForwardLoad, LeafForward
 from integration.harness.processes import free_ports
 from tests.transport.harness import soon, until
 
@@ -79,7 +79,7 @@ async def test_bytes_pass_unchanged_and_so_does_the_end() -> None:
 
 async def test_connections_are_counted_and_those_above_the_limit_are_closed() -> None:
     async with forwarding() as made:
-        assert made.forward.load == LeafLoad(0, MOST, 0, 5000)
+        assert made.forward.load == ForwardLoad(0, MOST, 0, 5000)
         pairs = [await made.connect() for _ in range(MOST)]
         await until(lambda: made.forward.load.connections == MOST)
         await closed(*await made.connect())
