@@ -197,6 +197,7 @@ status_seconds = 10.0         # between two looks at the router, 5 to 30
 proxy = "127.0.0.1:4444"      # its HTTP proxy, by which servers inside I2P are reached
 way = "get"                   # "get": as proposal 150 says; "connect"; "socks5" (then proxy = the SOCKS proxy)
 sam = "127.0.0.1:7656"
+i2cp = "127.0.0.1:7654"       # by which the router says whether the leaf's lease set is current
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
 # proxy_user = "..."          # Java only, as the next three: a user; the passwords stand above

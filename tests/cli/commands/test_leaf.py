@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from bridges.i2cp.settings import RouterKind
 from gf_i2p.cli.commands import leaf
 from gf_i2p.cli.main import main
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
-from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.leaf_file import LEAF_FILE, REPORT_FILE
@@ -24,11 +24,13 @@ from gf_i2p.node.membership.leaf_member import LeafMemberReport
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import spawn
+from tests.bridges.i2cp.fake_router import FakeRouter
 from tests.bridges.sam.scripted_sam import scripted
 from tests.cli.program import PATIENCE, gf, gf_json
+from tests.netdb.strategies import KEYS
 
 MEMBER = FIRST_LEAF_MEMBER_ID
-PEER = to_b32_address(bytes(32))
+PEER = KEYS.destination.b32
 
 
 @pytest.fixture
@@ -139,7 +141,8 @@ def running(member: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
-    async with scripted() as router:
+    async with scripted() as router, FakeRouter(RouterKind.I2PD) as i2cp:
+        i2cp.netdb[KEYS.destination.hash] = KEYS.destination
         with LocalFarm(tmp_path, servers=1) as farm:
             farm.start_all()
             await farm.leader()
@@ -148,7 +151,8 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
             member = Path(answer["member"])
             file = member / LEAF_FILE
             text = file.read_text().replace('# leaf = "....b32.i2p"', f'leaf = "{PEER}"')
-            file.write_text(text.replace("127.0.0.1:7656", f"127.0.0.1:{router.sam.port}"))
+            text = text.replace("127.0.0.1:7656", f"127.0.0.1:{router.sam.port}")
+            file.write_text(text.replace("127.0.0.1:7654", f"127.0.0.1:{i2cp.port}"))
 
             told: dict[str, Any] = {}
             listed: dict[str, Any] = {}
