@@ -31,7 +31,7 @@ import h11
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
 from gf_i2p.wire.http_head import HeadReader
-from gf_i2p.wire.limits import MAX_INTERIM_RESPONSES
+from gf_i2p.wire.limits import MAX_INTERIM_RESPONSES, MAX_PEER_CHALLENGES, MAX_PROXY_CHALLENGES
 from gf_i2p.wire.names import check_name
 from gf_i2p.wire.proxy_login import AUTHENTICATE, AUTHORIZATION, ProxyAuthorization, ProxyLogin, no_login
 
@@ -75,11 +75,6 @@ class Retry:
 class Challenges:
     """Counts the challenges of one attempt to reach a peer, so that no peer and no proxy can ask for ever."""
 
-    MAX_OF_PEER: Final = 1
-    """A second 401 means wrong credentials."""
-    MAX_OF_PROXY: Final = 3
-    """The nonce has expired, and other connections that log in at the same time may overtake this one twice."""
-
     def __init__(self) -> None:
         self._of_peer = self._of_proxy = 0
 
@@ -89,7 +84,7 @@ class Challenges:
             self._of_proxy += 1
         else:
             self._of_peer += 1
-        return self._of_peer <= self.MAX_OF_PEER and self._of_proxy <= self.MAX_OF_PROXY
+        return self._of_peer <= MAX_PEER_CHALLENGES and self._of_proxy <= MAX_PROXY_CHALLENGES
 
 
 OutcomeT = TypeVar("OutcomeT")

@@ -70,6 +70,13 @@ MAX_LINE_END_CRS: Final = 2
 # 1xx answers that a client skips before the final one; a proxy may send a 100 or a 103.
 MAX_INTERIM_RESPONSES: Final = 4
 
+# Challenges of the peer (401) in one attempt to reach the peer: a second challenge means wrong credentials.
+MAX_PEER_CHALLENGES: Final = 1
+
+# Challenges of a proxy on the way (407) in that attempt: the nonce has expired, and other connections that log in at
+# the same time may overtake this one twice. A proxy that asks more often would ask for ever.
+MAX_PROXY_CHALLENGES: Final = 3
+
 # Name of a cluster or a user, which is used in paths, headers, log lines and file names.
 MAX_NAME_BYTES: Final = 64
 

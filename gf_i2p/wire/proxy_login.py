@@ -11,7 +11,8 @@ connection: so Basic is answered only on this machine, and never to a proxy that
 before the proxy asks, so a proxy without a password never learns one.
 
 Java's I2P HTTP Proxy asks for Digest with MD5, and newer versions with SHA-256, too; i2pd's proxy never asks. Java
-checks no `uri`; the target of the request line stands there, as RFC 7616 (3.4) says.
+checks no `uri`; the target of the request line stands there, as RFC 7616 (3.4) says. A peer behind the proxy cannot ask
+in the proxy's place: Java takes Proxy-Authenticate off a peer's answer, and a tunnel of CONNECT is no proxy.
 """
 
 import base64

@@ -53,6 +53,7 @@ from tests.transport.i2p.i2p_harness import (
 
 pytestmark = pytest.mark.usefixtures("unhandled")
 
+LOGIN = ProxyLogin("user", "password", in_clear=True)
 TUNNEL_WAYS = (ProxyMethod.CONNECT, ProxyMethod.SOCKS5)
 every_way = pytest.mark.parametrize("way", ProxyMethod)
 
@@ -434,7 +435,7 @@ class Carrier:
         return self.name == "i2p" and attempt == 2
 
     def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
-        return None
+        return LOGIN if self.proxied(endpoint, attempt) else None
 
     def patience(self, endpoint: Endpoint) -> float:
         return 5.0 if self.name == "i2p" else 6.0
@@ -454,6 +455,7 @@ async def test_with_both_the_name_decides(listening_name: str) -> None:
             with pytest.raises(DialError, match=f"{name} 7.5 3"):
                 await mixed.dial(endpoint, Guest, deadline=7.5, attempt=3)
             assert mixed.proxied(endpoint, 2) is (name == "i2p")
+            assert mixed.proxy_login(endpoint, 2) is (LOGIN if name == "i2p" else None)
             assert mixed.patience(endpoint) == (5.0 if name == "i2p" else 6.0)
         assert carriers[name].dialled == endpoints
     with pytest.raises(TransportError, match=f"{listening_name} listens"):
