@@ -22,6 +22,7 @@ from typing import Final, assert_never
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
+from gf_i2p.raft.election_timeout import ElectionTimeout
 from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inputs import (
     Answered,
@@ -49,11 +50,6 @@ from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRe
 MAX_TERM_STEP: Final = 2**32
 """Largest step by which one message may raise the term. At ten elections a second, so many terms take thirteen years.
 Without a bound, one message of a broken or hostile server would bring the farm to the last possible term."""
-
-MAX_YIELDING: Final = 3
-"""A refused candidate doubles its election time-out at most this often: up to eight times the settings. Stock JRaft
-waits for 3 to 5 s, and starts that wait again at every higher term. A candidate that JRaft must
-refuse, and that asks more often, would keep JRaft from becoming a candidate."""
 
 
 class Core:
@@ -91,13 +87,11 @@ class Core:
             flow=flow or Flow(),
             snapshot=snapshot,
         )
-        self._uniform = uniform
         self._now = now
         self._role: Leader | Candidate | None = None  # None: follower
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
-        self._election_at = 0.0
-        self._refusals = 0  # elections in a row that a refusal has ended
+        self._timeout = ElectionTimeout(self._state, uniform)
         self._older_log_asked = False  # whether, since a leader was heard, a voter with an older log wanted a vote
         self._follower = Follower(self._state)
         self._inquiry = Inquiry(self._state)
@@ -232,7 +226,7 @@ class Core:
         """Time at which the next `Tick` is due."""
         if isinstance(self._role, Leader):
             return self._role.deadline(self._now)
-        return min(self._election_at, self._ask_at)
+        return min(self._timeout.at, self._ask_at)
 
     @property
     def timing(self) -> Timing:
@@ -251,11 +245,7 @@ class Core:
         """
         if self.is_leader:
             return
-        timing = self._state.timing
-        unheard = self._role is None and self._heard_at == float("-inf")
-        too_early = unheard and self._election_at < now + timing.election_min
-        if too_early or self._election_at > now + timing.election_max * self._patience_factor:
-            self._election_at = now + self._uniform(timing.election_min, timing.election_max) * self._patience_factor
+        self._timeout.redraw(now, unheard=self._role is None and self._heard_at == float("-inf"))
 
     # Inputs ----------------------------------------------------------------------------------------------------------
 
@@ -319,7 +309,7 @@ class Core:
                 self._follow(NOBODY)  # check-quorum
             else:
                 self._role.tick(self._now)
-        elif self._now >= self._election_at:
+        elif self._now >= self._timeout.at:
             self._election_due()
         elif self._now >= self._ask_at:
             self._ask()
@@ -352,7 +342,7 @@ class Core:
             self._inquiry.ask(self._now)
             self._ask_at = self._now + max(timing.heartbeat, timing.election_min / 8)
         else:
-            self._ask_at = self._election_at
+            self._ask_at = self._timeout.at
 
     def _election_due(self) -> None:
         """Become a candidate at the end of an election time-out, if a majority hears no leader.
@@ -492,42 +482,21 @@ class Core:
 
     # Roles and terms -------------------------------------------------------------------------------------------------
 
-    @property
-    def _patience_factor(self) -> int:
-        """Factor on the election time-out. One refusal does not raise it: two candidates may have met by chance."""
-        return 1 << min(max(self._refusals - 1, 0), MAX_YIELDING)
-
     def _await_election(self) -> None:
-        timing = self._state.timing
-        self._election_at = self._now + self._uniform(timing.election_min, timing.election_max) * self._patience_factor
-
-    def _reset_patience(self) -> None:
-        """Return to the normal election time-out: this server should win against the voter that asked."""
-        timing = self._state.timing
-        if self._refusals:
-            self._refusals = 0
-            self._election_at = min(
-                self._election_at, self._now + self._uniform(timing.election_min, timing.election_max)
-            )
+        self._timeout.draw(self._now)
 
     def _doubt_leader(self) -> None:
-        """Shorten the election time-out, because the leader cannot be dialled.
-
-        The random part stays as long as before, because other servers may lose the leader at the same time.
-        """
-        timing = self._state.timing
+        """Shorten the election time-out, because the leader cannot be dialled."""
         self._in_doubt = True
-        first = max(self._now, self._heard_at + timing.doubt)
+        first = max(self._now, self._heard_at + self._state.timing.doubt)
         self._ask_at = min(self._ask_at, first)
-        self._election_at = min(self._election_at, self._uniform(first, first + timing.election_min))
+        self._timeout.shorten(first)
 
     def _trust_leader(self) -> None:
         """Return to the normal election time-out: the leader can be dialled again."""
-        timing = self._state.timing
         self._in_doubt = False
-        self._ask_at = max(self._ask_at, self._heard_at + timing.election_min)
-        normal = self._heard_at + self._uniform(timing.election_min, timing.election_max)
-        self._election_at = max(self._election_at, normal)
+        self._ask_at = max(self._ask_at, self._heard_at + self._state.timing.election_min)
+        self._timeout.restore(self._heard_at)
 
     def _follow(self, leader: int) -> None:
         """Become a follower in the present term. `leader`: `NOBODY` while the leader is not known."""
@@ -547,7 +516,7 @@ class Core:
     def _campaign(self) -> None:
         """Become a candidate: increment the term, vote for this server, ask the others (Raft 5.2)."""
         refused = isinstance(self._role, Candidate) and self._role.refused
-        self._refusals = self._refusals + 1 if refused else 0
+        self._timeout.refusals = self._timeout.refusals + 1 if refused else 0
         self._follow(NOBODY)
         self._state.set_hard_state(self._state.term + 1, self.id)
         self._await_election()
@@ -556,7 +525,7 @@ class Core:
 
     def _lead_if_won(self, candidate: Candidate) -> None:
         if candidate.won:
-            self._refusals = 0
+            self._timeout.refusals = 0
             self._state.leader = self.id
             self._role = Leader(self._state, self._now)
 
@@ -564,7 +533,7 @@ class Core:
         """If this server leads: become a follower, and leave the next two election time-outs to the other servers."""
         if isinstance(self._role, Leader):
             self._follow(NOBODY)
-            self._election_at += 2 * self._state.timing.election_max
+            self._timeout.at += 2 * self._state.timing.election_max
 
     # Requests of other servers ---------------------------------------------------------------------------------------
 
@@ -585,12 +554,12 @@ class Core:
         up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
         if not up_to_date and request.source in state.configurations.voters:
             self._older_log_asked = True
-            self._reset_patience()
+            self._timeout.forgive(self._now)
         granted = request.term == state.term and state.vote in {NOBODY, request.source} and up_to_date
         if granted:
             if state.vote == NOBODY:
                 state.set_hard_state(state.term, request.source)
-            self._refusals = 0
+            self._timeout.refusals = 0
             self._await_election()
             self._inquire_anew()
         state.promise(token, request, accepted=granted)
@@ -615,7 +584,7 @@ class Core:
             self._enter_term(request.term)
         self._follow(request.source)
         self._older_log_asked = False
-        self._refusals = 0
+        self._timeout.refusals = 0
         self._heard_at = self._now
         self._await_election()
         self._is_due = False

@@ -339,7 +339,7 @@ class Lab:
         election whatever the others say, as servers of JRaft do.
         """
         cores = [self.servers[server_id].core for server_id in server_ids]
-        self.now = max(self.now, *(core.deadline if core.is_leader else core._election_at for core in cores))
+        self.now = max(self.now, *(core.deadline if core.is_leader else core._timeout.at for core in cores))
         for core in cores:
             agreed = core._inquiry.agreed
             if unasked:
@@ -397,7 +397,7 @@ class Lab:
 
     def wait(self, server_id: int) -> float:
         """Give the seconds until this server's next election time-out."""
-        return self.core(server_id)._election_at - self.now
+        return self.core(server_id)._timeout.at - self.now
 
     def elect(self, server_id: int) -> None:
         """Make this server the leader: let its election time-out pass, and deliver the votes."""

@@ -152,7 +152,7 @@ class Scenario:
 
     def do_deadline(self, server: str) -> None:
         core = self.lab.core(int(server))
-        self.lines.append(f"{(core.deadline if core.is_leader else core._election_at) - self.lab.now:.3f} s")
+        self.lines.append(f"{(core.deadline if core.is_leader else core._timeout.at) - self.lab.now:.3f} s")
 
     def do_log(self, server: str) -> None:
         entries = self.lab.servers[int(server)].disk.entries

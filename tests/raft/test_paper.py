@@ -92,7 +92,7 @@ def test_election_timeouts_are_chosen_randomly_from_a_fixed_interval_5_2() -> No
 
     lab = Lab(3, uniform=uniform, timing=I2P)
     assert set(asked) == {(20.0, 50.0)}
-    assert len({server.core._election_at for server in lab.servers.values()}) == 3
+    assert len({server.core._timeout.at for server in lab.servers.values()}) == 3
 
 
 def test_heartbeats_keep_followers_from_standing_for_election_5_2() -> None:

@@ -66,7 +66,7 @@ def test_finding_it_again_and_again_changes_nothing_more() -> None:
     lab = led_by_1(highest=True)
     lab.step(2, inputs.Unreachable(1))
     before = wait(lab, 2)
-    lab.core(2)._uniform = lambda low, _: low
+    lab.core(2)._timeout._uniform = lambda low, _: low
     lab.step(2, inputs.Unreachable(1))
     assert wait(lab, 2) == before
 

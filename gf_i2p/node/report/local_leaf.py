@@ -1,4 +1,4 @@
-"""What this machine knows of this router's leaf beside the router's answer: its service, its load, its uptime."""
+"""The part of a leaf's status that comes from this machine: service, load and uptime of the leaf."""
 
 import asyncio
 from collections.abc import Callable

@@ -68,7 +68,7 @@ async def test_a_connection_and_its_handshake_count_for_a_server_that_has_heard_
         now = asyncio.get_running_loop().time()
         r.driver.reachable(2, 0.25)
         assert script.told == [("reachable", (2, 0.25)), ("sent", 1)], "the peer is asked for the leader"
-        assert now + SOONER.election_min <= r.driver.core._election_at <= now + SOONER.election_max + 1
+        assert now + SOONER.election_min <= r.driver.core._timeout.at <= now + SOONER.election_max + 1
 
 
 async def test_every_request_is_told_when_it_leaves_and_when_it_is_answered_or_fails(

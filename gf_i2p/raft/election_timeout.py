@@ -1,0 +1,64 @@
+"""The election time-out of one server: drawn at random, and longer after refusals (Raft 5.2)."""
+
+from collections.abc import Callable
+from typing import Final
+
+from gf_i2p.raft.state import State
+
+MAX_YIELDING: Final = 3
+"""A refused candidate doubles its election time-out at most this often: up to eight times the settings. Stock JRaft
+waits for 3 to 5 s, and starts that wait again at every higher term. A candidate that JRaft must
+refuse, and that asks more often, would keep JRaft from becoming a candidate."""
+
+
+class ElectionTimeout:
+    """When this server becomes due for an election. Times in seconds, by the core's clock."""
+
+    def __init__(self, state: State, uniform: Callable[[float, float], float]) -> None:
+        """`uniform`: returns a random float between its two arguments."""
+        self.at = 0.0
+        """The end of the running time-out."""
+        self.refusals = 0
+        """Number of elections in a row that a refusal has ended."""
+        self._state = state
+        self._uniform = uniform
+
+    @property
+    def _factor(self) -> int:
+        """Factor on the time-out. One refusal does not raise it: two candidates may have met by chance."""
+        return 1 << min(max(self.refusals - 1, 0), MAX_YIELDING)
+
+    def draw(self, now: float) -> None:
+        """Begin a new time-out."""
+        timing = self._state.timing
+        self.at = now + self._uniform(timing.election_min, timing.election_max) * self._factor
+
+    def redraw(self, now: float, *, unheard: bool) -> None:
+        """Draw the running time-out again if the present `Timing` could not have produced it.
+
+        A time-out that ends later than the maximum is drawn again. While no leader was ever heard (`unheard`), a
+        time-out that ends before the minimum is drawn again, too.
+        """
+        timing = self._state.timing
+        too_early = unheard and self.at < now + timing.election_min
+        if too_early or self.at > now + timing.election_max * self._factor:
+            self.draw(now)
+
+    def forgive(self, now: float) -> None:
+        """Return to the normal length after refusals: this server should win against the voter that asked."""
+        if self.refusals:
+            self.refusals = 0
+            timing = self._state.timing
+            self.at = min(self.at, now + self._uniform(timing.election_min, timing.election_max))
+
+    def shorten(self, first: float) -> None:
+        """End the time-out soon after `first`, because the leader cannot be dialled.
+
+        The random part stays as long as before, because other servers may lose the leader at the same time.
+        """
+        self.at = min(self.at, self._uniform(first, first + self._state.timing.election_min))
+
+    def restore(self, heard_at: float) -> None:
+        """Return to the normal length, counted from the leader's last message, after `shorten`."""
+        timing = self._state.timing
+        self.at = max(self.at, heard_at + self._uniform(timing.election_min, timing.election_max))
