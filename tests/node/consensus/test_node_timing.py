@@ -96,7 +96,9 @@ async def test_who_reaches_nobody_looks_for_the_fault_at_home(tmp_path: Path, mo
         node = farm.nodes[last]
         await farm.stop(other)
         await becomes("the other is known to be lost", lambda: node.links[other].unreachable)
-        monkeypatch.setattr(node.driver.core, "_uniform", lambda _, high: high)  # no later wait of the node is shorter
+        monkeypatch.setattr(
+            node.driver.core._timeout, "_uniform", lambda _, high: high
+        )  # no later wait of the node is shorter
         node.driver.core._await_election()
         deadline = node.driver.core.deadline
         await farm.stop(leader)
