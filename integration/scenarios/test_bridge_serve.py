@@ -207,7 +207,7 @@ async def test_a_program_asks(network: RouterNetwork, farm: I2pFarm, endpoint: S
     assert info == {"i2p.router.version": status["Version"]}
     leaf = await endpoint.call("GetLocalLeafHash", MasterHash=farm.master.destination.b32)
     assert leaf["Address"] == farm.leaves[1].destination.b32
-    assert await endpoint.call("GetLocalLeafHash", MasterHash=farm.leaves[2].destination.b32) == {
+    assert await endpoint.call("GetLocalLeafHash", MasterHash=DestinationKeys.generate().destination.b32) == {
         "LeafHash": None,
         "Address": None,
     }
