@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 import pytest
 
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, TimingPlan
+from gf_i2p.raft import inputs
+from gf_i2p.wire.messages import NOBODY
 from tests.node.consensus.simulation import FAR_NET, LAN_NET, PRIVATE_NET, SLOW_NET, Farm, Network
 
 OUT, IN = TimingPlan("auto", RANGE_OUTSIDE_I2P), TimingPlan("auto", RANGE_INSIDE_I2P)
@@ -147,3 +149,46 @@ def test_five_servers_one_of_them_far_away(seed: int) -> None:
     watch(farm, 600, seed)
     leader = farm.leader or 0
     assert farm.tempos[leader].timing.heartbeat == (0.5 if leader != 5 else pytest.approx(2.5, abs=1.0))
+
+
+# A server that returns ------------------------------------------------------------------------------------------------
+
+
+@SEEDS
+def test_a_server_that_restarts_deposes_nobody_while_the_leader_still_looks_for_it(seed: int) -> None:
+    """Measured inside I2P: the restarted node dials in 2 s, and the leader's redial takes 19 s."""
+    farm, leader, follower, term = led(seed)
+    farm.kill(follower)
+    farm.run(1.0)
+    farm.restart(follower)
+    for other in farm.servers.keys() - {follower}:
+        farm.dial(follower, other)
+        farm.at(farm.now + 25.0, lambda other=other: farm.dial(other, follower))  # type: ignore[misc]
+    farm.run(60.0)
+    assert (farm.leader, farm.core(leader).term) == (leader, term)
+
+
+@SEEDS
+def test_a_server_whose_router_restarts_raises_no_term(seed: int) -> None:
+    farm, leader, follower, term = led(seed)
+    for one, other in [link for link in farm.up_since if follower in link]:
+        del farm.up_since[one, other]
+        for tag in [tag for tag, flight in farm.tempos[one]._flights.items() if flight.peer == other]:
+            farm.tell(one, inputs.Failed(other, tag))
+    for other in farm.servers.keys() - {follower}:
+        farm.at(farm.now + 60.0, lambda other=other: farm.dial(follower, other))  # type: ignore[misc]
+        farm.at(farm.now + 90.0, lambda other=other: farm.dial(other, follower))  # type: ignore[misc]
+    farm.run(89.0)
+    assert farm.core(follower).leader == NOBODY
+    farm.run(31.0)
+    assert {server.core.term for server in farm.servers.values()} == {term}
+    assert farm.leader == leader
+
+
+def led(seed: int) -> tuple[Farm, int, int, int]:
+    """Give a farm inside I2P, its leader, one follower and the term."""
+    farm = settled("300 ms, inside", seed)
+    leader = farm.leader
+    assert leader is not None
+    follower = next(server for server in farm.servers if server != leader)
+    return farm, leader, follower, farm.core(leader).term
