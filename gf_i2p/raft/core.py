@@ -95,10 +95,8 @@ class Core:
         self._older_log_asked = False  # whether, since a leader was heard, a voter with an older log wanted a vote
         self._follower = Follower(self._state)
         self._inquiry = Inquiry(self._state)
-        self._ask_at = 0.0  # when the next questions for the leader are due
-        self._is_due = False  # whether an election time-out has ended, and only answers to questions are lacking
         self._await_election()
-        self._inquire_anew()
+        self._inquiry.begin_anew(self._now, self._state.timing.doubt)
 
     # For the driver to read -----------------------------------------------------------------------------------------
 
@@ -226,7 +224,7 @@ class Core:
         """Time at which the next `Tick` is due."""
         if isinstance(self._role, Leader):
             return self._role.deadline(self._now)
-        return min(self._timeout.at, self._ask_at)
+        return min(self._timeout.at, self._inquiry.next_at)
 
     @property
     def timing(self) -> Timing:
@@ -311,7 +309,7 @@ class Core:
                 self._role.tick(self._now)
         elif self._now >= self._timeout.at:
             self._election_due()
-        elif self._now >= self._ask_at:
+        elif self._now >= self._inquiry.next_at:
             self._ask()
 
     def _reachable(self, peer: int) -> None:
@@ -325,24 +323,11 @@ class Core:
 
     # The question before an election ---------------------------------------------------------------------------------
 
-    def _inquire_anew(self) -> None:
-        """Drop all answers, and ask from half of the least election time-out on: something has changed in the farm."""
-        self._is_due = False
-        self._inquiry.since = self._now
-        self._ask_at = self._now + self._state.timing.doubt
-
     def _ask(self) -> None:
-        """Ask who leads, and plan the next questions.
-
-        The questions begin when this server would vote for another server, so an election that is right is seldom
-        delayed by the way of question and answer.
-        """
-        timing = self._state.timing
         if self._may_campaign():
             self._inquiry.ask(self._now)
-            self._ask_at = self._now + max(timing.heartbeat, timing.election_min / 8)
         else:
-            self._ask_at = self._timeout.at
+            self._inquiry.next_at = self._timeout.at
 
     def _election_due(self) -> None:
         """Become a candidate at the end of an election time-out, if a majority hears no leader.
@@ -356,17 +341,8 @@ class Core:
         self._state.leader = NOBODY
         self._in_doubt = False
         self._await_election()
-        self._is_due = self._may_campaign()
+        self._inquiry.is_due = self._may_campaign()
         self._ask()
-
-    def _heed_answer(self, event: Answered) -> None:
-        """Take the answer to a question, if the response is one."""
-        if not self._inquiry.answered(event.peer, event.tag, event.response) or not self._is_due:
-            return
-        if self._inquiry.agreed(self._now):
-            self._campaign()
-        elif not self._inquiry.may_agree(self._now):
-            self._is_due = False
 
     def _may_campaign(self) -> bool:
         """Return whether this server should become a candidate now.
@@ -477,8 +453,9 @@ class Core:
             elif response.type == MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Candidate):
                 self._role.answered(event.peer, response)
                 self._lead_if_won(self._role)
-        if response.type == MessageType.APPEND_ENTRIES_RESPONSE and not isinstance(self._role, Leader):
-            self._heed_answer(event)
+        is_answer = response.type == MessageType.APPEND_ENTRIES_RESPONSE and not isinstance(self._role, Leader)
+        if is_answer and self._inquiry.completes(event.peer, event.tag, response, self._now):
+            self._campaign()
 
     # Roles and terms -------------------------------------------------------------------------------------------------
 
@@ -489,13 +466,13 @@ class Core:
         """Shorten the election time-out, because the leader cannot be dialled."""
         self._in_doubt = True
         first = max(self._now, self._heard_at + self._state.timing.doubt)
-        self._ask_at = min(self._ask_at, first)
+        self._inquiry.next_at = min(self._inquiry.next_at, first)
         self._timeout.shorten(first)
 
     def _trust_leader(self) -> None:
         """Return to the normal election time-out: the leader can be dialled again."""
         self._in_doubt = False
-        self._ask_at = max(self._ask_at, self._heard_at + self._state.timing.election_min)
+        self._inquiry.next_at = max(self._inquiry.next_at, self._heard_at + self._state.timing.election_min)
         self._timeout.restore(self._heard_at)
 
     def _follow(self, leader: int) -> None:
@@ -503,7 +480,7 @@ class Core:
         if isinstance(self._role, Leader):
             self._role.resign()
             self._await_election()  # only a leader had no time-out running
-            self._inquire_anew()
+            self._inquiry.begin_anew(self._now, self._state.timing.doubt)
         self._role = None
         self._in_doubt = False
         self._state.leader = leader
@@ -520,7 +497,7 @@ class Core:
         self._follow(NOBODY)
         self._state.set_hard_state(self._state.term + 1, self.id)
         self._await_election()
-        self._inquire_anew()
+        self._inquiry.begin_anew(self._now, self._state.timing.doubt)
         self._role = Candidate(self._state)
 
     def _lead_if_won(self, candidate: Candidate) -> None:
@@ -561,7 +538,7 @@ class Core:
                 state.set_hard_state(state.term, request.source)
             self._timeout.refusals = 0
             self._await_election()
-            self._inquire_anew()
+            self._inquiry.begin_anew(self._now, self._state.timing.doubt)
         state.promise(token, request, accepted=granted)
 
     def _hear_leader(self, token: Token, request: Request) -> bool:
@@ -587,7 +564,5 @@ class Core:
         self._timeout.refusals = 0
         self._heard_at = self._now
         self._await_election()
-        self._is_due = False
-        self._inquiry.since = self._now
-        self._ask_at = self._now + state.timing.election_min
+        self._inquiry.begin_anew(self._now, state.timing.election_min)
         return True

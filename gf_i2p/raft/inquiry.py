@@ -33,19 +33,34 @@ class _Answer:
 class Inquiry:
     """The questions of one server to the other members, and their latest answers.
 
-    An answer is valid until `election_max` after its question left, and only while its question is not older than
-    `since`. At most one question to a peer is on the way.
+    An answer is valid until `election_max` after its question left, or until `begin_anew`. At most one question to a
+    peer is on the way.
     """
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._flights: dict[int, tuple[int, float]] = {}  # by peer: tag, time of the question
         self._answers: dict[int, _Answer] = {}
-        self.since = float("-inf")
-        """Time of the last change in the farm that this server knows of: earlier answers say nothing now."""
+        self._since = float("-inf")  # time of the last change in the farm: earlier answers say nothing now
+        self.next_at = 0.0
+        """Time for the next questions."""
+        self.is_due = False
+        """Whether an election time-out has ended, and only answers are lacking."""
+
+    def begin_anew(self, now: float, pause: float) -> None:
+        """Drop all answers, because the farm has changed, and ask again after `pause` seconds."""
+        self._since = now
+        self.next_at = now + pause
+        self.is_due = False
 
     def ask(self, now: float) -> None:
-        """Ask each member whose agreement is not known, or is soon too old."""
+        """Ask each member whose agreement is not known, or is soon too old. Plan the next questions.
+
+        The questions begin when this server would vote for another server, so an election that is right is seldom
+        delayed by the way of question and answer.
+        """
+        timing = self._state.timing
+        self.next_at = now + max(timing.heartbeat, timing.election_min / 8)
         for peer in self._state.peers:
             self.ask_peer(peer, now)
 
@@ -67,6 +82,13 @@ class Inquiry:
         """Note that a request gets no answer."""
         if self._flights.get(peer, (0, 0.0))[0] == tag:
             del self._flights[peer]
+
+    def completes(self, peer: int, tag: int, response: Response, now: float) -> bool:
+        """Take an answer; return whether it is the last one that a due election has waited for."""
+        if not self.answered(peer, tag, response) or not self.is_due:
+            return False
+        self.is_due = self.may_agree(now)
+        return self.agreed(now)
 
     def answered(self, peer: int, tag: int, response: Response) -> bool:
         """Take an answer; return whether it answers a question of this inquiry."""
@@ -98,7 +120,7 @@ class Inquiry:
         return len(open_members) + (self._state.id in members) >= majority(len(members))
 
     def _is_valid(self, answer: _Answer | None, now: float) -> bool:
-        return answer is not None and self.since <= answer.asked_at > now - self._state.timing.election_max
+        return answer is not None and self._since <= answer.asked_at > now - self._state.timing.election_max
 
     def _agrees(self, answer: _Answer | None, now: float) -> bool:
         """Whether an answer is valid, and speaks of no leader but the asking server, which does not lead."""

@@ -139,7 +139,8 @@ class PlainListener:
                 if first is None:
                     writer.transport.abort()
                     return
-                writer.write(encode_response(first))
+                if not writer.is_closing():
+                    writer.write(encode_response(first))
 
         try:
             while piece := await reader.read(_PIECE_BYTES):

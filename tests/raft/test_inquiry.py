@@ -92,7 +92,7 @@ def test_an_answer_is_valid_for_the_longest_time_out_after_its_question() -> Non
 def test_what_was_asked_before_a_change_says_nothing() -> None:
     asks = inquiry()
     answer(asks, 2)
-    asks.since = 0.1
+    asks.begin_anew(0.1, 1.0)
     assert not asks.agreed(0.2)
     answer(asks, 3)
     assert not asks.agreed(0.2), "the question had left before"

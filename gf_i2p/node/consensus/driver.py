@@ -207,7 +207,7 @@ class Driver:
         """Take a request over a limit. The answer leaves late: a JRaft leader then sends the same again."""
 
         def late(response: Response | None) -> None:
-            self._loop.call_later(self.core.timing.doubt / 2, done, response)
+            self._loop.call_later(self.core.timing.doubt / 2, self._answer, done, response)
 
         before = self.core.cannot_follow
         self._step(inputs.Incoming(late, request))
