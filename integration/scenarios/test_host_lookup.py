@@ -87,7 +87,7 @@ async def test_a_destination_that_has_ended_is_not_found_when_its_leases_have_en
         tell(f"{name}: gone {time.monotonic() - ended:.0f} s after the end; the answer took {seconds:.3f} s")
 
 
-@pytest.mark.parametrize("place", ["its own router", "another router"])
+@pytest.mark.parametrize("place", [pytest.param("its own router", marks=pytest.mark.slow), "another router"])
 async def test_a_destination_answers_pings_until_its_end(network: RouterNetwork, tell: Tell, place: str) -> None:
     here, there = network.routers[5:7]
     router = here if place == "its own router" else there
