@@ -35,7 +35,7 @@ from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
 
 logger = structlog.get_logger()
 
-PING_SECONDS: Final = 10.0
+PING_SECONDS: Final = 8.0
 """Seconds for an answer. Round trips inside I2P are seldom longer than 3 s."""
 OPTIONS: Final = {**SERVICE_OPTIONS, "inbound.quantity": "2", "outbound.quantity": "2"}
 """Options of the session: one packet each way at a time needs few tunnels."""
@@ -57,24 +57,38 @@ class PingSession:
         self._settings = settings
         self._options = options
         self._clock = clock
-        self._opening = asyncio.Lock()
         self._open: _OpenSession | None = None
+        self._opening: asyncio.Task[_OpenSession] | None = None
 
     async def ping(self, destination: bytes, *, seconds: float = PING_SECONDS) -> float | None:
         """Ping a destination; return the seconds until its answer, or None when there was none in time.
 
-        The first ping of a session also waits for the session's tunnels, up to `Deadlines.tunnels`. Raises
-        `RouterError` when the router opens no session.
+        The first ping of a session also waits for the session's tunnels, up to `Deadlines.tunnels`. A caller that stops
+        waiting does not stop the opening: a later ping finds the session open. Raises `RouterError` when the router
+        opens no session.
         """
-        async with self._opening:
-            if self._open is None or self._open.ended:
-                await self.close()
-                self._open = await _OpenSession.open(self._settings, self._options, self._clock)
-            session = self._open
-        return await session.ping(destination, seconds)
+        while self._open is None or self._open.ended:
+            ended, self._open = self._open, None
+            if ended is not None:
+                await ended.close()
+            if self._opening is None:
+                self._opening = asyncio.get_running_loop().create_task(
+                    _OpenSession.open(self._settings, self._options, self._clock)
+                )
+                self._opening.add_done_callback(self._opened)
+            await asyncio.shield(self._opening)
+        return await self._open.ping(destination, seconds)
+
+    def _opened(self, opening: "asyncio.Task[_OpenSession]") -> None:
+        self._opening = None
+        if not opening.cancelled() and opening.exception() is None:
+            self._open = opening.result()
 
     async def close(self) -> None:
         """End the session. A later ping opens another one."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
         session, self._open = self._open, None
         if session is not None:
             await session.close()

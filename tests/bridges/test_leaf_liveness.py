@@ -1,9 +1,13 @@
 """Whether a leaf that has answered pings still does: bridges/leaf_liveness.py."""
 
+import asyncio
+
 import pytest
 
+from bridges import leaf_liveness
 from bridges.errors import RouterUnreachableError
 from bridges.leaf_liveness import PINGS, LeafLiveness
+from tests.transport.harness import soon, until
 
 LEAF, OTHER = b"a leaf", b"another leaf"
 
@@ -17,9 +21,12 @@ class Session:
         self.closed = 0
         self.broken = False
         self.error: Exception | None = None
+        self.hangs = False
 
     async def ping(self, destination: bytes) -> float | None:
         self.pinged.append(destination)
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
         if self.error is not None:
             raise self.error
         return 0.1 if destination in self.answering and not self.broken else None
@@ -39,23 +46,39 @@ def liveness(session: Session) -> LeafLiveness:
     return LeafLiveness(session)
 
 
+async def heard(liveness: LeafLiveness, session: Session, *leaves: bytes) -> None:
+    """Have leaves answer for the first time, which nobody waits for."""
+    for leaf in leaves:
+        assert not await liveness.is_silent(leaf)
+        await until(lambda leaf=leaf: leaf in liveness._answered)  # type: ignore[misc]
+    session.pinged.clear()
+
+
 async def test_one_answer_is_enough(session: Session, liveness: LeafLiveness) -> None:
+    await heard(liveness, session, LEAF)
     assert not await liveness.is_silent(LEAF)
     assert (session.pinged, session.closed) == ([LEAF], 0)
 
 
 async def test_a_leaf_that_never_answered_is_not_judged(session: Session, liveness: LeafLiveness) -> None:
     session.answering = set()
-    for _ in range(5):
+    for count in range(1, 5):
         assert not await liveness.is_silent(LEAF)
-    assert (len(session.pinged), session.closed) == (5, 0)
+        await until(lambda count=count: len(session.pinged) == count and liveness._first.done())  # type: ignore[misc, union-attr]
+    assert session.closed == 0
+
+
+async def test_nobody_waits_for_the_first_answer(session: Session, liveness: LeafLiveness) -> None:
+    session.hangs = True
+    for _ in range(3):
+        assert not await soon(liveness.is_silent(LEAF))
+    await until(lambda: session.pinged == [LEAF])
+    await soon(liveness.close())
 
 
 async def test_a_leaf_that_answers_no_more_is_silent_until_it_answers(session: Session, liveness: LeafLiveness) -> None:
-    assert not await liveness.is_silent(LEAF)
-    assert not await liveness.is_silent(OTHER)
+    await heard(liveness, session, LEAF, OTHER)
     session.answering = {OTHER}
-    session.pinged.clear()
     assert await liveness.is_silent(LEAF)
     assert (session.pinged, session.closed) == ([LEAF] * 2 * PINGS, 1), "through old tunnels, then through new ones"
     assert not await liveness.is_silent(OTHER)
@@ -66,18 +89,24 @@ async def test_a_leaf_that_answers_no_more_is_silent_until_it_answers(session: S
     assert not await liveness.is_silent(LEAF)
 
 
-async def test_the_tunnels_of_our_own_session_may_be_at_fault(session: Session, liveness: LeafLiveness) -> None:
-    assert not await liveness.is_silent(LEAF)
+async def test_the_tunnels_of_the_session_may_be_at_fault(session: Session, liveness: LeafLiveness) -> None:
+    await heard(liveness, session, LEAF)
     session.broken = True
     assert not await liveness.is_silent(LEAF)
     assert session.closed == 1
 
 
-async def test_a_router_that_pings_nobody_says_nothing_about_the_leaf(session: Session, liveness: LeafLiveness) -> None:
-    assert not await liveness.is_silent(LEAF)
+async def test_a_router_that_pings_nobody_says_nothing_about_the_leaf(
+    session: Session, liveness: LeafLiveness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await heard(liveness, session, LEAF)
     session.error = RouterUnreachableError("it is off")
     assert not await liveness.is_silent(LEAF)
-    session.error, session.answering = None, set()
+    session.error, session.hangs = None, True
+    monkeypatch.setattr(leaf_liveness, "JUDGE_SECONDS", 0.05)
+    assert not await soon(liveness.is_silent(LEAF)), "no session in time"
+    monkeypatch.undo()
+    session.hangs, session.answering = False, set()
     assert await liveness.is_silent(LEAF)
     session.error = RouterUnreachableError("it is off")
     assert await liveness.is_silent(LEAF), "as known before"

@@ -202,6 +202,7 @@ async def test_a_leaf_that_answers_pings_no_more_is_down_though_its_lease_set_is
     router = replace(make(leaf=TARGET.b32), liveness=LeafLiveness(session))
     i2cp.netdb[TARGET.hash] = TARGET
     assert (await soon(router.local_leaf_status(TARGET.hash))).up
+    await until(lambda: session.pinged)
     session.answering = set()
     assert not (await soon(router.local_leaf_status(TARGET.hash))).up
     before = session.closed

@@ -104,3 +104,26 @@ async def test_a_router_without_tunnels(router: FakeRouter, monkeypatch: pytest.
         await soon(pings.ping(LEAF))
     await until(lambda: not router.sessions)
     await pings.close()
+
+
+async def test_a_caller_that_stops_waiting_does_not_stop_the_opening(router: FakeRouter) -> None:
+    router.ready.clear()
+    pings = pings_of(router)
+    asked = asyncio.create_task(pings.ping(LEAF))
+    await until(lambda: router.sessions)
+    asked.cancel()
+    await asyncio.wait([asked])
+    router.ready.set()
+    asked = asyncio.create_task(pings.ping(LEAF))
+    await until(lambda: router.sent)
+    answer(router)
+    assert await soon(asked) is not None
+    assert router.log.count("create") == 1
+    router.ready.clear()
+    await pings.close()
+    asked = asyncio.create_task(pings.ping(LEAF))
+    await until(lambda: router.log.count("create") == 2)
+    await pings.close()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    await until(lambda: not router.sessions)
