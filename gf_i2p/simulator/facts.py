@@ -111,6 +111,8 @@ class ServerFacts:
     up: bool = False
     term: int = 0
     leads: bool = False
+    led_since: float = 0.0
+    """Time when this server was elected last."""
     commit: int = 0
     hearing: "Hearing | None" = None
     """The leader that the server hears; None: no leader, or no message has come since the start."""

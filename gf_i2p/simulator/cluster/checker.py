@@ -99,6 +99,7 @@ class Checker:
             _call(self._stands, server)
         if elected:
             self.elections += 1
+            server.led_since = self.facts.now()
             _call(self._leads, server)
         if commit > server.commit:
             self._advance(server, commit)

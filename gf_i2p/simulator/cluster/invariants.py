@@ -451,7 +451,9 @@ class LiveLeaderStays(Invariant):
         oldest = facts.now() - facts.timing.election_max / SLOWEST_CLOCK
         latest = facts.now() - facts.timing.doubt / FASTEST_CLOCK
         for leader in facts.servers.values():
-            if not (leader.leads and leader.up) or leader.term >= server.term or leader is server:
+            # A leader elected a moment ago may have answered before its election that it knew no leader.
+            led = leader.leads and leader.up and leader.led_since <= oldest
+            if not led or leader.term >= server.term or leader is server:
                 continue
             hearers = [
                 other.id

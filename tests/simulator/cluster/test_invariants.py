@@ -339,6 +339,17 @@ def test_a_live_leader_stays() -> None:
     check.stands(candidate)
 
 
+def test_a_leader_elected_a_moment_ago_may_have_agreed_to_the_election() -> None:
+    found = facts([], [], term=1)
+    leader(found, 1, 1).configurations = [(1, (1,))]
+    found.servers[2].term = 2
+    found.now = lambda: 10.0
+    check = LiveLeaderStays(found)
+    fires(check, lambda: check.stands(found.servers[2]), "server 2 stands for election in term 2")
+    found.servers[1].led_since = 9.9
+    check.stands(found.servers[2])
+
+
 def test_a_minority_that_hears_a_leader_keeps_nobody_from_an_election() -> None:
     found = facts([], [], [], [], [], term=1)
     leader(found, 1, 1)
