@@ -65,9 +65,15 @@ class Health:
             return 0
         return max(wait_ms(self.flaps, parameters) - (now_ms - self.since_ms), 0)
 
-    def out_ms(self, parameters: Parameters) -> int:
-        """Return when a leaf that is down must be dropped: at once with `RESTLESS_FLAPS`, else after `leaf_down_ms`."""
-        return self.since_ms if self.flaps >= RESTLESS_FLAPS else self.since_ms + parameters.leaf_down_ms
+    def out_ms(self, parameters: Parameters, *, told: bool) -> int:
+        """Return when a leaf that is down must be dropped: at once with `RESTLESS_FLAPS`.
+
+        `told`: the newest record says that the leaf is down. Otherwise the leaf only counts as down, because the router
+        does not answer.
+        """
+        if self.flaps >= RESTLESS_FLAPS:
+            return self.since_ms
+        return self.since_ms + (parameters.leaf_down_ms if told else parameters.unheard_ms)
 
     def encode(self) -> list[int]:
         """Give the state for a snapshot."""

@@ -17,6 +17,7 @@ _RANGES: Final = {
     "hold_ms": (0, 86_400_000),
     "leaf_up_ms": (0, 3_600_000),
     "leaf_down_ms": (0, 3_600_000),
+    "unheard_ms": (0, 3_600_000),
     "flap_ms": (60_000, 86_400_000),
     "republish_min_ms": (60_000, 450_000),
     "republish_max_ms": (60_000, 450_000),
@@ -39,8 +40,12 @@ class Parameters:
     """How long a publisher stays before a better server may take over. A publisher that fails is replaced at once."""
     leaf_up_ms: int = 60_000
     """How long a leaf must be up before the farm lists the leaf again."""
-    leaf_down_ms: int = 90_000
-    """How long a listed leaf may be down before the farm drops the leaf."""
+    leaf_down_ms: int = 5_000
+    """How long a listed leaf may be down before the farm drops the leaf, where the leaf's own server reports that. The
+    server is sure: the service or six pings were not answered, or the router has twice found no lease set."""
+    unheard_ms: int = 90_000
+    """How long leaves stay listed about which nothing is known: another server does not hear the leaves' server, or the
+    server's router does not answer."""
     flap_ms: int = 1_800_000
     """Longest wait of a leaf that goes up and down; the wait doubles each time."""
     republish_min_ms: int = 60_000

@@ -46,7 +46,7 @@ class Poster:
         A long silence of the poster, or a long accusation, counts as a flap of each leaf.
         """
         if self.is_silent(now_ms, parameters) or (
-            self.accused_ms is not None and now_ms - self.accused_ms >= parameters.leaf_down_ms
+            self.accused_ms is not None and now_ms - self.accused_ms >= parameters.unheard_ms
         ):
             for health in self.leaf_health.values():
                 health.interrupt(now_ms, parameters)
@@ -95,14 +95,15 @@ class Poster:
         if health is None:
             return 0
         if not health.up:
-            return health.out_ms(parameters)
+            leaf = self.leaves.get(hash_)
+            return health.out_ms(parameters, told=leaf is not None and not leaf.up)
         # The leaf was up when its poster was last heard. So only the poster's silence, or an accusation, ends that.
         silent = self.silent_ms(parameters)
-        return silent if self.accused_ms is None else min(silent, self.accused_ms + parameters.leaf_down_ms)
+        return silent if self.accused_ms is None else min(silent, self.accused_ms + parameters.unheard_ms)
 
     def silent_ms(self, parameters: Parameters) -> int:
         """Return when the leaves that are up must be dropped, unless the poster posts again."""
-        return self.heard_ms + max(parameters.fresh_ms, parameters.leaf_down_ms) + 1
+        return self.heard_ms + max(parameters.fresh_ms, parameters.unheard_ms) + 1
 
     def encode(self) -> dict[str, Any]:
         """Give the poster for a snapshot."""

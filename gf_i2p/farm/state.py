@@ -314,7 +314,7 @@ class FarmState:
                 self.accused[report.id] = Accusation(record.id, index)
                 poster.accused_ms = self.clock.passed_ms
                 self.listing.deadline_ms = min(
-                    self.listing.deadline_ms, self.clock.passed_ms + self.parameters.leaf_down_ms
+                    self.listing.deadline_ms, self.clock.passed_ms + self.parameters.unheard_ms
                 )
 
     def _choose_publisher(self, *, by_administrator: bool = False, clock_is_set: bool = False) -> None:

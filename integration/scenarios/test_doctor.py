@@ -31,8 +31,8 @@ SETTINGS: Final = {
 """The remedy for each interface, for i2pd and for Java."""
 WAITS_FOR: Final = {
     "proxy": {"server 2", "server 3", "time-outs"},
-    "SAM": {"own address", "leaf"},
-    "I2CP": {"clock"},
+    "SAM": set[str](),
+    "I2CP": {"clock", "own address", "leaf"},
     "i2pcontrol": set[str](),
 }
 """The checks that are skipped without each interface."""

@@ -1,6 +1,7 @@
 """How soon a farm of real nodes drops a dead leaf, and lists a leaf that is back, beside real i2pd routers."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from bridges.sam.client import Sam, SamSession
-from integration.harness.local_farm import until
+from integration.harness.local_farm import NotSeenError, until
 from integration.harness.processes import free_ports
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router import SAM_PORT
@@ -22,10 +23,14 @@ pytestmark = [pytest.mark.timeout(2400), pytest.mark.slow]  # lease sets, tunnel
 TUNNELS: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4", "outbound.quantity": "2"}
 """With fewer than four inbound tunnels, i2pd may leave a destination unknown for ten minutes."""
 LISTED_SECONDS: Final = 420.0
+PINGED_SECONDS: Final = 180.0
+"""A leaf that has answered no ping is not judged by pings. The session for pings needs tunnels first."""
 DEAD_SECONDS: Final = 120.0
 """A leaf whose destination has ended leaves the set within these seconds."""
 STOPPED_SECONDS: Final = 30.0
 """The same for a leaf whose service has stopped."""
+ANSWERS: Final = "the leaf answers pings"
+"""What a node's log says then."""
 POLL: Final = 0.5
 
 
@@ -72,6 +77,10 @@ class Leaves:
         for server in list(self._services):
             self.stop(server)
 
+    async def have_answered(self) -> bool:
+        """Whether each node has seen its leaf answer a ping."""
+        return all(ANSWERS in self.farm.log(server).read_text() for server in self.farm.ids)
+
     async def are_listed(self, expected: set[int], observer: int) -> bool:
         """Whether the observer's farm lists the leaves of these servers, and no others."""
         status: dict[str, Any] | None = await self.farm.status(observer)
@@ -107,12 +116,16 @@ async def test_dead_leaves_are_dropped_and_living_ones_listed_again(
 
     async def measured(what: str, expected: set[int], seconds: float) -> None:
         began = time.monotonic()
-        await until(what, seconds, lambda: leaves.are_listed(expected, 1), poll=POLL)
+        try:
+            await until(what, seconds, lambda: leaves.are_listed(expected, 1), poll=POLL)
+        except NotSeenError:
+            print(json.dumps(await leaves.farm.status(1), indent=1))
+            raise
         with capsys.disabled():
             print(f"\n  {what}: {time.monotonic() - began:.1f} s", flush=True)
 
     await measured("three leaves are listed", everyone, LISTED_SECONDS)
-    await asyncio.sleep(30)  # each leaf has answered a ping
+    await until("each leaf has answered a ping", PINGED_SECONDS, leaves.have_answered)
     leaves.end(2)
     await measured("a leaf whose destination has ended is dropped", everyone - {2}, DEAD_SECONDS)
     await leaves.start(2)

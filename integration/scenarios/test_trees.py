@@ -18,6 +18,8 @@ import pytest
 import pytest_asyncio
 
 from bridges.errors import RouterError
+from bridges.i2cp.host_lookup import has_lease_set
+from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam, SamSession
 from gf_i2p.cli.shared import local_client
 from gf_i2p.cli.shared.errors import CommandError, Exit
@@ -32,7 +34,7 @@ from integration.harness.local_farm import PROGRAM, becomes, until
 from integration.harness.processes import Processes, tail
 from integration.testnet.i2cp_tap import I2cpTap
 from integration.testnet.i2p_farm import I2pFarm
-from integration.testnet.router import PROXY_PORT, SAM_PORT
+from integration.testnet.router import I2CP_PORT, PROXY_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
 
 pytestmark = pytest.mark.timeout(2400)
@@ -239,7 +241,7 @@ async def is_found(router: RouterPlace, leaf: DestinationKeys) -> bool:
     A leaf member starts only after this: if its first record reports the leaf as down, the farm lists the leaf late.
     """
     try:
-        return await Sam(router.address, SAM_PORT).lookup(leaf.destination.b32) is not None
+        return await has_lease_set(I2cpSettings(router.address, I2CP_PORT, allow_plain=True), leaf.destination.hash)
     except RouterError as error:
         print(error)
         return False
@@ -265,6 +267,7 @@ async def invite(farm: I2pFarm, into: Path, router: RouterPlace, leaf: Destinati
         {
             f"127.0.0.1:{PROXY_PORT}": f"{router.address}:{PROXY_PORT}",
             f"127.0.0.1:{SAM_PORT}": f"{router.address}:{SAM_PORT}",
+            f"127.0.0.1:{I2CP_PORT}": f"{router.address}:{I2CP_PORT}",
             '# leaf = "....b32.i2p"': f'leaf = "{leaf.destination.b32}"',
         },
     )

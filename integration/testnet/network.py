@@ -141,10 +141,13 @@ class Testnet:
 
     async def _introduce(self) -> None:
         """Let each router write its RouterInfo, and give all of them to all."""
-        for router in self.routers:
-            router.start()
-        await self._wait_for("every router has an identity", self._all_have_info)
-        await asyncio.to_thread(self._stop_all)  # so that signals are handled meanwhile
+        while without := [router for router in self.routers if router.info() is None]:
+            for router in without:
+                router.start()
+            await self._wait_for("every router has an identity", self._all_have_info)
+            # In a thread, so that signals are handled meanwhile. A router that is killed at the end of its time may
+            # have begun to write its RouterInfo anew: such a router starts once more.
+            await asyncio.to_thread(self._stop_all)
         infos = [router.info() for router in self.routers]
         for router in self.routers:
             for number, info in enumerate(infos):

@@ -13,13 +13,14 @@ LEAF, OTHER = b"a leaf", b"another leaf"
 
 
 class Session:
-    """Pings in a script: `answering` by destination; after `closed` sessions `broken` tunnels are whole again."""
+    """Pings in a script: `answering` by destination. A new session has whole tunnels, and learns a leaf's new keys."""
 
     def __init__(self) -> None:
         self.answering = {LEAF, OTHER}
         self.pinged: list[bytes] = []
         self.closed = 0
         self.broken = False
+        self.has_old_keys = False
         self.error: Exception | None = None
         self.hangs = False
 
@@ -29,11 +30,11 @@ class Session:
             await asyncio.get_running_loop().create_future()
         if self.error is not None:
             raise self.error
-        return 0.1 if destination in self.answering and not self.broken else None
+        return 0.1 if destination in self.answering and not (self.broken or self.has_old_keys) else None
 
     async def close(self) -> None:
         self.closed += 1
-        self.broken = False
+        self.broken = self.has_old_keys = False
 
 
 @pytest.fixture
@@ -62,10 +63,10 @@ async def test_one_answer_is_enough(session: Session, liveness: LeafLiveness) ->
 
 async def test_a_leaf_that_never_answered_is_not_judged(session: Session, liveness: LeafLiveness) -> None:
     session.answering = set()
-    for count in range(1, 5):
+    for count in range(1, PINGS + 3):
         assert not await liveness.is_silent(LEAF)
         await until(lambda count=count: len(session.pinged) == count and liveness._first.done())  # type: ignore[misc, union-attr]
-    assert session.closed == 0
+    assert session.closed == PINGS, "no more sessions for a leaf whose owner has turned pings off"
 
 
 async def test_nobody_waits_for_the_first_answer(session: Session, liveness: LeafLiveness) -> None:
@@ -84,9 +85,9 @@ async def test_a_leaf_that_answers_no_more_is_silent_until_it_answers(session: S
     assert not await liveness.is_silent(OTHER)
     session.pinged.clear()
     assert await liveness.is_silent(LEAF)
-    assert (session.pinged, session.closed) == ([LEAF], 1), "it costs one ping from now on"
-    session.answering = {LEAF}
-    assert not await liveness.is_silent(LEAF)
+    assert (session.pinged, session.closed) == ([LEAF], 2), "it costs one ping from now on"
+    session.answering, session.has_old_keys = {LEAF}, True
+    assert not await liveness.is_silent(LEAF), "the leaf is back with new keys"
 
 
 async def test_the_tunnels_of_the_session_may_be_at_fault(session: Session, liveness: LeafLiveness) -> None:

@@ -1,5 +1,7 @@
 """A leaf that goes down and comes up again and again changes the published set only now and then."""
 
+from typing import Any
+
 import pytest
 
 from gf_i2p.farm.damping import MAX_FLAPS, RESTLESS_FLAPS, Health, wait_ms
@@ -96,17 +98,33 @@ def test_one_that_flapped_comes_back_when_it_has_been_quiet_for_long_enough() ->
     assert farm.listed == {1, 2, 3}
 
 
-def test_a_short_outage_is_not_seen_and_a_long_one_is_after_a_while() -> None:
+@pytest.mark.parametrize("doubt", [{"up": False}, {"leaves": []}])
+def test_a_short_doubt_is_not_seen(doubt: dict[str, Any]) -> None:
     farm = started()
-    farm.reports[3] = {"leaves": [leaf(3, up=False)]}
+    farm.reports[3] = doubt
     farm.lasts(60_000)
     farm.reports[3] = {}
     farm.lasts(60_000)
     assert farm.listed == {1, 2, 3}
+
+
+def test_a_leaf_that_its_server_reports_down_is_dropped_with_the_next_record() -> None:
+    farm = started()
     farm.reports[3] = {"leaves": [leaf(3, up=False)]}
-    farm.lasts(P.leaf_down_ms + 2 * INTERVAL)
+    farm.lasts(2 * INTERVAL)
     assert farm.listed == {1, 2}
     assert farm.state.choice.left_out == {leaf(3).hash: "3 says that it is down"}
+
+
+def test_the_last_leaf_stays_for_as_long_as_one_in_doubt() -> None:
+    farm = Farm(1)
+    farm.lasts(60_000)
+    assert farm.listed == {1}
+    farm.reports[1] = {"leaves": [leaf(1, up=False)]}
+    farm.lasts(P.unheard_ms - INTERVAL)
+    assert farm.listed == {1}, "a set that leads to a leaf which is down is better than no set"
+    farm.lasts(2 * INTERVAL)
+    assert farm.listed == set()
 
 
 def test_after_an_outage_it_must_be_up_for_a_while() -> None:
@@ -143,7 +161,7 @@ def test_that_of_a_server_that_another_one_does_not_hear_goes_sooner_unless_that
     farm.dead = {3}
     farm.post(accusing(farm, 1, 3, reachable=False))
     farm.reports[1] = {"remote_routers": (RemoteRouter(3, reachable=False),)}
-    farm.lasts(P.leaf_down_ms - INTERVAL)
+    farm.lasts(P.unheard_ms - INTERVAL)
     assert farm.listed == {1, 2, 3}
     farm.lasts(2 * INTERVAL)
     assert farm.listed == {1, 2}

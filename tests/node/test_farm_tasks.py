@@ -58,7 +58,9 @@ class Farm:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = Parameters(fresh_ms=4000, leaf_up_ms=200, leaf_down_ms=400, flap_ms=800, republish_min_ms=400)
+    quick = Parameters(
+        fresh_ms=4000, leaf_up_ms=200, leaf_down_ms=400, unheard_ms=400, flap_ms=800, republish_min_ms=400
+    )
     monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", lambda: quick)
     monkeypatch.setattr(lease, "LEASE_SECONDS", 4.0)
     monkeypatch.setattr(cadence, "HURRIED_SECONDS", 0.5)

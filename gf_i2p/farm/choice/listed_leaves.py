@@ -197,7 +197,7 @@ class Listing:
         return sorted(bids)
 
     def _listed_offers(self, inputs: LeafInputs, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give the listed leaves that stay. `grace`: a restless leaf may be down for as long as any other leaf."""
+        """Give the listed leaves that stay. `grace`: a leaf that is down stays for `unheard_ms`."""
         now, parameters = inputs.now_ms, inputs.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
@@ -205,7 +205,7 @@ class Listing:
             for owner, poster in holders:
                 out_ms = poster.out_ms(hash_, parameters)
                 if grace and not poster.leaf_health[hash_].up:
-                    out_ms = poster.leaf_health[hash_].since_ms + parameters.leaf_down_ms
+                    out_ms = poster.leaf_health[hash_].since_ms + parameters.unheard_ms
                 if out_ms <= now:
                     continue
                 rank = (len(holders) > 1 and poster.is_good(hash_, now, parameters), owner == listed.owner, out_ms)

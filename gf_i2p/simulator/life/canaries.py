@@ -119,7 +119,7 @@ def _waits_for_nothing(flaps: int, parameters: Parameters) -> int:
     return 0
 
 
-def _goes_out_at_once(health: Health, parameters: Parameters) -> int:
+def _goes_out_at_once(health: Health, parameters: Parameters, *, told: bool) -> int:
     return health.since_ms
 
 

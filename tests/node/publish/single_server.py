@@ -126,7 +126,7 @@ async def publishing_server(
     monkeypatch.setattr(meta, "RETRY_SECONDS", 0.0)  # the clock stands still
     monkeypatch.setattr(meta, "AGAIN_SECONDS", 0.0)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
-    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200, republish_min_ms=least_ms)
+    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, unheard_ms=80, flap_ms=200, republish_min_ms=least_ms)
     monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", lambda: quick)
     async with NodeFarm(directory, servers=1) as farm:
         node = await farm.leader()

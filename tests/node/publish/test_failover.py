@@ -47,7 +47,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_watch, "CHECK_SECONDS", 0.02)
     monkeypatch.setattr(reporter, "WAIT_SECONDS", 0.05)
     monkeypatch.setattr(reporter, "LEAST_SECONDS", 0.05)
-    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, flap_ms=200)
+    quick = Parameters(leaf_up_ms=40, leaf_down_ms=80, unheard_ms=80, flap_ms=200)
     monkeypatch.setattr("gf_i2p.farm.admin_entries.Parameters", lambda: quick)
 
 

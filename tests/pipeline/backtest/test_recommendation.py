@@ -92,7 +92,7 @@ def test_a_fragment_is_toml_whatever_the_farm_is_called(name: str) -> None:
     advice = advise([live, best])
     text = fragment(advice)
     assert tomllib.loads(text) == {"farm": {"cluster": name, "parameters": {"leafDownMs": 0, "tree": "tree"}}}
-    assert "# until now 90000" in text
+    assert "# until now 5000" in text
     assert "has gaps" in text
     assert recommended_command(advice) in text
 

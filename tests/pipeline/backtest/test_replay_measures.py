@@ -133,7 +133,7 @@ def test_a_leaf_whose_server_is_silent_was_dead_since_its_last_record() -> None:
     assert before.stale_ms == pytest.approx(12 * STEP, abs=STEP), "at the end of the log, too"
     log.rounds(10)
     assert log.measure(freshMs=3_600_000).stale_ms == pytest.approx(13 * STEP, abs=STEP)
-    assert log.measure(freshMs=35_000, leafDownMs=0).stale_ms <= 3 * STEP
+    assert log.measure(freshMs=35_000, unheardMs=0).stale_ms <= 3 * STEP
 
 
 def test_a_short_silence_is_no_death() -> None:
