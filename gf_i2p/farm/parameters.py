@@ -40,9 +40,10 @@ class Parameters:
     """How long a publisher stays before a better server may take over. A publisher that fails is replaced at once."""
     leaf_up_ms: int = 60_000
     """How long a leaf must be up before the farm lists the leaf again."""
-    leaf_down_ms: int = 5_000
+    leaf_down_ms: int = 0
     """How long a listed leaf may be down before the farm drops the leaf, where the leaf's own server reports that. The
-    server is sure: the service or six pings were not answered, or the router has twice found no lease set."""
+    server is sure: the service or six pings were not answered, or the router has twice found no lease set. With more
+    than 0, the leaf is dropped by the first record after that time, which may come 30 s later."""
     unheard_ms: int = 90_000
     """How long leaves stay listed about which nothing is known: another server does not hear the leaves' server, or the
     server's router does not answer."""

@@ -17,7 +17,7 @@ NO_MATTER: Final = "republishMaxMs"
 USUAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "freshMs": (75_000, 105_000, 180_000),
     "margin": (50, 150),
-    "leafDownMs": (5_000, 45_000, 90_000),
+    "leafDownMs": (0, 30_000, 90_000),
 }
 """The values to try when the operator names none: around the defaults."""
 

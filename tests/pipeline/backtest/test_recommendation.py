@@ -35,15 +35,15 @@ def result(parameters: dict[str, Any], farm: str = "farm", **changes: Any) -> Ba
 
 def test_the_cheapest_is_recommended_and_the_front_has_those_that_none_beats() -> None:
     live = result({})
-    better = result({"leafDownMs": 0, "margin": 50}, stale_ms=60_000, set_changes=60)
+    better = result({"leafDownMs": 1000, "margin": 50}, stale_ms=60_000, set_changes=60)
     worse = result({"leafDownMs": 600_000}, stale_ms=6_000_000)
     calm = result({"margin": 1000}, changes=9, stale_ms=900_000)
     advice = advise([worse, calm, better, live])
     assert advice.best is better
     assert set(map(id, advice.front)) == {id(live), id(better), id(calm)}
-    assert advice.changes == {"leafDownMs": 0}, "the margin is that already"
+    assert advice.changes == {"leafDownMs": 1000}, "the margin is that already"
     assert advice.gain == pytest.approx(1 - better.cost / live.cost)
-    assert recommended_command(advice) == "gf-i2p farm set DIR leafDownMs=0"
+    assert recommended_command(advice) == "gf-i2p farm set DIR leafDownMs=1000"
     shown = {name: (old, new) for name, old, new in compared(live.measures, better.measures)}
     assert shown["s of stale leaves"] == (600, 60)
 
@@ -88,33 +88,33 @@ def test_what_the_farm_has_by_now_is_not_recommended() -> None:
 
 @pytest.mark.parametrize("name", ['a\n[farm.parameters]\nmargin = "1', "del\x7f", "\U0001f9c4\u2028é\x00"])
 def test_a_fragment_is_toml_whatever_the_farm_is_called(name: str) -> None:
-    live, best = result({}, name, exact=False), result({"leafDownMs": 0, "tree": "tree"}, name, stale_ms=0)
+    live, best = result({}, name, exact=False), result({"leafDownMs": 1000, "tree": "tree"}, name, stale_ms=0)
     advice = advise([live, best])
     text = fragment(advice)
-    assert tomllib.loads(text) == {"farm": {"cluster": name, "parameters": {"leafDownMs": 0, "tree": "tree"}}}
-    assert "# until now 5000" in text
+    assert tomllib.loads(text) == {"farm": {"cluster": name, "parameters": {"leafDownMs": 1000, "tree": "tree"}}}
+    assert "# until now 0" in text
     assert "has gaps" in text
     assert recommended_command(advice) in text
 
 
 def test_a_fragment_is_for_its_own_farm(tmp_path: Path) -> None:
-    live, best = result({}, "web"), result({"leafDownMs": 0}, "web", stale_ms=0)
+    live, best = result({}, "web"), result({"leafDownMs": 1000}, "web", stale_ms=0)
     file = tmp_path / "recommended.toml"
     file.write_text(fragment(advise([live, best])))
-    assert read_parameters(file, "web") == {"leafDownMs": 0}
+    assert read_parameters(file, "web") == {"leafDownMs": 1000}
     with pytest.raises(UsageError, match="is for the farm 'web', and not for 'wub'"):
         read_parameters(file, "wub")
-    file.write_text("[farm.parameters]\nleafDownMs = 0\n")  # by hand: the fragment is for any farm
-    assert read_parameters(file, "wub") == {"leafDownMs": 0}
+    file.write_text("[farm.parameters]\nleafDownMs = 1000\n")  # by hand: the fragment is for any farm
+    assert read_parameters(file, "wub") == {"leafDownMs": 1000}
 
 
 def test_a_table_shows_each_farm_and_what_is_recommended() -> None:
-    live, best = result({}), result({"leafDownMs": 0}, stale_ms=0)
+    live, best = result({}), result({"leafDownMs": 1000}, stale_ms=0)
     figures = BacktestFigures(farms=3, sets=2, entries=8640, decisions=70, inexact=0, seconds=2.0)
     text = show(figures, [(advise([live, best]), [live, best])])
     assert "Farm farm: 8,640 entries, 48.0 h" in text
-    assert "gf-i2p farm set DIR leafDownMs=0" in text
-    assert text.index("* leafDownMs=0") < text.index("  live")
+    assert "gf-i2p farm set DIR leafDownMs=1000" in text
+    assert text.index("* leafDownMs=1000") < text.index("  live")
     assert "and 2 more farms" in text
     assert "8,640 entries x sets a second" in text
     odd = dataclasses.replace(live, farm="\x1b[2J")
