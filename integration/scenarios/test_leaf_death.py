@@ -30,7 +30,7 @@ DEAD_SECONDS: Final = 120.0
 STOPPED_SECONDS: Final = 30.0
 """The same for a leaf whose service has stopped."""
 ANSWERS: Final = "the leaf answers pings"
-"""What a node's log says then."""
+"""A node's log has this line then."""
 POLL: Final = 0.5
 
 
