@@ -53,7 +53,7 @@ async def unhandled() -> AsyncIterator[list[dict[str, Any]]]:
     await _closed(asyncio.get_running_loop())
     gc.collect(1)  # futures and tasks complain at their collection
     await asyncio.sleep(0)
-    assert seen == []
+    assert seen == [], [str(each) for each in seen]
 
 
 async def _closed(loop: asyncio.AbstractEventLoop) -> None:

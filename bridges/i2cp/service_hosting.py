@@ -1,7 +1,8 @@
 """Serves destinations through a router's I2CP: `ServiceHosting`, with its own lease sets and streaming.
 
 With SAM the router would make both. But i2pd's HTTP proxy keeps a lease set that it has found until the leases end, for
-up to ten minutes after the holder's death. These leases end earlier: see `LEASES`.
+up to ten minutes after the holder's death. These leases end early, and the set that has them ends later, so that the
+floodfills always hold a set: see `LEASES`.
 """
 
 import asyncio
@@ -50,17 +51,30 @@ logger = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Times of the lease sets at one kind of router, in seconds."""
+    """Times of the lease sets at one kind of router, in seconds. See docs/design/publishing.md for the measurements."""
 
-    length: int
-    """Length of a lease. A client with a dead holder's lease set looks for the next holder after that time."""
+    expires: int
+    """From a set's `published` to the end of the set. A floodfill keeps the set until then, i2pd until 51 s before. A
+    Java client looks for a newer set 15 s after that end."""
+    lease: int
+    """Length of the leases. An i2pd client looks for a newer set 51 s before a lease ends. A Java client uses a lease
+    for up to 60 s more, so `lease` + 60 is at least `expires` + 15."""
     renew: float
-    """Time between two lease sets."""
+    """Pause before the next set, from the router's publication of the last one."""
+    second: float
+    """Pause before the second set of a session: a router may drop the first one."""
+    router: float
+    """Least pause between two publications by the router itself. A set that comes sooner waits for that pause's end."""
 
 
-LEASES: Final = {RouterKind.I2PD: LeaseTimes(60, 25.0), RouterKind.JAVA: LeaseTimes(150, 25.0)}
-"""A lease is more than twice as long as the router's own pause between two publications: i2pd 20 s at least, Java 60 s.
-"""
+LEASES: Final = {
+    RouterKind.I2PD: LeaseTimes(expires=95, lease=60, renew=48.0, second=25.0, router=20.0),
+    RouterKind.JAVA: LeaseTimes(expires=110, lease=65, renew=60.0, second=60.0, router=60.0),
+}
+"""i2pd checks a publication after 5 to 8 s and may publish again, after a pause of 20 s. Its next set is free of that
+pause after 48 s. A set that comes sooner waits for 20 s, and so does each set that follows within 40 s."""
+_LATE_SECONDS: Final = 15.0
+"""Seconds after a set's end for which a Java client may still use the set."""
 _PATIENCE: float = 6.0
 """Seconds for announcing a new set. Then a router that has asked gets the last set again: i2pd waits only 10 s."""
 _AGAIN: float = 3.0
@@ -138,6 +152,8 @@ class I2cpService:
         self._leases: tuple[Lease, ...] = ()
         self._requested = asyncio.Event()
         self._set_given = asyncio.Event()
+        self._published_at = float("-inf")
+        """When the router published the last set, by the router's known pauses, in seconds of the event loop."""
         self._ended = asyncio.Event()
         self._forwarder = Forwarder(offer.keys, offer.target, self._send, http=offer.http)
         self._tasks: list[asyncio.Task[None]] = []
@@ -197,7 +213,7 @@ class I2cpService:
 
     async def _drain(self) -> None:
         if self.announced is not None:
-            await asyncio.sleep(max(self.announced.expires_at - self._clock(), 0))
+            await asyncio.sleep(max(self.announced.expires_at + _LATE_SECONDS - self._clock(), 0))
         self._forwarder.accepts_streams = False
         await self._forwarder.wait_until_idle()
 
@@ -289,18 +305,32 @@ class I2cpService:
             return _AGAIN
         await self._give(fresh)
         self.unannounced = None
+        is_first = self.announced is None
         self.announced = fresh
         self._offer.on_given(fresh)
         self._set_given.set()
-        return self._times.renew
+        return self._pause(is_first=is_first)
+
+    def _pause(self, *, is_first: bool) -> float:
+        """Return the seconds until the next set is due. The router has just got a set."""
+        now = asyncio.get_running_loop().time()
+        self._published_at = max(now, self._published_at + self._times.router)
+        return self._published_at - now + (self._times.second if is_first else self._times.renew)
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()
         router_now = int(self._clock() + self._connection.ahead_ms / 1000)
-        leases = shortened(self._leases, max(router_now, published), self._times.length)
+        now = max(router_now, published)
+        leases = shortened(self._leases, now, self._times.lease)
         if not leases:
             return None
-        return LeaseSet2.build(self._offer.keys, published=published, encryption=self._encryption, leases=leases)
+        return LeaseSet2.build(
+            self._offer.keys,
+            published=published,
+            encryption=self._encryption,
+            leases=leases,
+            expires_at=now + self._times.expires,
+        )
 
     async def _give_again(self) -> None:
         if self.announced is not None:

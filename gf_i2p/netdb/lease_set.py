@@ -104,6 +104,7 @@ class LeaseSet2(SignedSet):
         published: int,
         encryption: Sequence[EncryptionKey],
         leases: Sequence[Lease],
+        expires_at: int = 0,
         options: Mapping[str, str] | None = None,
     ) -> Self:
         """Build and sign a set.
@@ -112,7 +113,9 @@ class LeaseSet2(SignedSet):
             keys: the service's keys. Delegated keys sign with the transient key, and the set shows its authorisation.
             published: now, in seconds since the epoch; greater than in every earlier set of this destination.
             encryption: 1 to 8 keys.
-            leases: 1 to 16. Each ends after `published`, by 18.2 hours at most. The set expires with the last lease.
+            leases: 1 to 16. Each ends after `published`, by 18.2 hours at most.
+            expires_at: the time at which the set expires, in seconds since the epoch, where that time is later than the
+                end of the last lease. Routers keep a set until the set expires, and use a lease until the lease ends.
             options: see `encode_mapping`.
 
         Raises:
@@ -124,7 +127,9 @@ class LeaseSet2(SignedSet):
             raise LimitError(f"a lease set has 1 to {MAX_ENCRYPTION_KEYS} encryption keys, not {len(encryption)}")
         if any(not 1 <= len(each.key) <= MAX_ENCRYPTION_KEY_BYTES for each in encryption):
             raise LimitError(f"an encryption key has 1 to {MAX_ENCRYPTION_KEY_BYTES} bytes")
-        header = LeaseSet2Header.of_set(keys, published, (lease.end for lease in leases), "a lease")
+        header = LeaseSet2Header.of_set(
+            keys, published, (lease.end for lease in leases), "a lease", expires_at=expires_at
+        )
         options = dict(sorted((options or {}).items()))
         body = b"".join(
             [

@@ -49,13 +49,16 @@ class LeaseSet2Header:
         return self.destination.data + _TIMES.pack(self.published, self.expires, flags) + offline
 
     @classmethod
-    def of_set(cls, keys: DestinationKeys, published: int, ends: Iterable[int], part: str) -> Self:
-        """Make the header of a set that expires with the last of its leases or entries, which end at `ends`.
+    def of_set(
+        cls, keys: DestinationKeys, published: int, ends: Iterable[int], part: str, *, expires_at: int = 0
+    ) -> Self:
+        """Make the header of a set whose leases or entries end at `ends`.
 
-        `part` names one of these in the error, as in "a lease". Raises `LimitError` when a router would refuse the set.
+        The set expires with the last of these, or at `expires_at` where that is later. `part` names one of these in
+        the error, as in "a lease". Raises `LimitError` when a router would refuse the set.
         """
         times = sorted(ends)
-        first, last = times[0], times[-1]
+        first, last = times[0], max(times[-1], expires_at)
         if first <= published:
             raise LimitError(f"{part} ends at {first}, but must end after the set is published, at {published}")
         if last - published > MAX_EXPIRES_SECONDS:

@@ -48,6 +48,18 @@ def test_what_is_built_is_parsed_again(signer: DestinationKeys, offered: list[Le
     assert parsed.encryption == (KEY,)
 
 
+@given(later=st.integers(NOW + 1, NOW + 65_535), offered=leases)
+def test_a_set_may_outlast_its_leases(later: int, offered: list[Lease]) -> None:
+    built = LeaseSet2.build(KEYS, published=NOW, encryption=[KEY], leases=offered, expires_at=later)
+    assert LeaseSet2.parse(built.data) == built
+    assert built.expires_at == max(later, *(each.end for each in offered))
+
+
+def test_a_set_lasts_18_hours_at_most() -> None:
+    with pytest.raises(LimitError, match="65535 s are the most"):
+        LeaseSet2.build(KEYS, published=NOW, encryption=[KEY], leases=[lease(1)], expires_at=NOW + 65_536)
+
+
 def test_the_bytes_field_by_field() -> None:
     data = build(lease(1, NOW + 60), lease(2, NOW + 50), a="b").data
     head = KEYS.destination.data + struct.pack(">IHH", NOW, 60, 0)
