@@ -37,7 +37,7 @@ class ReplayedEntry:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the row tells the servers after a gap that ends at `index`. An entry with that index comes before."""
+        """Whether the row names the servers after a gap that ends at `index`. An entry with that index comes before."""
         return self.kind == SERVERS and self.value is not None
 
 
