@@ -72,7 +72,10 @@ class LeafLoad:
         return self.connections is not None or self.bandwidth is not None
 
     def most(self) -> dict[str, int]:
-        """Give the most points of each part, by name: the only known part of the load has all points of the load."""
+        """Give the most points of each part, by name.
+
+        When only one of connections and bandwidth is known, that part can reach all points of the load.
+        """
         both = self.connections is not None and self.bandwidth is not None
         return MOST if both else MOST | {"connections": LOAD, "bandwidth": LOAD}
 

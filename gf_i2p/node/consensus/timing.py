@@ -174,7 +174,7 @@ class _LeaderTerm:
         return silence
 
     def answered(self, peer: int, now: float) -> float:
-        """Note an answer of the peer; return the seconds for which, until now, no majority had answered."""
+        """Note an answer of the peer; return how old, in seconds, the leader's contact with a majority was before it."""
         silence = now - agreed([now, *self._heard_at.values()])
         self._heard_at[peer] = now
         return silence

@@ -123,7 +123,7 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
 def _farms(
     tables: dict[str, DataFrame | None], names: tuple[str, ...], since: int, until: int
 ) -> tuple[list[tuple[str, int, int, int]], tuple[int, int]]:
-    """Return name, entries, first and last time of the drawn farms, and the numbers of all farms and entries."""
+    """Return name, entry count, first and last time of each drawn farm, and two totals: of farms and of entries."""
     for name, at, rows in (
         ("entries", "received_ms", sf.when(is_gap(), 0).otherwise(1)),
         ("server_hours", "hour_ms", sf.col("records")),

@@ -52,7 +52,7 @@ class Invariant:
         """`server` is the first to commit the entries from `first` on."""
 
     def is_durable(self, server: ServerFacts) -> None:
-        """A server's disk has changed."""
+        """Writes of a server have become durable."""
 
     def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
         """A message to another server leaves. Answers to clients are left out: they promise nothing about this disk."""
