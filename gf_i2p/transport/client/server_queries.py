@@ -178,7 +178,7 @@ async def ask_for_newer(
     the farm. A server tells the newest Configuration in its log: the caller must judge whether the answer is committed.
 
     Returns:
-        The newer Configuration; None when all servers were asked in vain. `seconds` is the limit for everything.
+        The newer Configuration; None when all servers were asked in vain. `seconds` limits the whole search.
     """
     waiting = {
         asyncio.ensure_future(fetch_configuration(transport, server, cluster, credentials, seconds=seconds))
