@@ -15,7 +15,7 @@ MAX_SERVER_ID: Final = 2**32 - 2
 class RemoteRouter:
     """The leader's report about one other server: whether the leader still hears that server.
 
-    The leader reports a silent server at once, long before that server's own record is too old. Times in ms; None: not
+    The leader reports a silent server at once, before that server's own record is too old. Times in ms; None: not
     told.
     """
 
