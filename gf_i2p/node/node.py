@@ -218,7 +218,7 @@ class Node:
 
     @property
     def choice(self) -> Choice:
-        """The publishers that the farm has chosen, from the applied part of the log."""
+        """The farm's choice of publisher and leaves, from the applied part of the log."""
         return self.farm_tasks.view.choice
 
     @property

@@ -52,7 +52,8 @@ class Scope:
 def gather(spark: SparkSession, lake: Lake, scope: Scope, say: Callable[[str], None] = lambda _: None) -> Report:
     """Sum up the lake. `say`: called with the name of each step.
 
-    Raises `PipelineError` when the lake has nothing of the scope, or `scope` has too many farms or no time.
+    Raises `PipelineError` when `scope` names too many farms, when its period is empty, or when the lake has nothing of
+    that scope.
     """
     if len(scope.farms) > MAX_FARMS:
         raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(scope.farms)}: make several reports.")

@@ -375,7 +375,7 @@ def _changes(history: Sequence[tuple[int, Voters]]) -> list[tuple[int, Voters]]:
 class Acknowledged(Invariant):
     """An accepted entry is committed for good; a refused entry is surely never in the log.
 
-    Raft 8; ARCHITECTURE, an answer is final.
+    Raft 8; ARCHITECTURE.md, "An answer is final".
     """
 
     def __init__(self, facts: Facts) -> None:
