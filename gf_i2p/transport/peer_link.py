@@ -122,7 +122,7 @@ class PeerLink:
         self._nudged.set()
 
     def doubt(self, ago: float = 0.0) -> None:
-        """Dial anew if the connection may lead to a process that is gone. Call this when the peer has dialled this node.
+        """Dial anew if the connection may lead to a process that is gone. Call this when the peer has dialled anew.
 
         `ago`: seconds since the peer's dial, before which the peer may have restarted. The connection ends when no
         answer is due, and the last answer came `DOUBT_SECONDS` or more before the peer's dial. Silence after the dial
