@@ -33,7 +33,7 @@ class SharedListener:
     """
 
     def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:
-        """`tls`: `transport` again, for `reload`. None without TLS, and when a single farm reloads its own transport."""
+        """`tls`: `transport` again, for `reload`. None without TLS, and when the only farm reloads `transport`."""
         self.gate = Gate()
         self.server = Server(transport, gate=self.gate)
         self._expected = set(farms)
