@@ -11,8 +11,9 @@ from bridges.i2cp.settings import I2cpSettings, RouterKind
 async def router_kind(settings: I2cpSettings) -> RouterKind:
     """Return the configured kind; for `AUTO`, ask the router on a separate connection. Raises `RouterError`.
 
-    i2pd answers with SessionStatus "destroyed", and Java hangs up without a SessionStatus (i2pd 2.45.1, Java 2.8.0).
-    The version in the router's SetDate does not help: i2pd 2.45 repeats the bridge's version.
+    The question is a DestroySession for a session that does not exist. i2pd answers with SessionStatus "destroyed",
+    and Java hangs up without a SessionStatus (i2pd 2.45.1, Java 2.8.0). The version in the router's SetDate does not
+    help: i2pd 2.45 repeats the bridge's version.
     """
     if settings.kind is not RouterKind.AUTO:
         return settings.kind

@@ -114,7 +114,10 @@ class HttpRequest:
         return b"\r\n".join(lines) + _END
 
     def _body(self, reader: h11.Connection, data: bytes) -> bytes:
-        """Return the body's part in `data`, framed as the head says, without extensions and trailers."""
+        """Take bytes of the body, and return the body's bytes for the web server.
+
+        A chunked body stays chunked, without extensions of chunks and without trailers.
+        """
         if self.finished:
             return b""
         body = bytearray()

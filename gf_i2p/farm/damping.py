@@ -66,7 +66,7 @@ class Health:
         return max(wait_ms(self.flaps, parameters) - (now_ms - self.since_ms), 0)
 
     def out_ms(self, parameters: Parameters, *, told: bool) -> int:
-        """Return when a leaf that is down must be dropped: at once with `RESTLESS_FLAPS`.
+        """Return when a leaf that is down must be dropped: at once after `RESTLESS_FLAPS` recent flaps.
 
         `told`: the newest record says that the leaf is down. Otherwise the leaf only counts as down, because the router
         does not answer.

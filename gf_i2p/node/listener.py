@@ -33,7 +33,7 @@ class SharedListener:
     """
 
     def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:
-        """`tls`: `transport`, when it is TLS and shared; None inside I2P, and when the only farm made `transport`."""
+        """`tls`: `transport` again, for `reload`. None without TLS, and when the only farm reloads `transport`."""
         self.gate = Gate()
         self.server = Server(transport, gate=self.gate)
         self._expected = set(farms)

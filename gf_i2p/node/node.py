@@ -218,7 +218,7 @@ class Node:
 
     @property
     def choice(self) -> Choice:
-        """The publishers that the farm has chosen, from the applied part of the log."""
+        """The farm's choice of publisher and leaves, from the applied part of the log."""
         return self.farm_tasks.view.choice
 
     @property
@@ -397,7 +397,10 @@ class Node:
             link.nudge()
 
     def _check_link(self, caller: AuthenticatedConnection, seconds: float) -> None:
-        """Count the link of a peer that dials anew and stays. Check this node's link: the peer may have restarted."""
+        """Note that a peer has dialled anew, and keeps the connection.
+
+        The peer may have restarted, so this node's link to the peer is checked.
+        """
         user = self._user(caller.user)
         link = self._link_of(caller)
         if link is not None and user is not None and user.server_id is not None:

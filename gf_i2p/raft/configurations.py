@@ -91,7 +91,10 @@ class Configurations:
         self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
 
     def begin(self, index: int, first: Configuration) -> None:
-        """Replace all Configurations up to `index` by a snapshot's, because the log may lack some."""
+        """Replace all Configurations up to `index` by `first`, the Configuration of a snapshot that ends there.
+
+        The log may lack entries that the snapshot covers, and so the Configurations in them.
+        """
         self._history = [(first.log_index, first), *(item for item in self._history if item[0] > index)]
         self._members_changed()
 

@@ -56,8 +56,8 @@ class Inquiry:
     def ask(self, now: float) -> None:
         """Ask each member whose agreement is not known, or is soon too old. Plan the next questions.
 
-        The questions begin when this server would vote for another server, so an election that is right is seldom
-        delayed by the way of question and answer.
+        The first questions leave before the election time-out ends: after the silence from which this server would vote
+        for another server. So the answers have usually arrived when the election is due.
         """
         timing = self._state.timing
         self.next_at = now + max(timing.heartbeat, timing.election_min / 8)

@@ -192,7 +192,10 @@ class Log:
         return self.overlap(request.last_log_index + 1, request.entries)
 
     def overlap(self, first: int, entries: Sequence[Entry]) -> int:
-        """Return how many of `entries`, the first at index `first`, this log has; dropped entries count, too."""
+        """Return how many of `entries` this log already has, counted from the first one, whose index is `first`.
+
+        Indexes whose entries this log has dropped count, too.
+        """
         count = 0
         for index, entry in enumerate(entries, first):
             if index > self.last_index or (index > self.base and self.term(index) != entry.term):

@@ -92,7 +92,7 @@ class ServerRow(NamedTuple):
     """Number of openings. Because of this number, each opening writes a row that differs from the stored row."""
 
     def checksum(self, runs: int, configurations: int) -> int:
-        """Return the CRC-32 of this row and of the numbers of term runs and Configurations."""
+        """Return the CRC-32 of this row, and of how many term runs and Configurations the log has."""
         return zlib.crc32(repr((*self, runs, configurations)).encode())
 
 

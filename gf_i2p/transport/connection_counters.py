@@ -41,7 +41,7 @@ class Refusal(StrEnum):
 
 @dataclass(slots=True)
 class Counters:
-    """Totals since the start of the process, and the numbers of present connections."""
+    """Totals since the start of the process, and how many connections are open now."""
 
     accepted: int = 0
     """Number of connections that were accepted from the listening sockets so far."""

@@ -20,7 +20,7 @@ class NotTaken(NamedTuple):
 
 
 class NotDeliveredError(Exception):
-    """The time is over, and no server has the request. `str()`: the latest refusal's clause, or an empty text."""
+    """The time is over, and no server has taken the request. `str()`: the last `NotTaken.why`, or an empty text."""
 
 
 class UnansweredError(Exception):
@@ -54,7 +54,7 @@ async def deliver(
         final: whether an answer ends the search.
         pause: gives the seconds between two tries. After a refusal with `at_once` the next try follows without a pause,
             but never two such tries in a row.
-        seconds: for everything. None: there is no limit.
+        seconds: time limit for the whole delivery; None: there is no limit.
         harmless: whether the request may be sent twice. Then a lost answer does not end the search: `learn` gets None.
 
     Returns:

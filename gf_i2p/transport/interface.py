@@ -45,7 +45,7 @@ class Transport(Protocol):
         ...
 
     def proxy_login(self, endpoint: Endpoint, attempt: int = 0) -> ProxyLogin | None:
-        """Return the login at that HTTP proxy; None when no login is set, or no HTTP proxy gets the first bytes."""
+        """Return the login at the HTTP proxy that gets the first bytes; None without such a proxy, or without login."""
         ...
 
     def patience(self, endpoint: Endpoint) -> float:

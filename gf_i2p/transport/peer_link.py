@@ -122,11 +122,11 @@ class PeerLink:
         self._nudged.set()
 
     def doubt(self, ago: float = 0.0) -> None:
-        """Dial anew if the connection may lead to a process that is gone. Call this after a dial of the peer's.
+        """Dial anew if the connection may lead to a process that is gone. Call this when the peer has dialled anew.
 
-        `ago`: seconds since the peer's dial. The peer may have restarted. The connection ends when no answer is due, no
-        answer has come since the peer's dial, and none had come for `DOUBT_SECONDS` before the dial. Only the silence
-        before the dial counts: dials through I2P take long, and two peers could otherwise doubt each other for ever.
+        `ago`: seconds since the peer's dial, before which the peer may have restarted. The connection ends when no
+        answer is due, and the last answer came `DOUBT_SECONDS` or more before the peer's dial. Silence after the dial
+        does not count: dials through I2P take long, and two peers could otherwise doubt each other for ever.
 
         No event shows that a stream through I2P has ended, or that a machine has vanished. Without this method, a node
         with nothing to send would find out only from its next request, after the time-out.

@@ -127,7 +127,7 @@ class Server:
             farms: the served farms, by cluster. `serve` adds farms later.
             gate: deadline and limits for unauthenticated connections of all farms.
             max_in_flight: most unanswered requests of one connection.
-            max_bytes_in_flight: bytes of entries in unanswered requests of one connection, from which on no further
+            max_bytes_in_flight: bytes of entries in unanswered requests of one connection. At this number no further
                 request is handled.
             max_per_user: most connections of one user of one farm.
             max_unfinished_bytes: most bytes of incomplete requests on all connections of one user of one farm.

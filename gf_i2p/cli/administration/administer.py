@@ -164,7 +164,7 @@ async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[s
 
 
 async def _warnings_of_servers(client: FarmClient, entry: AdminEntry) -> list[str]:
-    """Return a warning when the newest Configuration that the servers tell lacks the server of the entry.
+    """Ask the servers for the Configuration; return a warning if the server that the entry names is not in the newest.
 
     Raises `CommandError` when every server refuses this user: waiting would not help.
     """

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Ask the node, and print the entries. Raises `CommandError`."""
+    """Ask the node for entries. Raises `CommandError`."""
     path = f"/v1/entries?limit={options.limit}&stale={int(options.stale)}"
     if options.first is not None:
         path += f"&first={options.first}"

@@ -20,9 +20,9 @@ add_arguments: Final = path_argument("directory", "DIR", "the directory of a run
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Ask the node of this directory, and print the answer.
+    """Ask the node of this directory for its explanation.
 
-    Returns `DEGRADED` without a leader, on a removed server, and when the farm wants a publisher and has none.
+    The exit code is `DEGRADED` without a leader, on a removed server, and when the farm wants a publisher and has none.
     """
     answer = ask(options.directory, "GET", "/v1/explain")
     farm = answer["farm"]

@@ -12,9 +12,9 @@ add_arguments: Final = path_argument("directory", "DIR", "the directory of a run
 
 
 def run(options: argparse.Namespace) -> Answer:
-    """Ask the node, and print the answer.
+    """Ask the node for its status.
 
-    Returns `DEGRADED` when no leader is known, no majority can be reached, or this server was removed.
+    The exit code is `DEGRADED` when no leader is known, no majority can be reached, or this server was removed.
     """
     answer = ask(options.directory, "GET", "/v1/status")
     return Answer(answer, show_status(answer), Exit.OK if answer["healthy"] else Exit.DEGRADED)

@@ -100,7 +100,7 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
 
 
 def leaf_liveness(router: RouterTable, settings: I2cpSettings) -> LeafLiveness:
-    """Make the pings of the leaf, through tunnels as the operator has set them for the node's own session."""
+    """Make the pings of the leaf. Their tunnels have the options that the operator has set in `router.session`."""
     return LeafLiveness(PingSession(settings, options={**OPTIONS, **router.session}))
 
 

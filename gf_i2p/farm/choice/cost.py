@@ -2,9 +2,10 @@
 
     cost = load + tunnels + unreached, in steps of 16, 1 at least
 
-- load: 192 points, in equal shares for the known ones of two parts. `connections` and `bandwidth` are the used shares
-  of the configured limits. Where the leaf's own bandwidth is unknown, `bandwidth` is the used share of the router's
-  busier direction. When neither part is known, the load counts as a quarter, `UNKNOWN_LOAD`.
+- load: up to 192 points for two parts, `connections` and `bandwidth`: the used shares of the configured limits. When
+  both parts are known, each has half of the points; when one is known, that part has all points. When neither is
+  known, the load counts as a quarter, `UNKNOWN_LOAD`. Where the leaf's own bandwidth is unknown, `bandwidth` is the
+  used share of the router's busier direction.
 - tunnels: up to 16 points for missing tunnels.
 - unreached: up to 32 points for the failed share of the other servers' tries to reach the leaf.
 
@@ -72,7 +73,10 @@ class LeafLoad:
         return self.connections is not None or self.bandwidth is not None
 
     def most(self) -> dict[str, int]:
-        """Give the most points of each part, by name: the only known part of the load has all points of the load."""
+        """Give the most points of each part, by name.
+
+        When only one of connections and bandwidth is known, that part can reach all points of the load.
+        """
         both = self.connections is not None and self.bandwidth is not None
         return MOST if both else MOST | {"connections": LOAD, "bandwidth": LOAD}
 

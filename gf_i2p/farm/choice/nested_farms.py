@@ -67,8 +67,8 @@ def as_leaf(master: bytes, below: MastersBelow, *, up: bool) -> Leaf:
 def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset[bytes]:
     """Return the masters to which a leaf leads, by its own record and by other reports.
 
-    `below`: gives the masters that any server reports below a master. A server knows more of a nested farm than another
-    server does, when the same machine also runs a server of the nested farm.
+    `below`: gives the masters that any server reports below a master. Some servers know more of a nested farm than
+    others: their machines also run servers of the nested farm.
     """
     if leaf.type != META_TYPE:
         return frozenset()

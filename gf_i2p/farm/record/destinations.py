@@ -42,7 +42,7 @@ _KNOWN: Final = frozenset({"hash", "up", "destination", "type", "below", *_NUMBE
 
 @dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class Leaf:
-    """One destination that serves. None: the router does not report the value."""
+    """One leaf destination of a server. A field is None when the router does not report its value."""
 
     hash: bytes
     """Hash of the destination, 32 bytes."""

@@ -13,9 +13,10 @@ MAX_SERVER_ID: Final = 2**32 - 2
 
 @dataclass(frozen=True, slots=True)
 class RemoteRouter:
-    """Whether another server is heard. The leader reports a silence at once, before that server's record is too old.
+    """The leader's report about one other server: whether the leader still hears that server.
 
-    Times in ms; None: not told.
+    The leader reports a silent server at once, before that server's own record is too old. Times in ms; None: not
+    told.
     """
 
     id: int

@@ -204,7 +204,7 @@ class Driver:
                 self._step(inputs.Incoming(done, request))
 
     def _pass_over(self, request: OversizedRequest, done: Done) -> None:
-        """Take a request over a limit. The answer leaves late: a JRaft leader then sends the same again."""
+        """Take a request over a limit. The answer leaves late, because a JRaft leader repeats the request at once."""
 
         def late(response: Response | None) -> None:
             self._loop.call_later(self.core.timing.doubt / 2, self._answer, done, response)
@@ -222,7 +222,7 @@ class Driver:
             self._step(inputs.Reachable(peer))
 
     def dialled(self, peer: int) -> None:
-        """Note a new link from `peer` to this node, which stays."""
+        """Note that `peer` has dialled this node, and keeps the connection."""
         if self._end_reason is None:
             self.timeouts.dialled(peer, self._loop.time())
             self._adopt_timing()

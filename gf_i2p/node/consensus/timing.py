@@ -157,7 +157,7 @@ class _LeaderTerm:
         """By reached peer: the latest `ANSWERS_TO_RISE` answers after a full silence, as time and silence."""
 
     def reached(self, peer: int) -> None:
-        """Note a new connection: over this connection the peer has answered after no silence yet."""
+        """Note a new connection, over which the peer has not yet answered any request that ended a silence."""
         self._sent_at.pop(peer, None)
         self._silence_answers[peer] = deque(maxlen=ANSWERS_TO_RISE)
 
@@ -174,7 +174,7 @@ class _LeaderTerm:
         return silence
 
     def answered(self, peer: int, now: float) -> float:
-        """Note an answer of the peer; return the seconds for which, until now, no majority had answered."""
+        """Note an answer of the peer; return for how many seconds the leader had heard no majority before."""
         silence = now - agreed([now, *self._heard_at.values()])
         self._heard_at[peer] = now
         return silence

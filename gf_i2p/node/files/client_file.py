@@ -33,7 +33,7 @@ class ClientFile(Table):
     i2p: ClientProxyTable | None = None
     """The proxy for servers inside I2P."""
     way_name: ClassVar[str] = "i2p"
-    """Name of the table with that proxy, for errors."""
+    """Name of the table that describes the proxy, for errors."""
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
 
     @model_validator(mode="after")

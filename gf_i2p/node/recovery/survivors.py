@@ -38,10 +38,13 @@ class Others:
 
 
 async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Others:
-    """Ask these servers, side by side, by the files of this directory. Raises `ConfigError`.
+    """Ask all of these servers at once, with the password and the trusted certificates in a node's directory.
 
-    `servers` comes from the log; an endpoint in the files wins over the log's, as it does for the node. Servers inside
-    I2P are asked only where the router's proxy answers.
+    `servers` comes from the log. If gf-i2p.toml names another endpoint for a server, that endpoint is dialled, as the
+    node would do. Servers inside I2P are asked only if the router's proxy answers.
+
+    Raises:
+        ConfigError: the files in the directory cannot be used.
     """
     config, secrets = Config.load(directory), Secrets.load(directory)
     user, password = f"server-{config.node.id}", secrets.password.get_secret_value()

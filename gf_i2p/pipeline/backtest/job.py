@@ -192,7 +192,7 @@ def _result(row: dict[str, Any]) -> BacktestRow:
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
-    """Give the rows in a window. The column `gap` says whether the row tells the servers after a gap.
+    """Give the rows in a window. The column `gap` says whether the row names the servers after a gap.
 
     See `ReplayedEntry.is_gap`.
     """

@@ -37,7 +37,10 @@ class ReplayedEntry:
 
     @property
     def is_gap(self) -> bool:
-        """Whether the row tells the servers after a gap that ends at `index`. An entry with that index comes before."""
+        """Whether the row names the servers after a gap that ends at `index`.
+
+        The row of the entry with the same index, if there is one, comes before this row.
+        """
         return self.kind == SERVERS and self.value is not None
 
 

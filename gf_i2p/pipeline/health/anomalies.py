@@ -2,7 +2,7 @@
 
 The unit of the distance is the spread: the median distance from the median (MAD), scaled to equal the standard
 deviation of normal noise. The spread has a floor, so that 99.9 % is no anomaly for a server that has always been at
-100 %. Hours that were watched for less than a quarter of an hour do not count, neither as past hours.
+100 %. An hour that was watched for less than a quarter of an hour is no anomaly, and no past hour either.
 """
 
 from collections.abc import Callable

@@ -71,8 +71,8 @@ def number_column(value: "Column") -> "Column":
 def extents(entries: "DataFrame") -> "DataFrame":
     """Give for each farm and server the times of its first report (`first_ms`) and of the farm's last (`reach_ms`).
 
-    The hours of some days need the extents of all entries. The time before a server's first report does not count.
-    After its last report, the server counts as silent until the farm's last report.
+    The time before a server's first report does not count. After its last report, the server counts as silent until the
+    farm's last report. `entries`: all days, even when only some days are computed.
     """
     by_server = reports(entries).groupBy("farm", "server")
     servers = by_server.agg(fn.min("received_ms").alias("first_ms"), fn.max("received_ms").alias("last_ms"))

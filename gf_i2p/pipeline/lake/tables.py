@@ -83,7 +83,10 @@ def append_file(rows: "DataFrame", lake: Lake, table: str) -> None:
 
 
 def for_worker(spark: "SparkSession", path: str) -> "DataFrame":
-    """Return a frame with one row (`path`), for one task. Workers reach the lake's files; the driver may not."""
+    """Return a frame with one row (`path`), for one task.
+
+    Work on the lake's files is done in such tasks, because every worker reaches the files, and the driver perhaps not.
+    """
     return spark.createDataFrame([(path,)], "path string").coalesce(1)
 
 

@@ -41,7 +41,7 @@ Odd = tuple[str, dict[str, Any] | None, str | None]
 def entries_schema(schema: RecordSchema) -> pa.Schema:
     """Return the columns of the table `entries`.
 
-    A row of kind "servers" with a `value` is not an entry: the row tells the servers after a gap, and `value` is the
+    A row of kind "servers" with a `value` is not an entry: the row names the servers after a gap, and `value` is the
     line.
     """
     return pa.schema(

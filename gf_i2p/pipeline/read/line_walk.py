@@ -71,7 +71,7 @@ class MissingRange(NamedTuple):
     first: int
     last: int
     servers: FoundLine | None = None
-    """The line itself, if the line tells the servers after the range."""
+    """The line itself, if the line names the servers after the range."""
 
 
 class Walk:

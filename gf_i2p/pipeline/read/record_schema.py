@@ -53,7 +53,7 @@ class RecordSchema:
         return row
 
     def doubtful(self, records: pa.StructArray) -> Flags:
-        """Return, for each record, whether required fields, ranges, patterns or numbers of items may break the schema.
+        """Return, for each record, whether required fields, ranges, patterns or item counts may break the schema.
 
         `records`: a column of `type`, so the types are right. A field that is null counts as missing.
         """

@@ -227,7 +227,7 @@ def _lines(
 
 
 def anomalies(hours: Anomalies, period: Period) -> Markup:
-    """Draw a dot for each hour unlike a server's own past, and list these hours, the strongest first."""
+    """Draw a dot for each anomaly, an hour unlike the server's own past; list the anomalies, the strongest first."""
     if not hours.strongest:
         return note("No hour was unlike its server's own past.")
     servers = sorted({each.server for each in hours.strongest})

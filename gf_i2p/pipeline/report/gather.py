@@ -52,7 +52,8 @@ class Scope:
 def gather(spark: SparkSession, lake: Lake, scope: Scope, say: Callable[[str], None] = lambda _: None) -> Report:
     """Sum up the lake. `say`: called with the name of each step.
 
-    Raises `PipelineError` when the lake has nothing of the scope, or `scope` has too many farms or no time.
+    Raises `PipelineError` when `scope` names too many farms, when its period is empty, or when the lake has nothing of
+    that scope.
     """
     if len(scope.farms) > MAX_FARMS:
         raise PipelineError(f"A report shows up to {MAX_FARMS} farms, not {len(scope.farms)}: make several reports.")
@@ -123,7 +124,7 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
 def _farms(
     tables: dict[str, DataFrame | None], names: tuple[str, ...], since: int, until: int
 ) -> tuple[list[tuple[str, int, int, int]], tuple[int, int]]:
-    """Return name, entries, first and last time of the drawn farms, and the numbers of all farms and entries."""
+    """Return name, entry count, first and last time of each drawn farm, and two totals: of farms and of entries."""
     for name, at, rows in (
         ("entries", "received_ms", sf.when(is_gap(), 0).otherwise(1)),
         ("server_hours", "hour_ms", sf.col("records")),

@@ -38,7 +38,7 @@ def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) ->
 
 
 def is_gap() -> Column:
-    """Give the condition that a row of `entries` is not an entry, but tells the servers after a gap of a history."""
+    """Give the condition that a row of `entries` is not an entry, but names the farm's servers after a gap."""
     return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
 
 

@@ -43,7 +43,7 @@ def element(name: str, /, *children: str, **attributes: Attribute) -> Markup:
 
 
 def path(d: str, class_: str, *children: str) -> Markup:
-    """Make an SVG path. `d` may be long, so `d` is not cut: only numbers of this package, and no text from the data."""
+    """Make an SVG path. `d`: the path's commands, which are not cut, so they must not contain text from the data."""
     return Markup(f'<path class="{escape(class_)}" d="{escape(d)}">{joined(*children)}</path>')
 
 

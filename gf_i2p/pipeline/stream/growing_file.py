@@ -186,7 +186,10 @@ def _place(end: int, tail: bytes) -> ReadPosition:
 
 
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
-    """Return a line's first entry and the entry after the line, or a `Trailer`; None: no entry, or none can follow."""
+    """Return the index of a line's first entry, and the index that the next line begins with; or a `Trailer`.
+
+    None: the text is no line of a history, or its last index is the largest.
+    """
     try:
         entry = parse_line(line)
     except LineError:

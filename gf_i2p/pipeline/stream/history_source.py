@@ -57,12 +57,12 @@ class Reading:
 
     @classmethod
     def parse(cls, state: Mapping[str, Any]) -> "Reading":
-        """Read the state from an offset."""
+        """Read the state from Spark's offset."""
         values = dict(state)
         return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=ReadPosition(**values))
 
     def encode(self) -> dict[str, Any]:
-        """Give the state for an offset."""
+        """Give the state for Spark's offset."""
         values = {**asdict(self.place), "anew": self.anew, "problem": self.problem}
         return {name: value for name, value in values.items() if value not in {None, 0}}
 
@@ -78,7 +78,7 @@ class Directory:
 
     @classmethod
     def parse(cls, state: Mapping[str, Any]) -> "Directory":
-        """Read the state from an offset."""
+        """Read the state from Spark's offset."""
         spans = [each.split("-") for each in state["done"].split(",") if each]
         return cls(
             [(int(first), int(last)) for first, last in spans],
@@ -86,7 +86,7 @@ class Directory:
         )
 
     def encode(self) -> dict[str, Any]:
-        """Give the state for an offset."""
+        """Give the state for Spark's offset."""
         return {
             "done": ",".join(f"{first}-{last}" for first, last in self.done),
             "files": {str(first): self.files[first].encode() for first in sorted(self.files)},

@@ -43,7 +43,7 @@ class Disk:
         on_stored: Callable[[int], None],
         on_failure: Callable[[StorageError], None],
     ) -> None:
-        """`seconds`: draws the duration of one sync. `on_durable`: tells the checker, and no real server."""
+        """`seconds`: draws the duration of one sync. `on_durable`: takes durable writes at once, for the checker."""
         self.store = store
         self.full = False
         self.synced_at = 0.0

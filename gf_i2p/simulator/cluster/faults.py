@@ -214,7 +214,7 @@ class Faults:
             self._stop_for_a_while(server, self._farm.rng.choice((0.5, 2.0)))
 
     def _after_heartbeats(self, leader: "SimulatedServer", action: Callable[..., None], *args: object) -> None:
-        """Act just after a leader's next heartbeats have left: the leader will read the answers late."""
+        """Call `action` just after a leader's next heartbeats have left, so before the leader reads the answers."""
         seconds = leader.clock.wait(leader.core.deadline) + _MOMENT
         self._farm.events.after(seconds, leader.enter, leader.life, action, leader, *args)
 

@@ -52,7 +52,7 @@ class Invariant:
         """`server` is the first to commit the entries from `first` on."""
 
     def is_durable(self, server: ServerFacts) -> None:
-        """A server's disk has changed."""
+        """Writes of a server have become durable."""
 
     def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
         """A message to another server leaves. Answers to clients are left out: they promise nothing about this disk."""
@@ -375,7 +375,7 @@ def _changes(history: Sequence[tuple[int, Voters]]) -> list[tuple[int, Voters]]:
 class Acknowledged(Invariant):
     """An accepted entry is committed for good; a refused entry is surely never in the log.
 
-    Raft 8; ARCHITECTURE, an answer is final.
+    Raft 8; ARCHITECTURE.md, "An answer is final".
     """
 
     def __init__(self, facts: Facts) -> None:

@@ -87,7 +87,7 @@ class LifeFaults:
             undo()
 
     def stop(self) -> None:
-        """Strike no more, and undo all faults that have an end. Loads, modes of all servers and entries stay."""
+        """Strike no more, and undo all faults that have an end. Other changes stay: loads, entries, a mode for all."""
         self._stopped = True
         while self._undo:
             self._end(next(iter(self._undo)))

@@ -95,7 +95,7 @@ class SameFarmBytes(FarmRule):
 class SetSize(FarmRule):
     """No set has more entries than `maxEntries`, 16 unless administrators set another limit.
 
-    docs/publisher-choice.md, which leaves.
+    docs/publisher-choice.md, "Which leaves".
     """
 
     def committed(self) -> None:
@@ -125,7 +125,7 @@ class Excluded(FarmRule):
 class PublishedRises(FarmRule):
     """`published` is greater in every set than in the sets that were announced before.
 
-    Otherwise the netDb keeps the old set (ARCHITECTURE, the walk of a lease set).
+    Otherwise the netDb keeps the old set (ARCHITECTURE.md, "The path of a lease set").
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -147,7 +147,7 @@ class PublishedRises(FarmRule):
 class AnnouncedFirst(FarmRule):
     """A server gives a set only after the server has applied the set's announcement.
 
-    ARCHITECTURE, the walk of a lease set.
+    ARCHITECTURE.md, "The path of a lease set".
     """
 
     def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
@@ -162,7 +162,7 @@ class AnnouncedFirst(FarmRule):
 class ChosenGives(FarmRule):
     """A server gives a set only if the log that the server has applied names the server as publisher.
 
-    ARCHITECTURE, the walk of a lease set.
+    ARCHITECTURE.md, "The path of a lease set".
     """
 
     def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
@@ -183,7 +183,7 @@ class WithinLease(FarmRule):
 class WakesUp(FarmRule):
     """After a pause of more than `PAUSE` seconds, a server gives no set that was announced before the pause's end.
 
-    docs/design/publishing.md, a process that stood still.
+    docs/design/publishing.md, "A process that stood still gives nothing".
     """
 
     def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
@@ -213,7 +213,7 @@ class Overlap(FarmRule):
 class PublisherIsCandidate(FarmRule):
     """No publisher is stale or ahead by farm time, down, turned off, unreachable, or out of the farm.
 
-    docs/publisher-choice.md, who can publish.
+    docs/publisher-choice.md, "Who can publish".
     """
 
     def committed(self) -> None:
@@ -228,7 +228,7 @@ class PublisherIsCandidate(FarmRule):
 class OthersMode(FarmRule):
     """A server with another mode than most servers is not chosen: the netDb has one place for a destination.
 
-    docs/publisher-choice.md, who can publish.
+    docs/publisher-choice.md, "Who can publish".
     """
 
     def committed(self) -> None:
@@ -339,7 +339,7 @@ class GoodStays(FarmRule):
 class DeadReplaced(FarmRule):
     """An absent publisher is replaced when its records are no longer fresh, if another server can publish.
 
-    docs/design/publishing.md, the lease.
+    docs/design/publishing.md, "The lease is 90 s".
     """
 
     def passes(self) -> None:
@@ -364,7 +364,7 @@ class DeadReplaced(FarmRule):
 class AccusedReplaced(FarmRule):
     """A publisher that the leader reports as unreachable is replaced at once, if another server can publish.
 
-    docs/design/publishing.md, an accusation.
+    docs/design/publishing.md, "An accusation replaces a dead publisher quickly".
     """
 
     def committed(self) -> None:
@@ -394,7 +394,7 @@ class _Past:
 class FlapsBounded(FarmRule):
     """A leaf that was down comes into the set after min(leafUpMs * 2^f, flapMs) of being up; f counts recent flaps.
 
-    The rule holds while a listed leaf is steady (docs/publisher-choice.md, which leaves): the leaf is up, and its
+    The rule holds while a listed leaf is steady (docs/publisher-choice.md, "Which leaves"): the leaf is up, and its
     poster is heard. Without a steady leaf the set has leaves that come and go. `Ledger.risen_ms` measures time. The
     farm's stopwatch never runs faster, so neither f nor the wait here is above the farm's own. A leaf that was never
     down does not wait. When the servers change, leaves that no newest record names lose their past.
@@ -460,7 +460,7 @@ class FlapsBounded(FarmRule):
 class NotItsOwnLeaf(FarmRule):
     """No set lists its own master, nor the master of a farm that leads back to that master.
 
-    docs/publisher-choice.md, which leaves.
+    docs/publisher-choice.md, "Which leaves".
     """
 
     def committed(self) -> None:

@@ -159,7 +159,7 @@ class FarmClient:
 
         Args:
             values: at least one, at most `MAX_ENTRIES` with `MAX_ENTRIES_BYTES` in all.
-            timeout: seconds for everything. Inside I2P the first connection alone may take one or two minutes.
+            timeout: most seconds for the whole call. Inside I2P the first connection alone may take one or two minutes.
 
         Returns:
             The log index of the last value. All values are committed.

@@ -44,8 +44,9 @@ async def fetch_configuration(
         transport: the way to the endpoint.
         endpoint: the server.
         cluster: the farm's name.
-        credentials: the client's credentials for this server. The object of a link to the server saves the challenge.
-        seconds: for everything.
+        credentials: the client's credentials for this server. The object remembers the server's last challenge. So the
+            credentials of a link to this server save one round trip.
+        seconds: time limit for all ways together.
 
     Returns:
         The Configuration; None when the server answers 404: the server tells this user no Configuration, or has no farm
@@ -177,7 +178,7 @@ async def ask_for_newer(
     the farm. A server tells the newest Configuration in its log: the caller must judge whether the answer is committed.
 
     Returns:
-        The newer Configuration; None when all servers were asked in vain. `seconds` is the limit for everything.
+        The newer Configuration; None when all servers were asked in vain. `seconds` limits the whole search.
     """
     waiting = {
         asyncio.ensure_future(fetch_configuration(transport, server, cluster, credentials, seconds=seconds))
