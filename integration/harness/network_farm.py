@@ -4,16 +4,15 @@ Only the first process inside fresh namespaces can use this module (`integration
 packets silently, as on a real network: no host is told, and connections hang.
 """
 
-import asyncio
 import os
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 from gf_i2p.wire.endpoint import Endpoint
-from integration.harness.local_farm import PROGRAM, LocalFarm, becomes
+from integration.harness.local_farm import PROGRAM, LocalFarm
+from integration.harness.network_namespaces import enter, ip, new_namespace, run_inside
 from integration.harness.processes import Processes
 
 CLIENTS: Final = 100
@@ -44,19 +43,17 @@ class FarmNet:
 
     async def start(self) -> None:
         """Make the hosts, and ways between all of them, this process included. Raises `OSError`."""
-        self._router = await self._namespace("router")
-        self._ip(self._router, ["link set lo up"])
-        await self._inside(self._router, ["sh", "-c", f"echo 1 > {_FORWARD}"])
-        self._ip(os.getpid(), ["link set lo up"])
+        self._router = await new_namespace(self._processes, "router", self._log)
+        await run_inside(self._router, ["sh", "-c", f"echo 1 > {_FORWARD}"])
+        ip(os.getpid(), ["link set lo up"])
         self._join(CLIENTS, os.getpid())
         for host in self._hosts:
-            self._pids[host] = await self._namespace(f"host {host}")
-            self._ip(self._pids[host], ["link set lo up"])
+            self._pids[host] = await new_namespace(self._processes, f"host {host}", self._log)
             self._join(host, self._pids[host])
 
     def where(self, host: int) -> list[str]:
         """Return the prefix that runs a command on a host."""
-        return _enter(self._pids[host])
+        return enter(self._pids[host])
 
     def cut(self, ways: Sequence[tuple[int, int]]) -> None:
         """Drop packets from the first to the second host of each way. A way that was cut twice needs two `mend`."""
@@ -72,12 +69,12 @@ class FarmNet:
     def _rules(self, what: str, ways: Iterable[tuple[int, int]]) -> None:
         rules = [f"rule {what} from {address(one)} to {address(other)} blackhole" for one, other in ways]
         if rules:
-            self._ip(self._router, rules)
+            ip(self._router, rules)
 
     def _join(self, host: int, pid: int) -> None:
         """Connect the router and a namespace by a pair of virtual interfaces."""
         gateway = f"10.99.{host}.1"
-        self._ip(
+        ip(
             self._router,
             [
                 f"link add name host{host} type veth peer name up{host}",
@@ -86,7 +83,7 @@ class FarmNet:
                 f"link set dev host{host} up",
             ],
         )
-        self._ip(
+        ip(
             pid,
             [
                 f"address add {address(host)}/30 dev up{host}",
@@ -94,35 +91,6 @@ class FarmNet:
                 f"route add default via {gateway}",
             ],
         )
-
-    async def _namespace(self, name: str) -> int:
-        """Make a namespace; return the id of the process that keeps it."""
-        pid = self._processes.start(name, ["unshare", "--net", "sleep", "infinity"], self._log)
-        ours = os.readlink("/proc/self/ns/net")  # noqa: PTH115 -- the link's text is no path
-
-        def elsewhere() -> bool:
-            self._processes.check()
-            return os.readlink(f"/proc/{pid}/ns/net") != ours  # noqa: PTH115
-
-        await becomes(f"a network namespace for {name}", elsewhere)
-        return pid
-
-    @staticmethod
-    async def _inside(pid: int, command: Sequence[str]) -> None:
-        await asyncio.to_thread(subprocess.run, [*_enter(pid), *command], check=True)
-
-    @staticmethod
-    def _ip(pid: int, commands: Sequence[str]) -> None:
-        """Run `ip` in a namespace. Raises `OSError` with the program's message."""
-        enter = [] if pid == os.getpid() else _enter(pid)
-        text = "".join(f"{command}\n" for command in commands)
-        done = subprocess.run([*enter, "ip", "-batch", "-"], input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise OSError(f"ip could not do this: {'; '.join(commands)}: {done.stderr.strip()}")
-
-
-def _enter(pid: int) -> list[str]:
-    return ["nsenter", f"--net=/proc/{pid}/ns/net", "--"]
 
 
 class NetFarm(LocalFarm):

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from integration.testnet.java_build import I2PD_VARIABLE, JAVA_VARIABLE
 from integration.testnet.router_network import RouterNetwork
 
 pytest_plugins = ["tests.conftest"]
@@ -18,3 +19,11 @@ async def network() -> AsyncIterator[RouterNetwork]:
         pytest.skip("no private I2P network around this process: start these with `make scenarios`")
     async with found:
         yield found
+
+
+@pytest_asyncio.fixture
+async def java_network(network: RouterNetwork) -> RouterNetwork:
+    """The network, which has Java routers besides i2pd."""
+    if not network.of("java"):
+        pytest.skip(f"no Java router here: set {JAVA_VARIABLE} and {I2PD_VARIABLE} (CONTRIBUTING.md, Java routers)")
+    return network

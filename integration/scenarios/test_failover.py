@@ -4,180 +4,42 @@ The client asks anew every second through the router's HTTP proxy, as people do 
 outage is printed, not asserted, because the outage depends on the machine, too.
 """
 
-import asyncio
 import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import aiohttp
 import pytest
 import pytest_asyncio
-from aiohttp import web
 
 from integration.harness.commands import command
-from integration.harness.local_farm import NotSeenError, becomes, until
-from integration.harness.web_server import web_server
-from integration.testnet.i2p_farm import I2pFarm
-from integration.testnet.router import PROXY_PORT
-from integration.testnet.router_network import RouterNetwork, RouterPlace
+from integration.harness.local_farm import becomes, until
+from integration.scenarios.failover_site import (
+    ASK_SECONDS,
+    HEAL_SECONDS,
+    STEADY_PAGES,
+    FailoverSite,
+    failover_site,
+)
+from integration.testnet.router_network import RouterNetwork
 
 KILLS: Final = int(os.environ.get("GF_I2P_KILLS", "2"))
 """Number of publishers to kill, one after the other."""
 SERVERS: Final = 3
-HEAL_SECONDS: Final = 300.0
-ASK_SECONDS: Final = 1.0
-REQUEST_SECONDS: Final = 60.0
-"""i2pd keeps to a broken tunnel for up to half a minute."""
-STEADY_PAGES: Final = 10
-NAME_HEADER: Final = "X-I2P-DestB32"
 
 pytestmark = pytest.mark.timeout(900 + 600 * KILLS)
-
-
-@dataclass(frozen=True, slots=True)
-class PageRequest:
-    """One request and the outcome. Times are monotonic seconds."""
-
-    began: float
-    ended: float
-    server: int | None
-    """Id of the server beside the web service that made the page. None: there was no page."""
-    client: str | None = None
-    """Name of the client, as the service received the name."""
-    why: str = ""
-    """Answer of the proxy, or reason of the failure."""
-
-
-class Visitor:
-    """Asks for the master's page every second, without waiting for earlier requests."""
-
-    def __init__(self, router: RouterPlace, b32: str) -> None:
-        self.pages: list[PageRequest] = []
-        self._proxy = f"http://{router.address}:{PROXY_PORT}"
-        self._url = f"http://{b32}/"
-
-    async def run(self, session: aiohttp.ClientSession) -> None:
-        asking: set[asyncio.Task[None]] = set()
-        try:
-            while True:
-                task = asyncio.create_task(self._ask(session))
-                asking.add(task)
-                task.add_done_callback(asking.discard)
-                await asyncio.sleep(ASK_SECONDS)
-        finally:
-            for task in asking:
-                task.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
-
-    async def _ask(self, session: aiohttp.ClientSession) -> None:
-        began = time.monotonic()
-        found: dict[str, Any] = {}
-        try:
-            async with session.get(self._url, proxy=self._proxy) as answer:
-                if answer.status == 200:
-                    found = await answer.json()
-                why = f"{answer.status} {answer.reason}"
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            why = repr(error)
-        self.pages.append(PageRequest(began, time.monotonic(), found.get("server"), found.get("client"), why))
-
-    def steady(self) -> bool:
-        """Whether the last requests all brought pages: i2pd no longer uses tunnels that lead nowhere."""
-        last = self.pages[-STEADY_PAGES:]
-        return len(last) == STEADY_PAGES and all(page.server is not None for page in last)
-
-    def first_since(self, began: float) -> PageRequest | None:
-        """Return the earliest page of the requests that began after this time."""
-        found = [page for page in self.pages if page.began >= began and page.server is not None]
-        return min(found, key=lambda page: page.ended, default=None)
-
-
-@asynccontextmanager
-async def local_service(server: int) -> AsyncIterator[int]:
-    """Run the operator's own web server beside one node; gives the port."""
-
-    async def page(request: web.Request) -> web.Response:
-        return web.json_response({"server": server, "client": request.headers.get(NAME_HEADER)})
-
-    app = web.Application()
-    app.router.add_get("/", page)
-    async with web_server(app) as (_, port):
-        yield port
-
-
-class FailoverSite:
-    """The farm, the farm's local web services, and the client that visits the master's address."""
-
-    def __init__(self, farm: I2pFarm, visitor: Visitor) -> None:
-        self.farm = farm
-        self.visitor = visitor
-
-    async def _until(self, what: str, condition: Callable[[], Awaitable[bool]]) -> None:
-        """Wait for the condition. On failure, print the last requests and the servers' logs."""
-        try:
-            await until(what, HEAL_SECONDS, condition)
-        except NotSeenError:
-            print(*self.visitor.pages[-20:], self.farm.complaints(), sep="\n")
-            raise
-
-    async def publisher(self) -> int:
-        """Wait until one server serves, and all running servers name this server; return the id."""
-        found: list[int] = []
-
-        async def agreed() -> bool:
-            self.farm.check()
-            answers = {server: await self.farm.status(server) for server in self.farm.running}
-            chosen = {None if answer is None else answer["farm"]["publisher"] for answer in answers.values()}
-            found[:] = [each for each in chosen if each is not None]
-            if len(chosen) != 1 or not found:
-                return False
-            answer = answers.get(found[0])
-            serving = None if answer is None else answer["farm"]["publishing"]
-            return serving is not None and serving["state"] == "serving"
-
-        await self._until("one publisher that all know, and that serves", agreed)
-        return found[0]
-
-    async def page_since(self, began: float, *, not_from: int | None = None) -> PageRequest:
-        """Wait for a page of a request that began after this time."""
-
-        async def seen() -> bool:
-            page = self.visitor.first_since(began)
-            return page is not None and page.server != not_from
-
-        await self._until("a page", seen)
-        page = self.visitor.first_since(began)
-        assert page is not None
-        return page
 
 
 @pytest_asyncio.fixture
 async def site(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[FailoverSite]:
     """Three nodes, each beside a router; the client is behind a floodfill without a node."""
-    routers = [router for router in network.routers if not router.floodfill][-SERVERS:]
-    timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-    async with AsyncExitStack() as stack:
-        ports = {server: await stack.enter_async_context(local_service(server)) for server in range(1, SERVERS + 1)}
-        farm = stack.enter_context(I2pFarm(tmp_path, routers, password=network.password))
-        farm.place(targets=ports)
-        farm.start_all()
-        await farm.leader(HEAL_SECONDS)
-        visitor = Visitor(network.floodfills[0], farm.master.destination.b32)
-        # A connection to the proxy for each request, as each new visitor would make one.
-        connector = aiohttp.TCPConnector(force_close=True, limit=0)
-        session = await stack.enter_async_context(aiohttp.ClientSession(timeout=timeout, connector=connector))
-        visiting = asyncio.create_task(visitor.run(session))
-        try:
-            yield FailoverSite(farm, visitor)
-        finally:
-            visiting.cancel()
-            await asyncio.wait([visiting])
+    routers = [router for router in network.of("i2pd") if not router.floodfill][-SERVERS:]
+    clients = {"i2pd": network.floodfills[0]}
+    async with failover_site(tmp_path, routers, clients, password=network.password) as made:
+        yield made
 
 
 @pytest.mark.slow  # kills one publisher after the other

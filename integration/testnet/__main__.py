@@ -23,6 +23,8 @@ from typing import Any, Final
 import aiohttp
 
 from gf_i2p.admin.local_socket import socket_address
+from integration.testnet.java_build import I2PD_VARIABLE, JAVA_VARIABLE, JavaBuild
+from integration.testnet.java_build import NEEDED as NEEDED_WITH_JAVA
 from integration.testnet.namespace import (
     KEEP,
     MissingError,
@@ -32,10 +34,12 @@ from integration.testnet.namespace import (
     run_inside,
     signals_held,
 )
-from integration.testnet.network import MAX_ROUTERS, MIN_ROUTERS
+from integration.testnet.network import MAX_JAVA, MAX_ROUTERS, MIN_ROUTERS
 from integration.testnet.network_keeper import CONTROL_SOCKET, READY
 
 _MODULE: Final = "integration.testnet.network_keeper"
+ROUTERS: Final = 8
+ROUTERS_BESIDE_JAVA: Final = 6
 _STOP_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.1
 
@@ -85,7 +89,23 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print one JSON object")
         if name in {"up", "run"}:
             command.add_argument(
-                "--routers", type=int, choices=range(MIN_ROUTERS, MAX_ROUTERS + 1), default=8, metavar="N"
+                "--routers",
+                type=int,
+                choices=range(MIN_ROUTERS, MAX_ROUTERS + 1),
+                default=None,
+                metavar="N",
+                help=f"number of i2pd (default: {ROUTERS}, and {ROUTERS_BESIDE_JAVA} beside Java routers)",
+            )
+            command.add_argument(
+                "--java",
+                type=int,
+                choices=range(MAX_JAVA + 1),
+                default=0,
+                metavar="N",
+                help=f"number of Java routers; needs {JAVA_VARIABLE} and {I2PD_VARIABLE}",
+            )
+            command.add_argument(
+                "--java-floodfills", type=int, choices=range(MAX_JAVA + 1), default=1, metavar="N", help="(default: 1)"
             )
         if name == "run":
             command.add_argument("words", nargs="+", metavar="COMMAND", help="after --, with its own options")
@@ -96,7 +116,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _arguments(options: argparse.Namespace) -> list[str]:
-    check_programs()
+    if options.java:
+        JavaBuild.find()
+        check_programs(NEEDED_WITH_JAVA)
+    else:
+        check_programs()
+    routers = options.routers or (ROUTERS_BESIDE_JAVA if options.java else ROUTERS)
     directory = options.directory
     if _runs(directory):
         raise NetworkCommandError(
@@ -106,7 +131,8 @@ def _arguments(options: argparse.Namespace) -> list[str]:
         raise NetworkCommandError(f"{directory} is left of a network that was killed; `down` removes it")
     if directory.exists():
         raise NetworkCommandError(f"{directory} exists, and is no network's; choose another --directory")
-    return ["--directory", str(options.directory), "--routers", str(options.routers)]
+    java = ["--java", str(options.java), "--java-floodfills", str(options.java_floodfills)]
+    return ["--directory", str(options.directory), "--routers", str(routers), *java]
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -187,9 +213,11 @@ def _status(options: argparse.Namespace) -> int:
 
 def _line(router: dict[str, Any]) -> str:
     kind = "floodfill" if router["floodfill"] else "router"
-    console = router["console"]
+    console, java = router["console"], router["java"]
     if not router["running"]:
         state = "stopped"
+    elif java is not None:
+        state = f"Java, {java['known']} other routers known, {java['status']}"
     elif console is None:
         state = "does not answer"
     else:

@@ -37,8 +37,13 @@ class I2pFarm(LocalFarm):
         cluster: str = "farm",
         admins: Sequence[str] = (),
         beside: "I2pFarm | None" = None,
+        first_port: int = LISTEN_PORT,
     ) -> None:
-        """`password`: of the routers' i2pcontrol. `beside`: a placed farm that runs in the same processes."""
+        """`password`: of the routers' i2pcontrol. `beside`: a placed farm that runs in the same processes.
+
+        `first_port`: server 1 listens on the next port for the router's streams, and so on. Farms that run at the same
+        time need different ports.
+        """
         self.routers: Mapping[int, RouterPlace] = dict(enumerate(routers, 1))
         self.master = DestinationKeys.generate()
         self.leaves: dict[int, DestinationKeys] = {number: DestinationKeys.generate() for number in self.routers}
@@ -46,6 +51,7 @@ class I2pFarm(LocalFarm):
         self._cluster = cluster
         self._admins = admins
         self._beside = beside
+        self._first_port = first_port
         super().__init__(directory, servers=len(routers), client=client)
 
     def _make(self, client: str) -> None:
@@ -107,8 +113,9 @@ class I2pFarm(LocalFarm):
         replace(self.node(server_id), {LEAF_LINE: line})
 
     def _place(self, server_id: int, router: RouterPlace, i2cp: str | None) -> None:
-        port = LISTEN_PORT + server_id
+        port = self._first_port + server_id
         alone = self._beside is None
+        is_java = router.kind == "java"
         place(
             self.node(server_id),
             Beside(router.address, router.fingerprint, i2cp),
@@ -116,5 +123,6 @@ class I2pFarm(LocalFarm):
             master=self.master,
             # Beside another farm `init` chooses the next port, which may be another server's here.
             before=LISTEN_PORT if alone else port + 1,
-            listen=f"127.0.0.1:{port if alone else port + _BESIDE_PORTS}",
+            listen=f"{router.programs}:{port if alone else port + _BESIDE_PORTS}",
+            beyond_loopback=is_java,  # a Java router is in a namespace of its own, and nobody else is between
         )

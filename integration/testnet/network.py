@@ -1,6 +1,10 @@
-"""The network: routers that know each other, have built tunnels, and have carried bytes. Runs inside the namespaces."""
+"""The network: routers that know each other, have built tunnels, and have carried bytes. Runs inside the namespaces.
+
+A network has i2pd routers, and may have Java routers besides (`JavaBuild`).
+"""
 
 import asyncio
+import contextlib
 import secrets
 import signal
 import socket
@@ -16,19 +20,26 @@ import aiohttp
 
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import NotSeenError, until
+from integration.testnet.bridge import Bridge
+from integration.testnet.java_build import JavaBuild
+from integration.testnet.java_router import PASSWORD, JavaRouter
+from integration.testnet.java_status import JavaStatus, ask_java
 from integration.testnet.router import (
     HTTP_PORT,
+    I2CP_PORT,
     PROXY_PORT,
     SAM_PORT,
-    STOP_SECONDS,
     TUNNELS_FILE,
     RouterProcess,
+    router_hash,
     server_tunnel,
 )
 from integration.testnet.router_console import ConsoleSummary, StoredLeaseSet, parse_lease_sets, parse_summary
 
 MIN_ROUTERS: Final = 4
 MAX_ROUTERS: Final = 32
+MAX_JAVA: Final = 8
+"""Most Java routers: each takes 130 MB, and several seconds of a core at the start."""
 START_SECONDS: Final = 300.0
 """The longest wait for one condition. All conditions together take half a minute on an idle machine."""
 CROSS_SECONDS: Final = 15.0
@@ -48,23 +59,48 @@ class Testnet:
     """A private network, used as an asynchronous context manager. Entering ends when bytes have crossed the network.
 
     All files lie below `directory`, which must be empty or missing. Half of the routers, at least four, are
-    floodfills. `waiting_for` gets the next condition, `happened` gets other events.
+    floodfills. With Java routers, half of the i2pd are, and as many Java routers as `java_floodfills` says.
+    `waiting_for` gets the next condition, `happened` gets other events.
     """
 
     __test__ = False  # no test class of pytest
 
     def __init__(
-        self, directory: Path, *, routers: int = 8, waiting_for: Say = _say_nothing, happened: Say = _say_nothing
+        self,
+        directory: Path,
+        *,
+        routers: int = 8,
+        java: int = 0,
+        java_floodfills: int = 1,
+        waiting_for: Say = _say_nothing,
+        happened: Say = _say_nothing,
     ) -> None:
+        """`routers`: number of i2pd. `java`: number of Java routers; raises `MissingError` without the programs."""
         if not MIN_ROUTERS <= routers <= MAX_ROUTERS:
             raise ValueError(f"a network has {MIN_ROUTERS} to {MAX_ROUTERS} routers, not {routers}")
+        build = JavaBuild.find() if java else None
         self.directory = directory
-        self.password = secrets.token_urlsafe(12)
-        floodfills = max(MIN_ROUTERS, routers // 2)
+        self.password = secrets.token_urlsafe(12) if build is None else PASSWORD
+        floodfills = max(MIN_ROUTERS, routers // 2) if build is None else routers // 2
+        i2pd = "i2pd" if build is None else build.i2pd
         self.routers = [
-            RouterProcess(number, directory / f"router-{number}", number < floodfills, self.password)
+            RouterProcess(number, directory / f"router-{number}", number < floodfills, self.password, program=i2pd)
             for number in range(routers)
         ]
+        self._java: list[JavaRouter] = []
+        if build is not None:
+            self._java = [
+                JavaRouter(
+                    routers + number,
+                    directory / f"router-{routers + number}",
+                    number < java_floodfills,
+                    self.password,
+                    program=str(build.directory),
+                )
+                for number in range(java)
+            ]
+        self.routers += self._java
+        self._open = contextlib.ExitStack()
         self._waiting_for = waiting_for
         self._happened = happened
         self._began = time.monotonic()
@@ -86,14 +122,25 @@ class Testnet:
         self._began = time.monotonic()
         try:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
-            take_addresses([router.network_address for router in self.routers])
+            take_addresses([router.network_address for router in self.routers if router.kind != "java"])
+            await self._place_java()
             await self._introduce()
             self.offer(self.routers[0], "check", self._keys, HTTP_PORT)
-            for router in self.routers:
+            for router in self._java:
                 router.start()
+            for router in self._java:  # an i2pd that cannot connect to a router forgets that router
+                await self._wait_for(f"router {router.number}: listens", partial(_listens, router, router.i2np_port))
+            for router in self.routers:
+                if router.kind != "java":
+                    router.start()
             self._watch = asyncio.create_task(self._restart_crashed())
             for router in self.routers:
                 name = f"router {router.number}"
+                if router.kind == "java":
+                    for port in (I2CP_PORT, SAM_PORT, PROXY_PORT):
+                        await self._wait_for(f"{name}: port {port} ready", partial(_listens, router, port))
+                    await self._wait_for(f"{name}: carries tunnels", partial(self._carries_tunnels, router), poll=1.0)
+                    continue
                 await self._wait_for(f"{name}: tunnels built", partial(self._has_tunnels, router))
                 await self._wait_for(f"{name}: SAM ready", partial(_listens, router, SAM_PORT))
                 if router.interfaces["i2pcontrol"]:
@@ -129,15 +176,28 @@ class Testnet:
         if self._watch is not None:
             self._watch.cancel()
         self._stop_all()
+        self._open.close()
         await self._session.close()
 
     def _stop_all(self) -> None:
         """Stop all routers at the same time."""
         for router in self.routers:
             router.send(signal.SIGTERM)
-        end = time.monotonic() + STOP_SECONDS
+        began = time.monotonic()
         for router in self.routers:
-            router.stop(seconds=max(end - time.monotonic(), 0.0))
+            router.stop(seconds=max(began + router.stop_seconds - time.monotonic(), 0.0))
+
+    async def _place_java(self) -> None:
+        """Give each Java router a namespace, and all of them one certificate of i2pcontrol."""
+        if not self._java:
+            return
+        bridge = self._open.enter_context(Bridge(self.directory / "bridge.log"))
+        for router in self._java:
+            router.where = tuple(await bridge.join(router.network_address))
+        first, *others = self._java
+        await asyncio.to_thread(first.make_certificate)
+        for router in others:
+            router.make_certificate(first.directory)
 
     async def _introduce(self) -> None:
         """Let each router write its RouterInfo, and give all of them to all."""
@@ -148,12 +208,14 @@ class Testnet:
             # In a thread, so that signals are handled meanwhile. A router that is killed at the end of its time may
             # have begun to write its RouterInfo anew: such a router starts once more.
             await asyncio.to_thread(self._stop_all)
-        infos = [router.info() for router in self.routers]
+        infos = {router.number: info for router in self.routers if (info := router.info()) is not None}
+        assert len(infos) == len(self.routers)
         for router in self.routers:
-            for number, info in enumerate(infos):
-                assert info is not None
-                if number != router.number:
-                    router.learn(info)
+            others = [info for number, info in infos.items() if number != router.number]
+            for info in others:
+                router.learn(info)
+            if self._java:
+                router.trusted = tuple(map(router_hash, others))
 
     async def _wait_for(self, what: str, condition: Callable[[], Awaitable[bool]], poll: float = 0.05) -> None:
         self._waiting_for(what)
@@ -170,6 +232,10 @@ class Testnet:
         summary = await self.summary(router)
         return summary is not None and summary.routers >= len(self.routers) and summary.client_tunnels >= MIN_TUNNELS
 
+    async def _carries_tunnels(self, router: RouterProcess) -> bool:
+        status = await self.java_status(router)
+        return status is not None and status.known >= len(self.routers) - 1 and status.carries_tunnels
+
     def complaints(self, most: int = 5) -> str:
         """Return the last warnings of every router, for people."""
         lines = list(self.crashes)
@@ -182,8 +248,14 @@ class Testnet:
 
     # Answers of the routers ------------------------------------------------------------------------------------------
 
+    async def java_status(self, router: RouterProcess) -> JavaStatus | None:
+        """Return what a Java router says about itself; None when the router does not answer."""
+        return await ask_java(router.address, self.password)
+
     async def summary(self, router: RouterProcess) -> ConsoleSummary | None:
-        """Return the numbers of the console's first page; None when the router does not answer."""
+        """Return the numbers of an i2pd console's first page; None when the router does not answer, or has none."""
+        if router.kind == "java":
+            return None
         page = await self._page(router, "")
         return None if page is None else parse_summary(page)
 
@@ -202,7 +274,7 @@ class Testnet:
     # Bytes ----------------------------------------------------------------------------------------------------------
 
     def offer(self, router: RouterProcess, name: str, keys: DestinationKeys, port: int) -> None:
-        """Let a router offer a TCP port of the router's address inside the network, under these keys.
+        """Let an i2pd offer a TCP port of the router's address inside the network, under these keys.
 
         Call this method before the network starts. `name`: of the tunnel, letters only.
         """

@@ -34,10 +34,17 @@ READY: Final = "ready\n"
 class NetworkKeeper:
     """Runs the network from start to end, and answers questions about the network on a Unix socket."""
 
-    def __init__(self, directory: Path, routers: int, lifeline: int) -> None:
+    def __init__(self, directory: Path, lifeline: int, *, routers: int, java: int, java_floodfills: int) -> None:
         self._directory = directory
         self._lifeline = lifeline
-        self._net = Testnet(directory, routers=routers, waiting_for=self._say, happened=_print)
+        self._net = Testnet(
+            directory,
+            routers=routers,
+            java=java,
+            java_floodfills=java_floodfills,
+            waiting_for=self._say,
+            happened=_print,
+        )
         self._doing = "starting"
         self._ready = False
         self._ending: Ending | None = None
@@ -106,15 +113,19 @@ class NetworkKeeper:
     async def _status(self, _request: web.Request) -> web.Response:
         routers = []
         for router in self._net.routers:
+            is_java = router.kind == "java"
             summary = await self._net.summary(router) if self._ready else None
+            java = await self._net.java_status(router) if self._ready and is_java else None
             routers.append(
                 {
                     "number": router.number,
+                    "kind": router.kind,
                     "address": router.address,
                     "directory": str(router.directory),
                     "floodfill": router.floodfill,
                     "running": router.running,
                     "console": None if summary is None else asdict(summary),
+                    "java": None if java is None else asdict(java),
                     "warnings": len(router.complaints()),
                 }
             )
@@ -151,6 +162,8 @@ class NetworkKeeper:
         unknown = set(interfaces) - set(INTERFACES)
         if router.running or unknown:
             raise web.HTTPConflict(text="it runs already" if router.running else f"no interfaces: {unknown}")
+        if interfaces and router.kind == "java":
+            raise web.HTTPConflict(text="a Java router keeps its interfaces: they stand in files that it rewrites")
         router.interfaces.update(interfaces)
         router.start()
         return web.json_response({"running": router.running})
@@ -171,11 +184,18 @@ def main() -> int:
     """Parse the arguments from `integration.testnet`, and run."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--directory", type=Path, required=True)
-    parser.add_argument("--routers", type=int, required=True)
+    for name in ("--routers", "--java", "--java-floodfills"):
+        parser.add_argument(name, type=int, required=True)
     parser.add_argument("--lifeline", type=int, required=True)
     parser.add_argument("command", nargs="*")
     options = parser.parse_args()
-    inside = NetworkKeeper(options.directory, options.routers, options.lifeline)
+    inside = NetworkKeeper(
+        options.directory,
+        options.lifeline,
+        routers=options.routers,
+        java=options.java,
+        java_floodfills=options.java_floodfills,
+    )
     return asyncio.run(inside.run(options.command))
 
 

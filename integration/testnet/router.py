@@ -1,4 +1,4 @@
-"""One i2pd router: configuration, process and ports."""
+"""One i2pd router: configuration, process and ports. `java_router` has the Java router."""
 
 import base64
 import configparser
@@ -7,7 +7,7 @@ import signal
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from integration.harness.processes import spawn
 
@@ -36,6 +36,9 @@ CERTIFICATE_KEY_FILE: Final = "i2pcontrol.key.pem"
 _CERTIFICATE_END: Final = b"-----END CERTIFICATE-----\n"
 
 
+_TRUST: Final = "\n[trust]\nenabled = true\nrouters = {}\n"
+
+
 def server_tunnel(name: str, host: str, port: int, keys: str) -> str:
     """Give the lines of `TUNNELS_FILE` for a destination. The router brings the destination's streams to a TCP port.
 
@@ -47,10 +50,19 @@ def server_tunnel(name: str, host: str, port: int, keys: str) -> str:
     )
 
 
+def router_hash(info: bytes) -> str:
+    """Return the hash of the router that a RouterInfo describes, in I2P's base64."""
+    length = _IDENTITY_KEYS_BYTES + 3 + int.from_bytes(info[_IDENTITY_KEYS_BYTES + 1 : _IDENTITY_KEYS_BYTES + 3])
+    return base64.b64encode(hashlib.sha256(info[:length]).digest(), b"-~").decode()
+
+
 @dataclass
 class RouterProcess:
     """A router of the network; `number` counts from 0."""
 
+    kind: ClassVar[str] = "i2pd"
+    stop_seconds: ClassVar[float] = STOP_SECONDS
+    """Time for the router to end after SIGTERM."""
     number: int
     directory: Path
     floodfill: bool
@@ -58,12 +70,20 @@ class RouterProcess:
     """Password of i2pcontrol."""
     interfaces: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(INTERFACES, True))
     """Whether the next start turns each interface on."""
+    program: str = "i2pd"
+    """Path of i2pd, or its name."""
+    trusted: tuple[str, ...] = ()
+    """Hashes of the only routers that this router may use. A router with this list makes no peer tests: the tests of
+    i2pd 2.58 fail in a network where all routers are connected, and then a router withdraws addresses and role."""
     _process: subprocess.Popen[bytes] | None = None
 
     @property
     def network_address(self) -> str:
-        """Address for other routers, from the benchmark range of RFC 2544. i2pd takes this range for a public one."""
-        return f"198.18.0.{FIRST_ADDRESS + self.number}"
+        """Address for other routers, from the benchmark range of RFC 2544. i2pd takes this range for a public one.
+
+        Each router has a network of 24 bits: Java asks only one floodfill of such a network about a lease set.
+        """
+        return f"198.18.{FIRST_ADDRESS + self.number}.1"
 
     @property
     def address(self) -> str:
@@ -98,41 +118,50 @@ class RouterProcess:
         except FileNotFoundError:
             return False
 
+    @property
+    def i2np_port(self) -> int:
+        """Port for other routers."""
+        return _I2NP_PORT + self.number
+
     def start(self) -> None:
-        """Write the configuration, and start i2pd with the files in the router's directory."""
+        """Write the configuration, and start the router with the files in the router's directory."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._process = spawn(self._command(), self.directory / "output.log")
+
+    def _command(self) -> list[str]:
+        """Write the configuration, and return the command that runs the router."""
         config = self.directory / "i2pd.conf"
         config.touch(mode=0o600)
         config.write_text(
             TEMPLATE.format(
                 address=self.network_address,
                 interfaces_address=self.address,
-                port=_I2NP_PORT + self.number,
+                port=self.i2np_port,
                 log="file",
                 logfile=self.log,
                 floodfill=str(self.floodfill).lower(),
                 **{name: str(on).lower() for name, on in self.interfaces.items()},
                 password=self.password,
             )
+            + (_TRUST.format(",".join(self.trusted)) if self.trusted else "")
         )
         tunnels = self.directory / TUNNELS_FILE
         tunnels.touch()
-        arguments = [f"--datadir={self.directory}", f"--conf={config}", f"--tunconf={tunnels}"]
-        self._process = spawn(["i2pd", *arguments], self.directory / "output.log")
+        return [self.program, f"--datadir={self.directory}", f"--conf={config}", f"--tunconf={tunnels}"]
 
     def send(self, how: signal.Signals) -> None:
         """Send a signal to the process, if the process lives."""
         if self._process is not None and self.running:
             self._process.send_signal(how)
 
-    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
-        """End the process with signal `how`, and with SIGKILL after `seconds`."""
+    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float | None = None) -> None:
+        """End the process with signal `how`, and with SIGKILL after `seconds`, by default `stop_seconds`."""
         process, self._process = self._process, None
         if process is None:
             return
         process.send_signal(how)
         try:
-            process.wait(seconds)
+            process.wait(self.stop_seconds if seconds is None else seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -140,7 +169,7 @@ class RouterProcess:
     # Identity -------------------------------------------------------------------------------------------------------
 
     def info(self) -> bytes | None:
-        """Return the RouterInfo that the router publishes; None before i2pd has written the file."""
+        """Return the RouterInfo that the router publishes; None before the router has written the file."""
         try:
             data = (self.directory / "router.info").read_bytes()
         except FileNotFoundError:
@@ -148,9 +177,8 @@ class RouterProcess:
         return data if len(data) > _IDENTITY_KEYS_BYTES + 3 else None
 
     def learn(self, info: bytes) -> None:
-        """Put another router's RouterInfo into the netDb. i2pd reads the netDb at the start."""
-        length = _IDENTITY_KEYS_BYTES + 3 + int.from_bytes(info[_IDENTITY_KEYS_BYTES + 1 : _IDENTITY_KEYS_BYTES + 3])
-        name = base64.b64encode(hashlib.sha256(info[:length]).digest(), b"-~").decode()
+        """Put another router's RouterInfo into the netDb. The router reads the netDb at the start."""
+        name = router_hash(info)
         folder = self.directory / "netDb" / f"r{name[0]}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"routerInfo-{name}.dat").write_bytes(info)

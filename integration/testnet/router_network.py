@@ -11,6 +11,7 @@ import aiohttp
 
 from gf_i2p.admin.local_socket import socket_address
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
+from integration.testnet.bridge import ADDRESS as BRIDGE_ADDRESS
 from integration.testnet.network_keeper import CONTROL_SOCKET, DIRECTORY_VARIABLE
 from integration.testnet.router import CERTIFICATE_FILE, HTTP_PORT
 from integration.testnet.router_console import StoredLeaseSet, parse_lease_sets
@@ -24,6 +25,13 @@ class RouterPlace:
     address: str
     directory: Path
     floodfill: bool
+    kind: str = "i2pd"
+    """"i2pd" or "java"."""
+
+    @property
+    def programs(self) -> str:
+        """Address of this namespace's programs, as the router reaches them."""
+        return BRIDGE_ADDRESS if self.kind == "java" else "127.0.0.1"
 
     @property
     def fingerprint(self) -> str:
@@ -55,7 +63,7 @@ class RouterNetwork:
         status = await self._ask("GET", "/status")
         self.password = await self._ask("GET", "/password")
         self.routers = [
-            RouterPlace(each["number"], each["address"], Path(each["directory"]), each["floodfill"])
+            RouterPlace(each["number"], each["address"], Path(each["directory"]), each["floodfill"], each["kind"])
             for each in status["routers"]
         ]
         return self
@@ -69,11 +77,15 @@ class RouterNetwork:
 
     @property
     def floodfills(self) -> list[RouterPlace]:
-        """The routers that store lease sets for others."""
-        return [router for router in self.routers if router.floodfill]
+        """The i2pd routers that store lease sets for others."""
+        return [router for router in self.of("i2pd") if router.floodfill]
+
+    def of(self, kind: str) -> list[RouterPlace]:
+        """Return the routers of this kind."""
+        return [router for router in self.routers if router.kind == kind]
 
     async def lease_sets(self, router: RouterPlace) -> list[StoredLeaseSet]:
-        """Return the lease sets in a floodfill's netDb; none when the floodfill does not answer."""
+        """Return the lease sets in an i2pd floodfill's netDb; none when the floodfill does not answer."""
         try:
             async with self._web.get(f"http://{router.address}:{HTTP_PORT}/?page=leasesets") as response:
                 return parse_lease_sets(await response.text())
