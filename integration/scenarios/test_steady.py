@@ -19,7 +19,7 @@ from gf_i2p.cli.shared import local_client
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.strict_json import RecordError
 from integration.harness.local_farm import until
-from integration.scenarios.test_failover import local_service
+from integration.scenarios.failover_site import local_service
 from integration.scenarios.test_leaf_death import LISTED_SECONDS, Leaves
 from integration.testnet.i2p_farm import I2pFarm
 from integration.testnet.router_files import LEAF_LINE, replace
