@@ -20,6 +20,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, RouterTable, host_and_port
+from gf_i2p.node.publish.entry_signer import FileSigner
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
@@ -52,6 +53,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
         secrets.bridge_password.get_secret_value(),
         None if config.bridge.plain else _tls(directory, config.bridge),
         allow_long_lists=config.router.i2pcontrol_few_tunnels,
+        signer=_signer(directory, config, config.router),
     )
     host, port = host_and_port(config.bridge.listen)
     stopped, _ = stop_signal()
@@ -69,6 +71,13 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
         await server.stop()
         await bridge.close()
     return Exit.OK
+
+
+def _signer(directory: Path, config: Config, router: RouterTable) -> FileSigner | None:
+    """Return the signer of plain entries; None when the operator has not allowed it."""
+    if not config.bridge.sign_entries:
+        return None
+    return FileSigner(directory / config.publish.keys, router=router.kind)
 
 
 def _announce(directory: Path, table: BridgeTable, *, as_json: bool) -> None:
