@@ -211,13 +211,22 @@ class CallParameters:
             if not isinstance(item, dict):
                 raise ParameterError(f"Entries: entry {number}: expected an object")
             try:
-                lease = CallParameters(item)._entry()
+                lease = CallParameters(item).entry()
             except ParameterError as error:
                 raise ParameterError(f"Entries: entry {number}: {error}") from error
             if any(lease.hash == other.hash for other in leases):
                 raise ParameterError(f"Entries: entry {number}: Hash: an entry before has the same destination")
             leases.append(lease)
         return leases
+
+    def entry(self) -> MetaLease:
+        """Take the members of one plain entry; there are no others."""
+        hash_ = self.hash("Hash")
+        kind = self._whole("Type", (LeaseType.LEASE_SET2, LeaseType.META), "3 or 7", default=int(LeaseType.LEASE_SET2))
+        cost = self._whole("Cost", range(_MAX_COST + 1), f"a whole number from 0 to {_MAX_COST}")
+        end = self._whole("Expires", range(_MAX_SECONDS + 1), "whole seconds since the epoch")
+        self.finish()
+        return MetaLease(hash_, end, cost, LeaseType(kind))
 
     def timeout(self, default: float) -> float:
         """Take the time limit of the call, in seconds; the parameter is optional."""
@@ -231,15 +240,6 @@ class CallParameters:
         """Raise for any parameter that is left: a misspelt name would otherwise go unnoticed."""
         if self._params:
             raise ParameterError(f"{clip(next(iter(self._params)), 40)}: there is no such parameter here")
-
-    def _entry(self) -> MetaLease:
-        """Take the members of one entry of PublishMetaLS."""
-        hash_ = self.hash("Hash")
-        kind = self._whole("Type", (LeaseType.LEASE_SET2, LeaseType.META), "3 or 7", default=int(LeaseType.LEASE_SET2))
-        cost = self._whole("Cost", range(_MAX_COST + 1), f"a whole number from 0 to {_MAX_COST}")
-        end = self._whole("Expires", range(_MAX_SECONDS + 1), "whole seconds since the epoch")
-        self.finish()
-        return MetaLease(hash_, end, cost, LeaseType(kind))
 
     def _whole(self, name: str, allowed: Container[int], expected: str, default: int | None = None) -> int:
         value = self._params.pop(name, default)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,13 +21,33 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose, Stage, 
 logger = structlog.get_logger()
 
 
+async def _never() -> Callable[[], bool]:
+    return lambda: True
+
+
 class FileSigner:
     """Signs with the key file of a node's directory. Each call reads the file again, so a new file needs no restart."""
 
-    def __init__(self, path: Path, *, router: str = "auto", clock: Callable[[], float] = time.time) -> None:
-        """`path`: the key file. `router`: "i2pd", "java" or "auto". `clock`: seconds since the epoch."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        router: str = "auto",
+        check_node: Callable[[], Awaitable[Callable[[], bool]]] = _never,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            path: the key file.
+            router: "i2pd", "java" or "auto".
+            check_node: raises `RouterError` while a node may publish in this place. Otherwise `check_node` returns a
+                function that says whether that still holds.
+            clock: seconds since the epoch.
+        """
         self._path = path
         self._router = router
+        self._check_node = check_node
         self._clock = clock
         self._newest: dict[bytes, int] = {}
         """`published` of the last signed set, by master."""
@@ -35,8 +55,9 @@ class FileSigner:
     async def sign(self, master: bytes, entries: Sequence[MetaLease], newest: int | None) -> Publication:
         """See `EntrySigner`. An entry ends with the keys at the latest."""
         keys = await asyncio.to_thread(self._load)  # in a thread: a disk that hangs must not hold up other calls
+        self._check(keys, master, int(self._clock()))
+        may_give = await self._check_node()
         now = self._clock()
-        self._check(keys, master, int(now))
         published = rising_version(max(self._newest.get(master, 0), newest or 0), int(now * 1000))
         if published * 1000 - now * 1000 > MAX_TAKEN_AHEAD_MS:
             raise RouterRefusedError(
@@ -46,7 +67,7 @@ class FileSigner:
         lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=_ended(entries, published, keys.ends))
         self._newest[master] = published
         session = keys.fresh_session(Purpose.META, int(now * 1000))
-        return Publication(lease_set, session, keys.signed_session(Purpose.META))
+        return Publication(lease_set, session, keys.signed_session(Purpose.META), may_give=may_give)
 
     def _load(self) -> PublishingKeys:
         """Read the keys. The caller of the endpoint learns that there are none; the log has the file and the reason."""

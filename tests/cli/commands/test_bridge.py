@@ -21,6 +21,7 @@ from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FIL
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.harness.processes import free_ports
+from tests.cli.shared.test_node_beside import NodeThatAnswers
 
 PASSWORD = "correct horse battery"
 
@@ -211,6 +212,15 @@ async def test_plain_entries_are_refused_by_default(node: Path, master: Destinat
         error = await publish_entries(node, json.loads(line), master)
         assert error["code"] == -32010
         assert "sign_entries = true in [bridge]" in error["message"]
+
+
+async def test_plain_entries_beside_a_node_that_still_runs_with_other_settings(
+    node: Path, master: DestinationKeys
+) -> None:
+    async with running(node, "--json") as line, NodeThatAnswers(node, mode="meta"):
+        error = await publish_entries(node, json.loads(line), master)
+        assert error["code"] == -32010
+        assert "signs nothing while the node beside it runs in mode 'meta'" in error["message"]
 
 
 def test_plain_entries_beside_a_farm_that_publishes(

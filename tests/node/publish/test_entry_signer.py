@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from bridges.errors import RouterRefusedError
+from bridges.errors import RouterRefusedError, RouterUnreachableError
 from gf_i2p.netdb.errors import LimitError
 from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -106,6 +106,26 @@ async def test_only_the_master_of_the_keys(path: Path, clock: Clock) -> None:
     signer = FileSigner(path, clock=clock)
     assert f"this endpoint does not sign for {other.b32}" in await refusal(signer, other.hash)
     assert (await signer.sign(MASTER, ENTRIES, None)).lease_set.published == NOW
+
+
+async def test_a_node_that_may_publish_meanwhile(path: Path, clock: Clock) -> None:
+    """Nothing is signed beside such a node, and the router gets no set once such a node may have started."""
+    alone = True
+
+    async def check_node() -> Callable[[], bool]:
+        if not alone:
+            raise RouterUnreachableError("a node runs here")
+        return lambda: alone
+
+    signer = FileSigner(path, check_node=check_node, clock=clock)
+    made = await signer.sign(MASTER, ENTRIES, None)
+    assert made.may_give()
+    alone = False
+    assert not made.may_give()
+    with pytest.raises(RouterUnreachableError):
+        await signer.sign(MASTER, ENTRIES, None)
+    alone = True
+    assert (await signer.sign(MASTER, ENTRIES, None)).lease_set.published == NOW + 1, "no version was used up"
 
 
 BROKEN = PublishingKeys.delegate(KEYS, NOW + DAY, NOW).encode()
