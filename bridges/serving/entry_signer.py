@@ -17,7 +17,8 @@ class EntrySigner(Protocol):
         seconds since the epoch; None: no set. The new set has a greater `published`, also than every set that the
         signer has made before.
 
-        Raises `RouterRefusedError` when the signer may not sign for this master, or cannot sign, with a sentence that
-        shows no secret. Raises `LimitError` for entries that make no set which both routers accept.
+        Raises `RouterRefusedError` when the signer may not sign for this master, or cannot sign, and another
+        `RouterError` when the signer cannot find out whether signing is right. The sentence shows no secret. Raises
+        `LimitError` for entries that make no set which both routers accept.
         """
         ...
