@@ -2,11 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from bridges.errors import RouterRefusedError
+from bridges.errors import RouterError, RouterRefusedError
 from bridges.i2cp.host_lookup import find_destination, has_lease_set
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
@@ -22,6 +23,13 @@ from gf_i2p.netdb.meta_lease_set import STORE_TYPE as META_STORE_TYPE
 
 AGAIN_SECONDS: Final = 5.0
 """Seconds before a second look-up: a router without tunnels answers at once, and an immediate repeat would not help."""
+NO_NAME: Final = (
+    "the leaf is configured by its address, which shows no name: the name is known where publish.leaf is the name of a "
+    "tunnel of i2pd"
+)
+NO_CONNECTIONS: Final = (
+    "no router tells the connections of a tunnel: a node counts them where the tunnel leads to publish.leaf_forward"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,8 @@ class LocalRouter:
 
     `liveness`: tries whether the leaf still answers; None: the lease set alone decides.
 
+    `connections`: returns the number of the leaf's connections, or raises `RouterError`; None: nobody counts them.
+
     `again_seconds`: pause before the second look for a missing leaf; None: no second look.
     """
 
@@ -49,6 +59,7 @@ class LocalRouter:
     leaf: str | None = None
     master: bytes | None = None
     liveness: LeafLiveness | None = None
+    connections: Callable[[], Awaitable[int]] | None = None
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
@@ -94,10 +105,25 @@ class LocalRouter:
         if found is None and self.again_seconds is not None:
             await asyncio.sleep(self.again_seconds)
             found = await find_destination(self.i2cp, leaf)
-        if found is None:
-            return LeafStatus(up=False, name=self._tunnel_name)
-        up = self.liveness is None or not await self.liveness.is_silent(found)
-        return LeafStatus(up=up, destination=to_base64(found), name=self._tunnel_name)
+        up = found is not None and (self.liveness is None or not await self.liveness.is_silent(found))
+        name, (connections, no_connections) = self._tunnel_name, await self._count()
+        return LeafStatus(
+            up=up,
+            destination=None if found is None else to_base64(found),
+            name=name,
+            connections=connections,
+            name_reason=NO_NAME if name is None else None,
+            connections_reason=no_connections,
+        )
+
+    async def _count(self) -> tuple[int | None, str | None]:
+        """Return the number of the leaf's connections, or the reason why that number is not known."""
+        if self.connections is None:
+            return None, NO_CONNECTIONS
+        try:
+            return await self.connections(), None
+        except RouterError as error:
+            return None, str(error)
 
     @property
     def _tunnel_name(self) -> str | None:

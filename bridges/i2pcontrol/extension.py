@@ -5,7 +5,7 @@ this module makes or reads have JSON's types.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
 from typing import Final
@@ -16,8 +16,8 @@ from bridges.router_protocol import Publication
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterStatus
 from gf_i2p.netdb.encoding import from_b32_address, from_base64, to_b32_address, to_base64
 from gf_i2p.netdb.errors import NetDbError, StructureError
-from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES, MAX_LEASE_SET_BYTES, MAX_MAPPING_BYTES
-from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
+from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES, MAX_LEASE_SET_BYTES, MAX_MAPPING_BYTES, MAX_META_ENTRIES
+from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import SessionConfig
 from gf_i2p.netdb.signing import SIGNATURE_BYTES
 
@@ -31,6 +31,9 @@ MAX_REASON_CHARACTERS: Final = 1000
 _HASH_BYTES: Final = 32
 _SESSION_BYTES: Final = MAX_DESTINATION_BYTES + 2 + MAX_MAPPING_BYTES + 8 + SIGNATURE_BYTES
 _MAX_SECONDS: Final = 2**32 - 1
+_MAX_COST: Final = 255
+_SIGNED: Final = ("LeaseSet", "SessionConfig", "SignedSessionConfig")
+"""Parameters of PublishMetaLS with a signature of the caller."""
 
 
 class Method(StrEnum):
@@ -187,6 +190,44 @@ class CallParameters:
         signed = self._session("SignedSessionConfig", lease_set) if "SignedSessionConfig" in self._params else None
         return Publication(lease_set, session, signed)
 
+    @property
+    def has_entries(self) -> bool:
+        """Whether PublishMetaLS got plain entries, which the endpoint has to sign."""
+        return "Entries" in self._params
+
+    def entries(self) -> list[MetaLease]:
+        """Take the plain entries of PublishMetaLS, 1 to 16. The signer compares the ends of the entries with its time.
+
+        Entries cannot stand beside a signed set.
+        """
+        for name in _SIGNED:
+            if name in self._params:
+                raise ParameterError(f"{name}: cannot stand beside Entries: give a signed set, or plain entries")
+        items = self._params.pop("Entries", None)
+        if not isinstance(items, list) or not 1 <= len(items) <= MAX_META_ENTRIES:
+            raise ParameterError(f"Entries: expected a list of 1 to {MAX_META_ENTRIES} objects")
+        leases: list[MetaLease] = []
+        for number, item in enumerate(items, 1):
+            if not isinstance(item, dict):
+                raise ParameterError(f"Entries: entry {number}: expected an object")
+            try:
+                lease = CallParameters(item).entry()
+            except ParameterError as error:
+                raise ParameterError(f"Entries: entry {number}: {error}") from error
+            if any(lease.hash == other.hash for other in leases):
+                raise ParameterError(f"Entries: entry {number}: Hash: an entry before has the same destination")
+            leases.append(lease)
+        return leases
+
+    def entry(self) -> MetaLease:
+        """Take the members of one plain entry; there are no others."""
+        hash_ = self.hash("Hash")
+        kind = self._whole("Type", (LeaseType.LEASE_SET2, LeaseType.META), "3 or 7", default=int(LeaseType.LEASE_SET2))
+        cost = self._whole("Cost", range(_MAX_COST + 1), f"a whole number from 0 to {_MAX_COST}")
+        end = self._whole("Expires", range(_MAX_SECONDS + 1), "whole seconds since the epoch")
+        self.finish()
+        return MetaLease(hash_, end, cost, LeaseType(kind))
+
     def timeout(self, default: float) -> float:
         """Take the time limit of the call, in seconds; the parameter is optional."""
         value = self._params.pop("Timeout", default)
@@ -198,7 +239,13 @@ class CallParameters:
     def finish(self) -> None:
         """Raise for any parameter that is left: a misspelt name would otherwise go unnoticed."""
         if self._params:
-            raise ParameterError(f"{clip(next(iter(self._params)), 40)}: this method has no such parameter")
+            raise ParameterError(f"{clip(next(iter(self._params)), 40)}: there is no such parameter here")
+
+    def _whole(self, name: str, allowed: Container[int], expected: str, default: int | None = None) -> int:
+        value = self._params.pop(name, default)
+        if type(value) is not int or value not in allowed:
+            raise ParameterError(f"{name}: {'is missing' if value is None else f'expected {expected}'}")
+        return value
 
     def _session(self, name: str, lease_set: MetaLeaseSet) -> bytes:
         try:

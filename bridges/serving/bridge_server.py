@@ -24,11 +24,13 @@ from bridges.i2pcontrol.extension import (
 from bridges.i2pcontrol.jsonrpc_client import RpcError
 from bridges.i2pcontrol.router_status import SAFE_TUNNELS, I2pControl
 from bridges.i2pcontrol.strict_json import Json
-from bridges.router_protocol import RouterBridge
+from bridges.router_protocol import Publication, RouterBridge
 from bridges.serving.caller_access import CallerAccess
+from bridges.serving.entry_signer import EntrySigner
 from bridges.serving.http_server import HttpCaller, HttpLimits, HttpServer
 from bridges.serving.jsonrpc_server import Call, CallError, error_reply, read_call, reply
 from bridges.serving.publications import Publications
+from gf_i2p.netdb.errors import LimitError
 
 logger = structlog.get_logger()
 T = TypeVar("T")
@@ -62,6 +64,7 @@ class BridgeServer:
         tls: a server's context with its certificate; None speaks plain HTTP, and then listens on loopback only.
         allow_long_lists: pass questions about the router's tunnels and sessions on. `I2pControl` says how such a
             question can crash an i2pd.
+        signer: signs plain entries for callers; None: the operator has not allowed that.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class BridgeServer:
         tls: ssl.SSLContext | None,
         *,
         allow_long_lists: bool = False,
+        signer: EntrySigner | None = None,
         limits: HttpLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -81,6 +85,7 @@ class BridgeServer:
         self._control = control
         self._access = CallerAccess(password, clock)
         self._allow_long_lists = allow_long_lists
+        self._signer = signer
         self._measuring = 0
         self._logged_at = float("-inf")
         self._methods: dict[str, Callable[[CallParameters], Awaitable[dict[str, Json]]]] = {
@@ -202,9 +207,30 @@ class BridgeServer:
             self._measuring -= 1
 
     async def _publish(self, params: CallParameters) -> dict[str, Json]:
-        publication, seconds = params.publication(), params.timeout(REMOTE_SECONDS)
-        params.finish()
+        if params.has_entries:
+            publication, seconds = await self._signed(params)
+        else:
+            publication, seconds = params.publication(), params.timeout(REMOTE_SECONDS)
+            params.finish()
         return encode_status(await self.publications.publish(publication, seconds))
+
+    async def _signed(self, params: CallParameters) -> tuple[Publication, float]:
+        """Sign the plain entries of a call; return the publication and the time limit of the call."""
+        master, entries, seconds = params.hash("MasterHash"), params.entries(), params.timeout(REMOTE_SECONDS)
+        params.finish()
+        if self._signer is None:
+            raise CallError(
+                Code.REFUSED,
+                "this endpoint signs no entries, because the operator has not allowed it: sign the set, and give "
+                "LeaseSet and SessionConfig; or ask the operator for sign_entries = true in [bridge]",
+            )
+        self.publications.check_free(master)  # before the signing, which uses a version up
+        newest = self.publications.state(master).published
+        try:
+            publication = await _within(LOCAL_SECONDS, self._signer.sign(master, entries, newest))
+        except LimitError as error:
+            raise ParameterError(f"Entries: {error}") from error
+        return publication, seconds
 
     async def _stop(self, params: CallParameters) -> dict[str, Json]:
         master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)

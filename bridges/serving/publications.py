@@ -57,8 +57,7 @@ class Publications:
     async def publish(self, publication: Publication, seconds: float) -> PublicationState:
         """Give the router a set. After `seconds` return; the state says opening while the work goes on.
 
-        Raises `RouterError` for a failure within that time. Raises `CallError` when a set of this master is on its way,
-        or when there are `MAX_MASTERS` other masters.
+        Raises `RouterError` for a failure within that time. Raises `CallError` as `check_free` does.
         """
         master = publication.lease_set.destination.hash
         slot = self._free_slot(master)
@@ -90,21 +89,27 @@ class Publications:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _free_slot(self, master: bytes) -> _RunningPublication:
+    def check_free(self, master: bytes) -> None:
+        """Raise `CallError` while a set of this master is on its way, or when there are `MAX_MASTERS` other masters."""
         slot = self._slots.get(master)
         if slot is not None and slot.task is not None:
             raise CallError(
                 Code.BUSY, "the router is getting a set of this master: wait until GetMetaLSStatus tells the outcome"
             )
-        if slot is not None:
-            return slot
-        if len(self._slots) >= MAX_MASTERS:
-            lost = [each for each in self._slots if self.state(each).state is PublicationPhase.LOST]
-            if not lost:
-                raise CallError(Code.BUSY, f"{MAX_MASTERS} masters have publications here: stop one of them first")
-            self._forget(lost[0])
-        slot = self._slots[master] = _RunningPublication(PublicationState())
+        if slot is None and len(self._slots) >= MAX_MASTERS and not self._lost_masters():
+            raise CallError(Code.BUSY, f"{MAX_MASTERS} masters have publications here: stop one of them first")
+
+    def _free_slot(self, master: bytes) -> _RunningPublication:
+        self.check_free(master)
+        slot = self._slots.get(master)
+        if slot is None:
+            if len(self._slots) >= MAX_MASTERS:
+                self._forget(self._lost_masters()[0])
+            slot = self._slots[master] = _RunningPublication(PublicationState())
         return slot
+
+    def _lost_masters(self) -> list[bytes]:
+        return [each for each in self._slots if self.state(each).state is PublicationPhase.LOST]
 
     async def _give(self, slot: _RunningPublication, publication: Publication) -> None:
         lease_set = publication.lease_set

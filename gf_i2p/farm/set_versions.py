@@ -43,4 +43,12 @@ def next_version(state: "FarmState", now_ms: int) -> int:
         last_ms = record.meta.last_published_ms
         if last_ms <= now_ms + MAX_TAKEN_AHEAD_MS:
             newest = max(newest, last_ms)
-    return max(now_ms // 1000, newest // 1000 + 1)
+    return rising_version(newest // 1000, now_ms)
+
+
+def rising_version(newest: int, now_ms: int) -> int:
+    """Return the version of a set that follows the version `newest`; both are in seconds since the epoch.
+
+    `now_ms`: the signer's own clock, in ms since the epoch. The version is the time, or the least greater version.
+    """
+    return max(now_ms // 1000, newest + 1)

@@ -64,7 +64,7 @@ class FarmTasks:
         self.publisher = publisher
         self._failure_detector = failure_detector
         self.keys = keys
-        self._local_leaf = local_leaf
+        self.local_leaf = local_leaf
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -74,7 +74,7 @@ class FarmTasks:
             self.view,
             self.exporter,
             self.keys,
-            self._local_leaf,
+            self.local_leaf,
             self.reporter,
             self._failure_detector,
             self.sensing,

@@ -1,7 +1,8 @@
 """`make scenarios`: the scenarios of this folder, on private networks of real I2P routers.
 
-The short scenarios share one network; `make farm` has a network of its own. With `GF_I2P_TIER=all`, the slow scenarios
-run, too: tunnels take most of the time, so several networks run side by side, each in separate namespaces.
+The short scenarios share one network; `make farm` and `testnet up` start networks of their own. With
+`GF_I2P_TIER=all`, the slow scenarios run, too: tunnels take most of the time, so several networks run side by side,
+each in separate namespaces.
 
 A scenario that failed may run once more: `integration/harness/pytest_outcomes.py`.
 """
@@ -30,7 +31,7 @@ from tests.tier import is_everything
 
 FOLDER: Final = Path(__file__).parent
 GROUPS: Final = (
-    ("test_make_farm.py",),
+    ("test_make_farm.py", "test_testnet_up.py"),
     ("test_pipeline.py",),
     ("test_farm.py",),
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
@@ -39,9 +40,9 @@ GROUPS: Final = (
 )
 """Files that share a network when all scenarios run, chosen so that all networks take about as long. All other files
 share one network."""
-QUICK: Final = (("test_make_farm.py",),)
+QUICK: Final = (("test_make_farm.py", "test_testnet_up.py"),)
 """Files of the short scenarios that share a network."""
-WITHOUT: Final = {"test_make_farm.py"}
+WITHOUT: Final = {"test_make_farm.py", "test_testnet_up.py"}
 """Files whose scenarios start a network themselves."""
 MUST_VARIABLE: Final = "GF_I2P_MUST_RUN_SCENARIOS"
 """With this variable set, a skipped run is a failure. CI sets the variable."""

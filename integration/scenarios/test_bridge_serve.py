@@ -4,7 +4,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from gf_i2p.netdb.session_config import session_config
 from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, CONFIG_FILE, SECRETS_FILE
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.i2p_farm import I2pFarm
+from integration.testnet.router_files import replace
 from integration.testnet.router_network import RouterNetwork
 
 pytestmark = pytest.mark.timeout(1800)
@@ -117,9 +118,22 @@ async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]
 
 @pytest_asyncio.fixture
 async def endpoint(farm: I2pFarm) -> AsyncIterator[ServedBridge]:
-    directory = farm.node(1)
+    async with _served(farm.node(1)) as made:
+        yield made
+
+
+@pytest_asyncio.fixture
+async def signing(farm: I2pFarm) -> AsyncIterator[ServedBridge]:
+    """An endpoint that signs with the keys of the farm's master; the node does not publish."""
+    replace(farm.node(1), {'mode = "meta"': 'mode = "off"'})
+    async with _served(farm.node(1), "sign_entries = true\n") as made:
+        yield made
+
+
+@asynccontextmanager
+async def _served(directory: Path, settings: str = "") -> AsyncIterator[ServedBridge]:
     config, secrets = directory / CONFIG_FILE, directory / SECRETS_FILE
-    config.write_text(f'{config.read_text()}\n[bridge]\nlisten = "{PLACE}"\n')
+    config.write_text(f'{config.read_text()}\n[bridge]\nlisten = "{PLACE}"\n{settings}')
     secrets.write_text(f'bridge_password = "{PASSWORD}"\n{secrets.read_text()}')
     made = ServedBridge(directory)
     await made.start()
@@ -157,22 +171,37 @@ class BridgeMaster:
 
     async def publish(self, publish: Callable[[Publication], Any]) -> float:
         """Publish sets. Return the seconds until enough floodfills held one of these sets."""
-        began = time.monotonic()
-        ends: set[int] = set()
-        for self.tries in range(1, TRIES + 1):
-            made = self.publication()
-            ends.add(made.lease_set.expires_at)
-            await publish(made)
-            try:
-                await until("the set is on floodfills", RESEND_SECONDS, lambda: self._seen(ends))
-            except NotSeenError:
-                continue
-            return time.monotonic() - began
-        raise NotSeenError(f"not on {FLOODFILLS} floodfills after {TRIES} tries")
 
-    async def _seen(self, ends: set[int]) -> bool:
-        holders = await self._network.holders(self.keys.destination.b32, STORE_TYPE)
+        async def publish_next() -> int:
+            self.tries += 1
+            made = self.publication()
+            await publish(made)
+            return made.lease_set.expires_at
+
+        self.tries = 0
+        return await publish_until_held(self._network, self.keys.destination.b32, publish_next)
+
+
+async def publish_until_held(network: RouterNetwork, master: str, publish_next: Callable[[], Awaitable[int]]) -> float:
+    """Publish ever later sets until floodfills hold one of these sets. Return the seconds that this took.
+
+    `publish_next` publishes a set, and returns the end of that set.
+    """
+    began = time.monotonic()
+    ends: set[int] = set()
+
+    async def held() -> bool:
+        holders = await network.holders(master, STORE_TYPE)
         return sum(int(held.expires.timestamp()) in ends for held in holders.values()) >= FLOODFILLS
+
+    for _ in range(TRIES):
+        ends.add(await publish_next())
+        try:
+            await until("the set is on floodfills", RESEND_SECONDS, held)
+        except NotSeenError:
+            continue
+        return time.monotonic() - began
+    raise NotSeenError(f"not on {FLOODFILLS} floodfills after {TRIES} tries")
 
 
 async def test_a_program_publishes(network: RouterNetwork, endpoint: ServedBridge, figure: Figure) -> None:
@@ -197,6 +226,32 @@ async def test_a_program_publishes(network: RouterNetwork, endpoint: ServedBridg
         return len(await network.holders(service.keys.destination.b32, STORE_TYPE)) >= FLOODFILLS
 
     await until("floodfills have it even so: that unpublishes nothing", 60, held, poll=1.0)
+
+
+async def test_a_program_without_keys_publishes(
+    network: RouterNetwork, farm: I2pFarm, signing: ServedBridge, figure: Figure
+) -> None:
+    master = farm.master.destination.b32
+    versions: list[int] = []
+
+    async def publish_next() -> int:
+        end = int(time.time()) + 1800 + len(versions)
+        leaf = {"Hash": farm.leaves[1].destination.b32, "Cost": 1, "Expires": end}
+        nested = {"Hash": to_base64(bytes([2]) * 32), "Type": 7, "Cost": 255, "Expires": end - 600}
+        state = await signing.call("PublishMetaLS", MasterHash=master, Entries=[leaf, nested])
+        assert (state["State"], state["Expires"]) == ("sent", end)
+        versions.append(state["Published"])
+        return end
+
+    seconds = await publish_until_held(network, master, publish_next)
+    figure(f"plain entries, to {FLOODFILLS} floodfills, seconds", seconds)
+    figure("sets that plain entries took", len(versions))
+    assert versions == sorted(set(versions))
+    other = DestinationKeys.generate().destination.b32
+    entry = {"Hash": farm.leaves[1].destination.b32, "Cost": 1, "Expires": int(time.time()) + 1800}
+    with pytest.raises(AssertionError, match="this endpoint does not sign for"):
+        await signing.call("PublishMetaLS", MasterHash=other, Entries=[entry])
+    assert (await signing.call("StopPublishingMetaLS", MasterHash=master))["State"] == "idle"
 
 
 async def test_a_program_asks(network: RouterNetwork, farm: I2pFarm, endpoint: ServedBridge, figure: Figure) -> None:

@@ -143,30 +143,38 @@ def _up(options: argparse.Namespace) -> int:
     arguments = _arguments(options)
     read, write = os.pipe()
     command = inside(_MODULE, [*arguments, "--lifeline", str(read)])
-    with signals_held():
-        process = subprocess.Popen(
-            command[command.index("unshare") :],  # without the guard: the network outlives this process
-            env=environment(),
-            pass_fds=[read],  # the guard until the network is up: the pipe ends with this process
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-    os.close(read)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if not options.json:
-                print(line, end="", flush=True)
-            if line == READY:
-                break
-        else:
-            raise NetworkCommandError("it did not come up; the reason stands above")
-    except KeyboardInterrupt:
-        os.close(write)
-        process.wait()
-        raise NetworkCommandError("the network was stopped before it was up; nothing is left of the network") from None
+    # The network outlives this process, so the network gets no output of the caller: a pipe behind would never end.
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        with signals_held():
+            process = subprocess.Popen(
+                command[command.index("unshare") :],  # without the guard, which would end the network with this process
+                env=environment(),
+                pass_fds=[read],  # the guard until the network is up: the pipe ends with this process
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+            )
+        os.close(read)
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                if not options.json:
+                    print(line, end="", flush=True)
+                if line == READY:
+                    break
+            else:
+                raise NetworkCommandError("it did not come up; the reason stands above")
+        except KeyboardInterrupt:
+            os.close(write)
+            process.wait()
+            raise NetworkCommandError(
+                "the network was stopped before it was up; nothing is left of the network"
+            ) from None
+        finally:
+            errors.seek(0)
+            print(errors.read(), end="", file=sys.stderr, flush=True)
     os.write(write, KEEP)
     if options.json:
         print(json.dumps({"ok": True, **json.loads(_ask(options.directory, "/status"))}))

@@ -3,6 +3,7 @@
 import asyncio
 
 from bridges.errors import RouterError
+from bridges.router import NO_CONNECTIONS
 from bridges.router_protocol import Publication
 from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, Reachability, RouterStatus
 
@@ -41,7 +42,7 @@ class FakeBridge:
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         self._check()
-        return LeafStatus(up=leaf == LEAF, name="shop")
+        return LeafStatus(up=leaf == LEAF, name="shop", connections_reason=NO_CONNECTIONS)
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         self._check()

@@ -13,7 +13,7 @@ from bridges.i2cp.settings import RouterKind
 from bridges.i2pcontrol.access import I2pControlAccess
 from bridges.i2pcontrol.router_status import I2pControl
 from bridges.leaf_liveness import LeafLiveness
-from bridges.router import LocalRouter
+from bridges.router import NO_CONNECTIONS, NO_NAME, LocalRouter
 from bridges.router_protocol import ANY_MASTER, Publication, RouterBridge, SetFinding
 from bridges.sam import destination_sensing
 from bridges.sam.client import Sam
@@ -30,6 +30,7 @@ from tests.netdb.strategies import KEYS, NOW, entropy
 from tests.transport.harness import PATIENCE, soon, until
 
 LEAF = bytes(range(32))
+DOWN = LeafStatus(up=False, name_reason=NO_NAME, connections_reason=NO_CONNECTIONS)
 MASTER = KEYS.destination.hash
 TARGET = DestinationKeys.generate(entropy(3)).destination
 
@@ -172,22 +173,23 @@ async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -
     found = await soon(make(control, tunnel.name).local_leaf_hash(ANY_MASTER))
     assert found is not None
     assert found == tunnel.hash()
-    assert await soon(make(control, tunnel.name).local_leaf_status(found)) == LeafStatus(up=False, name=tunnel.name)
+    named = replace(DOWN, name=tunnel.name, name_reason=None)
+    assert await soon(make(control, tunnel.name).local_leaf_status(found)) == named
     with pytest.raises(RouterRefusedError, match="has no server tunnel 'nosuch'"):
         await soon(make(control, "nosuch").local_leaf_hash(ANY_MASTER))
 
 
 async def test_a_leaf_is_up_while_its_lease_set_is_current(make: Make, fake: FakeSam, i2cp: FakeRouter) -> None:
     router = make(leaf=to_b32_address(LEAF))
-    assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
+    assert await soon(router.local_leaf_status(LEAF)) == DOWN
     assert i2cp.looked_for == [LEAF] * 2
     router = make(leaf=TARGET.b32)
     i2cp.netdb[TARGET.hash] = TARGET
-    assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=True, destination=TARGET.base64)
+    assert await soon(router.local_leaf_status(TARGET.hash)) == replace(DOWN, up=True, destination=TARGET.base64)
     with pytest.raises(RouterRefusedError, match="is not the leaf of this router"):
         await soon(router.local_leaf_status(LEAF))
     del i2cp.netdb[TARGET.hash]
-    assert await soon(router.local_leaf_status(TARGET.hash)) == LeafStatus(up=False)
+    assert await soon(router.local_leaf_status(TARGET.hash)) == DOWN
     assert fake.asked("NAMING") == [], "both routers answer that from a cache that never ends"
     await i2cp.stop()
     with pytest.raises(RouterUnreachableError, match=r"\[i2cp\] enabled = true"):
@@ -215,13 +217,27 @@ async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, i2cp:
     asked = asyncio.create_task(replace(router, again_seconds=0.1).local_leaf_status(TARGET.hash))
     await until(lambda: i2cp.looked_for)
     i2cp.netdb[TARGET.hash] = TARGET
-    assert await soon(asked) == LeafStatus(up=True, destination=TARGET.base64)
+    assert await soon(asked) == replace(DOWN, up=True, destination=TARGET.base64)
     assert len(i2cp.looked_for) == 2
+
+
+async def test_the_connections_of_a_leaf_or_why_they_are_not_known(make: Make) -> None:
+    async def count() -> int:
+        return 5
+
+    async def nobody() -> int:
+        raise RouterError("the node does not run")
+
+    router = make(leaf=to_b32_address(LEAF))
+    counted = await soon(replace(router, connections=count).local_leaf_status(LEAF))
+    assert counted == replace(DOWN, connections=5, connections_reason=None)
+    unknown = await soon(replace(router, connections=nobody).local_leaf_status(LEAF))
+    assert unknown == replace(DOWN, connections_reason="the node does not run")
 
 
 async def test_a_caller_that_looks_again_itself_is_told_at_once(make: Make, i2cp: FakeRouter) -> None:
     router = replace(make(leaf=to_b32_address(LEAF)), again_seconds=None)
-    assert await soon(router.local_leaf_status(LEAF)) == LeafStatus(up=False)
+    assert await soon(router.local_leaf_status(LEAF)) == DOWN
     assert len(i2cp.looked_for) == 1
 
 

@@ -97,6 +97,20 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
         assert bridge.sent == [], "a master is never used in both modes"
 
 
+async def test_the_load_of_the_leafs_forwarder_is_in_the_status(tmp_path: Path) -> None:
+    service, forward = free_ports(2)
+    leaf = f'leaf = "{KEYS.destination.b32}"\nleaf_service = "127.0.0.1:{service}"\n'
+    forwarding = f'leaf_forward = "127.0.0.1:{forward}"\nleaf_connections = 9\n'
+    for lines, load in (
+        ("", None),
+        (leaf, None),
+        (leaf + forwarding, {"connections": 0, "max_connections": 9, "bytes_per_second": 0}),
+    ):
+        async with farm_of_one(tmp_path / str(len(lines)), f'mode = "off"\n{lines}') as farm:
+            told = farm_status((await farm.leader()).farm_tasks)["leaf_load"]
+            assert told == (None if load is None else {**load, "max_bytes_per_second": None})
+
+
 async def test_who_senses_is_configured(tmp_path: Path) -> None:
     async with farm_of_one(tmp_path, 'mode = "meta"\nsense_minutes = 60\n') as farm:
         assert (await farm.leader()).farm_tasks.sensing is not None

@@ -15,11 +15,13 @@ from gf_i2p.cli.shared.command import Commands, Subcommand, path_argument
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
+from gf_i2p.cli.shared.node_beside import NodeBeside
 from gf_i2p.cli.shared.router_setup import master_hash, router_bridge
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_config import BridgeTable, RouterTable, host_and_port
+from gf_i2p.node.publish.entry_signer import FileSigner
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certificate
@@ -38,8 +40,15 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
     bridge = router_bridge(config, secrets)
     if bridge is None or config.router is None:
         raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and this table names the router to serve")
+    node = NodeBeside(directory)
     # A caller may look again, and a call has a time-out.
-    bridge = replace(bridge, master=master_hash(directory, config), liveness=None, again_seconds=None)
+    bridge = replace(
+        bridge,
+        master=master_hash(directory, config),
+        liveness=None,
+        again_seconds=None,
+        connections=None if config.publish.leaf_forward is None else node.leaf_connections,
+    )
     _check_no_circle(config.router, config.bridge)
     if secrets.bridge_password is None:
         raise ConfigError(
@@ -52,6 +61,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
         secrets.bridge_password.get_secret_value(),
         None if config.bridge.plain else _tls(directory, config.bridge),
         allow_long_lists=config.router.i2pcontrol_few_tunnels,
+        signer=_signer(directory, config, config.router, node),
     )
     host, port = host_and_port(config.bridge.listen)
     stopped, _ = stop_signal()
@@ -69,6 +79,13 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
         await server.stop()
         await bridge.close()
     return Exit.OK
+
+
+def _signer(directory: Path, config: Config, router: RouterTable, node: NodeBeside) -> FileSigner | None:
+    """Return the signer of plain entries; None when the operator has not allowed it."""
+    if not config.bridge.sign_entries:
+        return None
+    return FileSigner(directory / config.publish.keys, router=router.kind, check_node=node.check_publishes_nothing)
 
 
 def _announce(directory: Path, table: BridgeTable, *, as_json: bool) -> None:

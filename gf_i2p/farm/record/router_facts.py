@@ -50,6 +50,10 @@ class LeafStatus:
     name: str | None = None
     """Name of the destination's tunnel in the router's configuration."""
     connections: int | None = None
+    name_reason: str | None = None
+    """Why the name is not known: a sentence for the caller of the router interface."""
+    connections_reason: str | None = None
+    """Why the number of connections is not known, as `name_reason`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,6 +211,16 @@ class Config(Table):
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_publishes(self) -> Self:
+        if self.bridge.sign_entries and self.publish.mode in {"meta", "failover"}:
+            raise ValueError(
+                f'bridge.sign_entries: cannot stand beside publish.mode = "{self.publish.mode}": the netDb has one '
+                "place for the master, and the farm publishes there. Remove sign_entries, or set publish.mode to "
+                '"off" on all servers'
+            )
+        return self
+
     @property
     def own_endpoint(self) -> Endpoint:
         """The endpoint at which other servers reach this node."""

@@ -313,6 +313,8 @@ class BridgeTable(Table):
     certificate: str = BRIDGE_CERTIFICATE_FILE
     key: str = BRIDGE_KEY_FILE
     """Certificate and key are made at the first start if neither is there."""
+    sign_entries: bool = False
+    """Whether callers may publish plain entries, which the endpoint signs with `publish.keys`."""
 
     @model_validator(mode="after")
     def _plain_must_be_local(self) -> Self:

@@ -217,12 +217,12 @@ class PublishingKeys:
                 "a newer gf-i2p here"
             )
         values: dict[str, str] = {}
-        for line in text.decode("ascii", "replace").splitlines():
+        for number, line in enumerate(text.decode("ascii", "replace").splitlines(), 2):
             if not line or line.startswith("#"):
                 continue
             name, _, value = line.partition(": ")
             if name not in {"server", "keys", *Purpose} or name in values:
-                raise StructureError(f"a line is unknown, or comes twice: {name[:20]!r}")
+                raise StructureError(f"line {number} is unknown, or comes twice")  # a broken line may be a secret
             values[name] = value.strip()
         missing = [name for name in ("keys", *Purpose) if name not in values]
         if missing:

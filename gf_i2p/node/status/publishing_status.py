@@ -1,5 +1,6 @@
 """The status of publishing: the farm's choice by this node's log, and this node's part in publishing."""
 
+from dataclasses import asdict
 from typing import Any
 
 from gf_i2p.netdb.encoding import to_b32_address
@@ -11,10 +12,12 @@ def farm_status(tasks: FarmTasks) -> dict[str, Any]:
     """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
-    chosen publisher. For the words in "publishing", see `farm/publishing/set_progress.py`.
+    chosen publisher. For the words in "publishing", see `farm/publishing/set_progress.py`. "leaf_load" has the figures
+    of the leaf's forwarder now (`ForwardLoad`), null without a forwarder.
     """
     state, choice, reporter = tasks.view.state, tasks.view.choice, tasks.reporter
     publisher = tasks.publisher
+    forward = None if tasks.local_leaf is None else tasks.local_leaf.forward
     return {
         "mode": "off" if reporter is None else reporter.mode,
         "publish": "off" if reporter is None else reporter.publish_config,
@@ -24,6 +27,7 @@ def farm_status(tasks: FarmTasks) -> dict[str, Any]:
         "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
         "left_out": {to_b32_address(leaf): why for leaf, why in choice.left_out.items()},
         "excluded": len(state.administration.excluded),
+        "leaf_load": None if forward is None else asdict(forward.load),
         "publishing": None if publisher is None else publisher.shown(),
         "trouble": [
             trouble

@@ -12,6 +12,7 @@ import structlog
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2pcontrol.extension import Method
+from bridges.router import NO_CONNECTIONS
 from bridges.serving import bridge_server, caller_access
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -253,6 +254,7 @@ async def test_leaves(plain: Served) -> None:
     plain.bridge.leaf = None
     assert (await plain.call(Method.LEAF_HASH, **about()))["result"] == {"LeafHash": None, "Address": None}
     up = {"Up": True, "Destination": None, "Name": "shop", "Connections": None}
+    up |= {"NameReason": None, "ConnectionsReason": NO_CONNECTIONS}
     for leaf in both.values():
         assert (await plain.call(Method.LEAF_STATUS, LeafHash=leaf))["result"] == up
     assert (await plain.call(Method.LEAF_STATUS, LeafHash=to_base64(bytes(32))))["result"]["Up"] is False

@@ -17,9 +17,12 @@ import requests
 from bridges.i2pcontrol.extension import Code, Method, PublicationPhase
 from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.node.publish.entry_signer import FileSigner
+from gf_i2p.storage.private_files import write_private
 from tests.bridges.fake_bridge import LEAF
 from tests.bridges.serving.harness import PASSWORD, Served, about, published, serving
 from tests.bridges.simulated_i2pcontrol import SimulatedRouter
+from tests.netdb.strategies import KEYS, NOW
 from tests.transport.harness import Identity
 
 PAGE = (Path(__file__).parents[3] / "docs/router-interface.md").read_text("utf-8")
@@ -32,10 +35,14 @@ def localhost(tmp_path_factory: pytest.TempPathFactory) -> Identity:
 
 
 @pytest_asyncio.fixture
-async def served(i2pd: SimulatedRouter, identity: Identity, localhost: Identity) -> AsyncIterator[Served]:
+async def served(
+    i2pd: SimulatedRouter, identity: Identity, localhost: Identity, tmp_path: Path
+) -> AsyncIterator[Served]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(localhost.certificate, localhost.key)
-    async with serving(i2pd, identity, context) as running:
+    keys = tmp_path / "master.dat"
+    write_private(keys, KEYS.encode())
+    async with serving(i2pd, identity, context, signer=FileSigner(keys, clock=lambda: NOW)) as running:
         yield running
 
 

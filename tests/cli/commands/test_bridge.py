@@ -6,6 +6,7 @@ import signal
 import socket
 import stat
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +16,12 @@ import pytest
 import requests
 
 from gf_i2p.cli.main import main
+from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, CONFIG_FILE, SECRETS_FILE
+from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.harness.processes import free_ports
+from tests.cli.shared.test_node_beside import NodeThatAnswers
 
 PASSWORD = "correct horse battery"
 
@@ -162,3 +166,65 @@ def test_half_a_pair(node: Path, port: int, capsys: pytest.CaptureFixture[str]) 
     assert "are not a PEM certificate with its unencrypted key" in fails(capsys, node)
     key.unlink()
     assert f"{key} is missing, and {node / BRIDGE_CERTIFICATE_FILE} is there" in fails(capsys, node)
+
+
+# Plain entries --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def master(node: Path) -> DestinationKeys:
+    """The node's directory has the keys of a master, and the setting that lets the endpoint sign."""
+    keys = DestinationKeys.generate()
+    write_private(node / "master.dat", keys.encode())
+    replace(node / CONFIG_FILE, "\n[bridge]\nlisten", "\n[bridge]\nsign_entries = true\nlisten")
+    return keys
+
+
+async def publish_entries(node: Path, told: Any, master: DestinationKeys) -> Any:
+    """Publish plain entries; return the error. The router is not there, so a signed set comes no further."""
+    certificate = str(node / BRIDGE_CERTIFICATE_FILE)
+    answer = await asyncio.to_thread(ask, told["url"], certificate, "Authenticate", API=1, Password=PASSWORD)
+    token = answer["result"]["Token"]
+    entry = {"Hash": DestinationKeys.generate().destination.b32, "Cost": 1, "Expires": int(time.time()) + 600}
+    more = {"MasterHash": master.destination.b32, "Entries": [entry], "Token": token}
+    return (await asyncio.to_thread(ask, told["url"], certificate, "PublishMetaLS", **more))["error"]
+
+
+async def test_plain_entries_are_signed_when_the_operator_allows_it(node: Path, master: DestinationKeys) -> None:
+    async with running(node, "--json") as line:
+        told = json.loads(line)
+        error = await publish_entries(node, told, master)
+        assert error["code"] == -32011
+        assert "I2CP at 127.0.0.1" in error["message"]
+        error = await publish_entries(node, told, DestinationKeys.generate())
+        assert error["code"] == -32010
+        assert "this endpoint does not sign for" in error["message"]
+        (node / "master.dat").unlink()
+        error = await publish_entries(node, told, master)
+        assert error["code"] == -32010
+        assert "its keys are missing or unusable" in error["message"]
+        assert str(node) not in error["message"]
+
+
+async def test_plain_entries_are_refused_by_default(node: Path, master: DestinationKeys) -> None:
+    replace(node / CONFIG_FILE, "sign_entries = true\n", "")
+    async with running(node, "--json") as line:
+        error = await publish_entries(node, json.loads(line), master)
+        assert error["code"] == -32010
+        assert "sign_entries = true in [bridge]" in error["message"]
+
+
+async def test_plain_entries_beside_a_node_that_still_runs_with_other_settings(
+    node: Path, master: DestinationKeys
+) -> None:
+    async with running(node, "--json") as line, NodeThatAnswers(node, mode="meta"):
+        error = await publish_entries(node, json.loads(line), master)
+        assert error["code"] == -32010
+        assert "signs nothing while the node beside it runs in mode 'meta'" in error["message"]
+
+
+def test_plain_entries_beside_a_farm_that_publishes(
+    node: Path, master: DestinationKeys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replace(node / CONFIG_FILE, 'mode = "off"', 'mode = "meta"')
+    assert 'bridge.sign_entries: cannot stand beside publish.mode = "meta"' in fails(capsys, node)

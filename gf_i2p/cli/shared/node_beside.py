@@ -1,0 +1,71 @@
+"""The node that runs in the directory of `gf-i2p bridge serve`: the endpoint asks that node for two facts."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from gf_i2p.cli.shared.errors import CommandError
+from gf_i2p.cli.shared.local_client import request
+from gf_i2p.node.files.file_names import DATABASE_FILE
+from gf_i2p.storage.private_files import holder
+
+ASK_SECONDS: Final = 5.0
+"""Seconds for the node's answer."""
+_PUBLISHING: Final = frozenset({"meta", "failover"})
+"""Modes of a farm that publishes the master itself."""
+
+
+class NodeBeside:
+    """Asks the node of a directory, by the node's local socket. Messages are for callers, and name no file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def check_publishes_nothing(self) -> Callable[[], bool]:
+        """Raise `RouterError` while the node that runs here may publish, or does not tell.
+
+        The result says whether still no other node runs here: a node changes its mode at a start only.
+        """
+        process = self._process
+        if process is None:
+            return lambda: self._process is None
+        mode = (await self._ask_farm())["mode"]
+        if mode in _PUBLISHING:
+            raise RouterRefusedError(
+                f"this endpoint signs nothing while the node beside it runs in mode {mode!r}: the netDb has one place "
+                "for the master, and the farm publishes there. The operator stops that node, or restarts it with "
+                'publish.mode = "off"'
+            )
+        return lambda: self._process in {None, process}
+
+    async def leaf_connections(self) -> int:
+        """Return the number of connections that the node's forwarder (`publish.leaf_forward`) counts now.
+
+        Raises `RouterError` when no node counts them.
+        """
+        if self._process is None:
+            raise RouterError(
+                "the node beside this endpoint counts the connections (publish.leaf_forward), and does not run: the "
+                "operator starts that node"
+            )
+        load = (await self._ask_farm()).get("leaf_load")
+        if load is None:
+            raise RouterError(
+                "the node beside this endpoint counts no connections: the operator restarts that node, which has then "
+                "read publish.leaf_forward"
+            )
+        return int(load["connections"])
+
+    @property
+    def _process(self) -> str | None:
+        """The process that holds the node's log; None: no node runs."""
+        return holder(self._directory / DATABASE_FILE)
+
+    async def _ask_farm(self) -> Any:
+        try:
+            return (await request(self._directory, "GET", "/v1/status", seconds=ASK_SECONDS))["farm"]
+        except CommandError as error:
+            raise RouterUnreachableError(
+                "the node beside this endpoint runs, and does not answer: the operator looks at the output of that node"
+            ) from error

@@ -1,0 +1,179 @@
+"""A node's keys sign plain entries of other programs: gf_i2p/node/publish/entry_signer.py."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import structlog
+
+from bridges.errors import RouterRefusedError, RouterUnreachableError
+from gf_i2p.netdb.errors import LimitError
+from gf_i2p.netdb.meta_lease_set import LeaseType, MetaLease, MetaLeaseSet
+from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.netdb.session_config import SessionConfig
+from gf_i2p.node.publish.entry_signer import FileSigner
+from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys, Purpose
+from tests.netdb.strategies import KEYS, NOW
+
+MASTER = KEYS.destination.hash
+ENTRIES = [
+    MetaLease(bytes([1]) * 32, NOW + 3600, 5),
+    MetaLease(bytes([2]) * 32, NOW + 65_535, 255, LeaseType.META),
+]
+DAY = 86_400
+SECRET = KEYS.base64[-42:]
+"""The end of the key file in base64: the signing key itself."""
+
+
+class Clock:
+    now = float(NOW)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write(tmp_path / "master.dat", KEYS.encode())
+
+
+def write(path: Path, data: bytes, mode: int = 0o600) -> Path:
+    path.write_bytes(data)
+    path.chmod(mode)
+    return path
+
+
+async def refusal(signer: FileSigner, master: bytes = MASTER) -> str:
+    """Return the signer's refusal. Neither the refusal nor the log shows a part of a key."""
+    with structlog.testing.capture_logs() as logs, pytest.raises(RouterRefusedError) as caught:
+        await signer.sign(master, ENTRIES, None)
+    told = f"{caught.value!r}{caught.value.__cause__!r}{logs!r}"
+    assert not [at for at in range(len(SECRET) - 12) if SECRET[at : at + 12] in told]
+    return f"{caught.value} {logs}"
+
+
+async def test_the_masters_own_keys(path: Path, clock: Clock) -> None:
+    made = await FileSigner(path, clock=clock).sign(MASTER, ENTRIES, None)
+    lease_set = MetaLeaseSet.parse(made.lease_set.data)
+    assert (lease_set.destination, lease_set.published, lease_set.expires_at) == (KEYS.destination, NOW, NOW + 65_535)
+    assert list(lease_set.entries) == ENTRIES
+    assert lease_set.options == {}
+    assert lease_set.objection(NOW) is None
+    assert made.signed_session is None
+    session = SessionConfig.parse(made.session)
+    assert (session.destination, session.date_ms) == (KEYS.destination, NOW * 1000)
+    assert session.options["i2cp.leaseSetType"] == "7"
+
+
+async def test_delegated_keys_and_their_end(path: Path, clock: Clock) -> None:
+    """No entry outlives the keys. A set of such keys carries the config that the master has signed for i2pd."""
+    keys = PublishingKeys.delegate(KEYS, NOW + HANDOVER_SECONDS + 3000, NOW)
+    write(path, keys.encode())
+    signer = FileSigner(path, router="i2pd", clock=clock)
+    made = await signer.sign(MASTER, ENTRIES, None)
+    assert made.lease_set.offline is not None
+    assert [lease.end for lease in made.lease_set.entries] == [NOW + 3600, NOW + 3600]
+    assert made.signed_session == keys.signed[Purpose.META]
+    clock.now += 3000
+    assert "its keys are at the end of their life, 2023-11-14 23:13 UTC" in await refusal(signer)
+    write(path, KEYS.encode())
+    assert (await signer.sign(MASTER, ENTRIES, None)).lease_set.offline is None
+
+
+async def test_versions_rise(path: Path, clock: Clock) -> None:
+    signer = FileSigner(path, clock=clock)
+
+    async def version(newest: int | None = None) -> int:
+        return (await signer.sign(MASTER, ENTRIES, newest)).lease_set.published
+
+    assert [await version() for _ in range(3)] == [NOW, NOW + 1, NOW + 2]
+    clock.now += 100
+    assert await version() == NOW + 100
+    assert await version(NOW + 130) == NOW + 131, "the caller has signed a set itself"
+    clock.now -= 50
+    assert "its date would be 82 s in the future" in await refusal(signer)
+    clock.now += 50
+    assert await version() == NOW + 132
+
+
+async def test_only_the_master_of_the_keys(path: Path, clock: Clock) -> None:
+    other = DestinationKeys.generate().destination
+    signer = FileSigner(path, clock=clock)
+    assert f"this endpoint does not sign for {other.b32}" in await refusal(signer, other.hash)
+    assert (await signer.sign(MASTER, ENTRIES, None)).lease_set.published == NOW
+
+
+async def test_a_node_that_may_publish_meanwhile(path: Path, clock: Clock) -> None:
+    """Nothing is signed beside such a node, and the router gets no set once such a node may have started."""
+    alone = True
+
+    async def check_node() -> Callable[[], bool]:
+        if not alone:
+            raise RouterUnreachableError("a node runs here")
+        return lambda: alone
+
+    signer = FileSigner(path, check_node=check_node, clock=clock)
+    made = await signer.sign(MASTER, ENTRIES, None)
+    assert made.may_give()
+    alone = False
+    assert not made.may_give()
+    with pytest.raises(RouterUnreachableError):
+        await signer.sign(MASTER, ENTRIES, None)
+    alone = True
+    assert (await signer.sign(MASTER, ENTRIES, None)).lease_set.published == NOW + 1, "no version was used up"
+
+
+BROKEN = PublishingKeys.delegate(KEYS, NOW + DAY, NOW).encode()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "logged"),
+    [
+        (lambda path: path.unlink(), "No such file"),
+        (lambda path: path.chmod(0o644), "chmod 600"),
+        (lambda path: write(path, b"no keys"), "is neither a private key file"),
+        (lambda path: write(path, KEYS.encode()[:-1]), "is neither a private key file"),
+        # A line that an editor has broken: its second half is no name, but a part of the keys.
+        (lambda path: write(path, BROKEN.replace(b"\nmeta", b"\n" + SECRET.encode() + b"\nmeta")), "line 6"),
+        (lambda path: (path.unlink(), path.mkdir()), "Is a directory"),
+    ],
+)
+async def test_keys_that_are_missing_or_unusable(
+    path: Path, clock: Clock, spoil: Callable[[Path], object], logged: str
+) -> None:
+    spoil(path)
+    told = await refusal(FileSigner(path, clock=clock))
+    caller, _, log = told.partition(" [")
+    assert caller == (
+        "this endpoint cannot sign, because its keys are missing or unusable: the operator finds the reason in the "
+        "endpoint's log, and puts the right file at publish.keys"
+    )
+    assert logged in log
+
+
+async def test_keys_that_the_router_does_not_take(path: Path, clock: Clock) -> None:
+    write(path, KEYS.delegate(NOW + DAY).encode())
+    assert "i2pd opens a session only for the master's own key" in await refusal(
+        FileSigner(path, router="i2pd", clock=clock)
+    )
+    assert (await FileSigner(path, router="java", clock=clock).sign(MASTER, ENTRIES, None)).lease_set.offline
+
+
+@pytest.mark.parametrize("end", [0, NOW - 1, NOW, NOW + 65_536, 2**32 - 1])
+async def test_entries_that_end_too_early_or_too_late(path: Path, clock: Clock, end: int) -> None:
+    signer = FileSigner(path, clock=clock)
+    for keys in (KEYS.encode(), PublishingKeys.delegate(KEYS, NOW + DAY, NOW).encode()):
+        write(path, keys)
+        with pytest.raises(LimitError, match="entry 2: Expires: "):
+            await signer.sign(MASTER, [ENTRIES[0], MetaLease(bytes([2]) * 32, end)], None)
+    assert (await signer.sign(MASTER, ENTRIES, None)).lease_set.published == NOW, "no version was used up"
+
+
+async def test_the_master_itself_is_no_entry(path: Path, clock: Clock) -> None:
+    with pytest.raises(LimitError, match="cannot be an entry of its own set"):
+        await FileSigner(path, clock=clock).sign(MASTER, [MetaLease(MASTER, NOW + 60)], None)
