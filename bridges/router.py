@@ -2,11 +2,12 @@
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from bridges.errors import RouterRefusedError
+from bridges.errors import RouterError, RouterRefusedError
 from bridges.i2cp.host_lookup import find_destination, has_lease_set
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.settings import I2cpSettings, RouterKind
@@ -30,14 +31,15 @@ class LocalRouter:
 
     `publisher`: I2CP (`MetaPublisher`), or the router's best interface (`PublisherChoice`).
 
-    `leaf`: the local destination that serves: a b32 address, or the name of a server tunnel, whose address only i2pd
-    tells, by i2pcontrol. None: this router has no leaf.
+    `leaves`: the local destinations that serve. Each is a b32 address, or the name of a server tunnel, whose address
+    only i2pd tells, by i2pcontrol. Empty: this router has no leaf.
 
     `i2cp`: the interface that looks for lease sets, and that shows the kind of router.
 
-    `master`: hash of the master that the leaf serves; None: not known.
+    `master`: hash of the master that the leaves serve; None: not known.
 
-    `liveness`: tries whether the leaf still answers; None: the lease set alone decides.
+    `liveness`: by leaf, tries whether the leaf still answers. Of another leaf, only the lease set counts.
+    Each leaf has a session of its own for pings, because pings of a silent leaf open the session anew.
 
     `again_seconds`: pause before the second look for a missing leaf; None: no second look.
     """
@@ -46,9 +48,9 @@ class LocalRouter:
     publisher: MetaPublishing
     i2cp: I2cpSettings
     control: I2pControl | None = None
-    leaf: str | None = None
+    leaves: tuple[str, ...] = ()
     master: bytes | None = None
-    liveness: LeafLiveness | None = None
+    liveness: Mapping[str, LeafLiveness] = field(default_factory=dict)
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
@@ -58,27 +60,20 @@ class LocalRouter:
         await self.sam.probe()
         return RouterStatus()
 
-    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+    async def local_leaf_hash(self, master: bytes, place: int = 0) -> bytes | None:
         """See `RouterBridge`."""
-        if self.leaf is None:
+        if place >= len(self.leaves):
             return None
+        leaf = self.leaves[place]
         if master != ANY_MASTER:
             if self.master is None:
                 raise RouterRefusedError(
-                    f"this router's leaf is {self.leaf!r}, and the master that the leaf serves is not known here: set "
+                    f"this router's leaf is {leaf!r}, and the master that the leaf serves is not known here: set "
                     "publish.master to the master's address"
                 )
             if master != self.master:
                 return None
-        try:
-            return from_b32_address(self.leaf)
-        except StructureError as error:
-            if self.control is None:
-                raise RouterRefusedError(
-                    f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol the address of a tunnel by "
-                    "this name is unknown: configure the address, or i2pcontrol"
-                ) from error
-            return await self.control.local_leaf_hash(self.leaf)
+        return await self._hash_of(leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         """See `RouterBridge`. The leaf is up while its lease set is current and the leaf answers pings as before.
@@ -86,27 +81,42 @@ class LocalRouter:
         A missing lease set is looked for twice. A question may be lost on its way, and a leaf may have just come up. A
         leaf that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
         """
-        if leaf != await self.local_leaf_hash(ANY_MASTER):
-            raise RouterRefusedError(
-                f"{to_b32_address(leaf)} is not the leaf of this router: measure other destinations as remote ones"
-            )
+        name = await self._name_of(leaf)
+        tunnel = None if _address(name) is not None else name
         found = await find_destination(self.i2cp, leaf)
         if found is None and self.again_seconds is not None:
             await asyncio.sleep(self.again_seconds)
             found = await find_destination(self.i2cp, leaf)
         if found is None:
-            return LeafStatus(up=False, name=self._tunnel_name)
-        up = self.liveness is None or not await self.liveness.is_silent(found)
-        return LeafStatus(up=up, destination=to_base64(found), name=self._tunnel_name)
+            return LeafStatus(up=False, name=tunnel)
+        liveness = self.liveness.get(name)
+        up = liveness is None or not await liveness.is_silent(found)
+        return LeafStatus(up=up, destination=to_base64(found), name=tunnel)
 
-    @property
-    def _tunnel_name(self) -> str | None:
-        """The name of the leaf's tunnel, where the leaf is configured by that name."""
-        try:
-            from_b32_address(self.leaf or "")
-        except StructureError:
-            return self.leaf
-        return None
+    async def _hash_of(self, leaf: str) -> bytes:
+        """Return the hash of a leaf. `leaf`: an address, or the name of a tunnel. Raises `RouterError`."""
+        hash_ = _address(leaf)
+        if hash_ is not None:
+            return hash_
+        if self.control is None:
+            raise RouterRefusedError(
+                f"the leaf {leaf!r} is no b32 address, and without i2pcontrol the address of a tunnel by this name is "
+                "unknown: configure the address, or i2pcontrol"
+            )
+        return await self.control.local_leaf_hash(leaf)
+
+    async def _name_of(self, hash_: bytes) -> str:
+        """Return the leaf of this hash, as it is configured. Raises `RouterError` when no leaf has this hash."""
+        error: RouterError = RouterRefusedError(
+            f"{to_b32_address(hash_)} is not a leaf of this router: measure other destinations as remote ones"
+        )
+        for leaf in sorted(self.leaves, key=lambda each: _address(each) is None):  # addresses first: these cost nothing
+            try:
+                if await self._hash_of(leaf) == hash_:
+                    return leaf
+            except RouterError as unknown:
+                error = unknown
+        raise error
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         """See `RouterBridge`."""
@@ -137,6 +147,14 @@ class LocalRouter:
     async def close(self) -> None:
         """See `RouterBridge`."""
         async with AsyncExitStack() as stack:
-            for part in (self.control, self.liveness, self.publisher):
+            for part in (self.control, *self.liveness.values(), self.publisher):
                 if part is not None:
                     stack.push_async_callback(part.close)
+
+
+def _address(leaf: str) -> bytes | None:
+    """Return the hash of a b32 address; None for the name of a tunnel."""
+    try:
+        return from_b32_address(leaf)
+    except StructureError:
+        return None

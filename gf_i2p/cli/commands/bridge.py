@@ -39,7 +39,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
     if bridge is None or config.router is None:
         raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and this table names the router to serve")
     # A caller may look again, and a call has a time-out.
-    bridge = replace(bridge, master=master_hash(directory, config), liveness=None, again_seconds=None)
+    bridge = replace(bridge, master=master_hash(directory, config), liveness={}, again_seconds=None)
     _check_no_circle(config.router, config.bridge)
     if secrets.bridge_password is None:
         raise ConfigError(

@@ -101,6 +101,11 @@ keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, 
 # that farm's server, which runs in the same process; or the b32 address of that master.
 # sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never
 
+# [[publish.leaves]]          # a further leaf of this router, with the settings as above; one such table for each
+# leaf = "other....b32.i2p"
+# leaf_service = "127.0.0.1:8082"
+# leaf_forward = "127.0.0.1:8083"
+
 # [publish.service]           # for mode = "failover": where the master's address leads to on this machine
 # target = "127.0.0.1:8080"
 # http = true                 # for HTTP: passes the client's address on
@@ -196,6 +201,9 @@ password = "{password}"
 # leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed
 # leaf_forward = "127.0.0.1:8081"  # lead the router's tunnel here: the node passes on, and counts for the leaf's cost
 status_seconds = 10.0         # between two looks at the router, 5 to 30
+
+# [[publish.leaves]]          # a further leaf of this router, with the settings as above; up to three such tables
+# leaf = "other....b32.i2p"
 
 # The I2P router beside this member. Its interfaces are not encrypted, so they are on this machine.
 [router]

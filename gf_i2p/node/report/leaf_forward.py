@@ -47,6 +47,8 @@ class LeafForward:
         *,
         max_connections: int,
         max_bytes_per_second: int | None = None,
+        leaf: str = "this router's leaf",
+        table: str = "[publish]",
         clock: Callable[[], float] | None = None,
     ) -> None:
         """Listen nowhere yet.
@@ -56,6 +58,8 @@ class LeafForward:
             service: host and port of the operator's service.
             max_connections: further connections are closed at once.
             max_bytes_per_second: the bandwidth that counts as full; nothing is slowed down.
+            leaf: names the leaf in messages.
+            table: the table of the settings, for advice.
             clock: monotonic seconds; without it, the event loop's clock.
         """
         self.served = 0
@@ -70,6 +74,8 @@ class LeafForward:
         self._service = service
         self._max_connections = max_connections
         self._max_bytes_per_second = max_bytes_per_second
+        self._leaf = leaf
+        self._table = table
         self._clock = clock
         self._bytes = 0
         self._samples: deque[tuple[float, int]] = deque()
@@ -92,8 +98,8 @@ class LeafForward:
         except OSError as error:
             host, port = self._listen
             self.trouble = (
-                f"the leaf's forwarder cannot listen at {host}:{port} ({error.strerror or error}): stop the program "
-                "that listens there, or correct leaf_forward in [publish]"
+                f"the forwarder of {self._leaf} cannot listen at {host}:{port} ({error.strerror or error}): stop the "
+                f"program that listens there, or correct leaf_forward in {self._table}"
             )
             logger.warning("leaf_forward", trouble=self.trouble)
             return

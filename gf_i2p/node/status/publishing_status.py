@@ -26,11 +26,14 @@ def farm_status(tasks: FarmTasks) -> dict[str, Any]:
         "excluded": len(state.administration.excluded),
         "publishing": None if publisher is None else publisher.shown(),
         "trouble": [
-            trouble
-            for part in (reporter, publisher, tasks.sensing, tasks.exporter)
-            if part is not None and (trouble := part.trouble) is not None
-        ]
-        + _trouble_with_keys(tasks),
+            *(() if reporter is None else reporter.troubles),
+            *(
+                trouble
+                for part in (publisher, tasks.sensing, tasks.exporter)
+                if part is not None and (trouble := part.trouble) is not None
+            ),
+            *_trouble_with_keys(tasks),
+        ],
         "keys": None if tasks.keys is None else _keys(tasks.keys),
     }
 

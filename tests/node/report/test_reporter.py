@@ -60,7 +60,9 @@ async def test_a_leaf_is_down_while_the_service_behind_it_does_not_answer(
     local = LocalLeaf(LeafSettings(leaf_service=f"127.0.0.1:{port}"))
     watch = local.service
     assert watch is not None
-    async with publishing_server(tmp_path, monkeypatch, publishes=False, local_leaf=local, interval=PATIENCE) as made:
+    async with publishing_server(
+        tmp_path, monkeypatch, publishes=False, local_leaves=[local], interval=PATIENCE
+    ) as made:
         await made.reported("the leaf is up", lambda record: is_up(record, up=True))
         for _ in range(MISSED):
             await watch.check()
