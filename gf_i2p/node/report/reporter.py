@@ -17,6 +17,7 @@ from gf_i2p import __version__
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.lease import PublisherLease, record_seconds
 from gf_i2p.farm.publishing.set_progress import PublishProgress
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.status_record import Meta, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.destination import Destination
@@ -98,6 +99,8 @@ class Reporter:
         """Servers that this leader no longer hears, and servers that this leader hears again; empty on a follower."""
         self.before_record: Callable[[], None] = lambda: None
         """Called before each record, to update the record's contents; must not raise."""
+        self.master_load: Callable[[], MasterLoad | None] = lambda: None
+        """Returns the load of the master's session; None without one. The driver of publishing sets this."""
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
         self.meta_sensing: MetaSensing | None = None
         self.has_keys = True
@@ -296,8 +299,9 @@ class Reporter:
             return None
         last = self.progress.current
         publish_config = self._publish_config
+        load = self.master_load()
         if last is None:
-            return Meta(self._master.base64, publish_config, publishing)
+            return Meta(self._master.base64, publish_config, publishing, load=load)
         return Meta(
             self._master.base64,
             publish_config,
@@ -308,4 +312,5 @@ class Reporter:
             sent_ms=last.sent_ms,
             found_ms=last.found_ms,
             confirmed_ms=last.confirmed_ms,
+            load=load,
         )
