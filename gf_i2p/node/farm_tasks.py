@@ -24,6 +24,7 @@ from gf_i2p.node.report.failure_detector import FailureDetector
 from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.local_leaf import LocalLeaf, local_leaves
 from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.report.router_info_file import RouterInfoFile
 from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.view import FarmView
 
@@ -42,7 +43,7 @@ class FarmTasks:
     """The tasks of one node.
 
     `publisher` and `keys` are None on a server that never publishes. `exporter` is None without a history. `leaves` is
-    this machine's part of each leaf.
+    this machine's part of each leaf. `router_info` is None when the records do not have the router info.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class FarmTasks:
         sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
         leaves: Sequence[LocalLeaf] = (),
+        router_info: RouterInfoFile | None = None,
     ) -> None:
         self.view = view
         self.sensing = sensing
@@ -66,6 +68,7 @@ class FarmTasks:
         self._failure_detector = failure_detector
         self.keys = keys
         self._leaves = leaves
+        self.router_info = router_info
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -76,6 +79,7 @@ class FarmTasks:
             self.exporter,
             self.keys,
             *self._leaves,
+            self.router_info,
             self.reporter,
             self._failure_detector,
             self.sensing,
@@ -144,6 +148,8 @@ def farm_tasks_of(
         return FarmTasks(view, None, None, None, exporter)
     publish, server_id = config.publish, config.node.id
     leaves = local_leaves(publish)
+    info_file = None if config.router is None else config.router.info_file
+    router_info = None if info_file is None else RouterInfoFile(directory / info_file)
     reporter = Reporter(
         server_id,
         config.node.cluster,
@@ -154,6 +160,7 @@ def farm_tasks_of(
         mode=publish.mode,
         leaf_farm=leaf_farm,
         local_leaves=leaves,
+        router_info=router_info,
         parameters=lambda: view.state.parameters,
     )
     watch = None
@@ -181,6 +188,7 @@ def farm_tasks_of(
         sensing=sensing,
         keys=watch,
         leaves=leaves,
+        router_info=router_info,
     )
 
 

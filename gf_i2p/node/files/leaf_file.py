@@ -48,6 +48,8 @@ class LeafFile(ClientFile, RouterPasswords):
         if user.member_id is None:
             raise ValueError(f"user: {user.name} is no leaf member; `gf-i2p members invite-leaf` makes this file")
         check_leaves(self.publish, self.router, most=MAX_LEAVES)
+        if self.router.info_file is not None:
+            raise ValueError("router.info_file: is for servers, which may publish: leave this setting out")
         if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
             raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
         try:

@@ -181,6 +181,10 @@ class RouterTable(ProxyTable):
     i2pcontrol_few_tunnels: bool = False
     """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
 
+    info_file: str | None = None
+    """The router's own file `router.info`, for the node's records. None: the records do not have the router info, by
+    which every reader of the farm's log would know the router and its IP addresses."""
+
     @property
     def has_i2cp_tls(self) -> bool:
         """Whether I2CP runs over TLS."""

@@ -59,6 +59,7 @@ i2cp = "127.0.0.1:7654"       # for publishing, and for the leaf's lease set
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+# info_file = "/var/lib/i2pd/router.info"  # shows the router and its IP addresses to every reader of the farm's log
 # proxy_user = "..."          # Java only, as the next three: a user; proxy_password goes into secrets.toml
 # sam_user = "..."            # and sam_password into secrets.toml
 # i2cp_user = "..."           # and i2cp_password into secrets.toml
@@ -80,6 +81,7 @@ proxy = "127.0.0.1:4444"      # its HTTP proxy
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+# info_file = "/var/lib/i2pd/router.info"  # shows the router and its IP addresses to every reader of the farm's log
 # sam_user = "..."            # Java only, as the next two: a user; sam_password goes into secrets.toml
 # i2cp_user = "..."           # and i2cp_password into secrets.toml
 # i2cp_fingerprint = "sha256:..."  # of I2CP's certificate, for i2cp.SSL; or i2cp_tls = "system": the system's CAs

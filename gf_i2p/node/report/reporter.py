@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -29,6 +30,7 @@ from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.own_leaves import OwnLeaves
+from gf_i2p.node.report.router_info_file import RouterInfoFile
 from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
@@ -65,6 +67,7 @@ class Reporter:
         mode: str = "off",
         leaf_farm: LeafFarm | None = None,
         local_leaves: Sequence[LocalLeaf] = (),
+        router_info: RouterInfoFile | None = None,
         parameters: Callable[[], Parameters] = Parameters,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
@@ -83,6 +86,7 @@ class Reporter:
             mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
             leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaves.
             local_leaves: this machine's part of each leaf; empty: this machine knows nothing of a leaf.
+            router_info: the file with the router's router info; None: the records do not have the router info.
             parameters: returns the farm's present parameters.
             clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
@@ -119,6 +123,7 @@ class Reporter:
         self._interval = interval
         self._resigned = False
         self._resignation = asyncio.Event()
+        self._router_info = router_info
         self._parameters = parameters
         self._clock = clock
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
@@ -243,7 +248,10 @@ class Reporter:
             self.changed()
 
     async def _ask_router(self) -> dict[str, Any]:
-        return router_numbers(await self._bridge.local_router_status())
+        status = await self._bridge.local_router_status()
+        if self._router_info is not None:
+            status = replace(status, last_published_ri=self._router_info.base64)
+        return router_numbers(status)
 
     def _note_trouble(self) -> None:
         router = self._router.trouble

@@ -29,7 +29,7 @@ def farm_status(tasks: FarmTasks) -> dict[str, Any]:
             *(() if reporter is None else reporter.troubles),
             *(
                 trouble
-                for part in (publisher, tasks.sensing, tasks.exporter)
+                for part in (publisher, tasks.router_info, tasks.sensing, tasks.exporter)
                 if part is not None and (trouble := part.trouble) is not None
             ),
             *_trouble_with_keys(tasks),

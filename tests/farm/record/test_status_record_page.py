@@ -34,7 +34,7 @@ PROPOSAL = {
     "metaSensing": ["Last version seen", "Fetch time", "Closest floodfills profile data"],
 }  # fmt: skip
 """The contents of proposal 150, in its order, by the object of the record."""
-FROM_THE_FILE: frozenset[str] = frozenset()
+FROM_THE_FILE = frozenset({"lastPublishedRI"})
 """Fields of the router that no interface tells, and that have a source all the same."""
 OBJECTS = {"config", "meta", "router", "destinations", "remoteRouters", "remoteDestinations", "metaSensing"}
 

@@ -152,6 +152,7 @@ def test_a_member_may_have_four_leaves(farm: Path) -> None:
         (('# leaf = "....b32.i2p"', 'leaf = "web"'), "no b32 address"),
         (("[router]", f"{''.join(further(number) for number in range(5))}[router]"), "5 leaves, and the most are 4"),
         (("[router]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"'), "i2pcontrol_password: is missing"),
+        (("[router]", '[router]\ninfo_file = "router.info"'), "router.info_file: is for servers"),
         (("[router]", "[elsewhere]"), "router: is missing"),
     ],
 )

@@ -15,6 +15,7 @@ from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.node.files.router_config import LeafSettings
 from gf_i2p.node.report import reporter as reporter_module
 from gf_i2p.node.report.local_leaf import LocalLeaf
+from gf_i2p.node.report.router_info_file import RouterInfoFile
 from gf_i2p.node.report.service_watch import MISSED
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
@@ -47,6 +48,21 @@ async def test_the_record_says_what_the_router_says(tmp_path: Path, monkeypatch:
         made.bridge.leaf_up = False
         await made.reported("the leaf is down", lambda record: record.leaves == (Leaf(LEAF, up=False),))
         assert made.reporter.trouble is None
+
+
+async def test_the_record_has_the_router_info_while_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RouterInfoFile(tmp_path / "router.info")
+    async with publishing_server(tmp_path / "farm", monkeypatch, publishes=False) as made:
+        made.reporter._router_info = file
+        record = await made.reported("a record", lambda record: record.router_up)
+        assert "lastPublishedRI" not in record.router
+        file.base64 = "AAAA"
+        record = await made.reported("known", lambda record: "lastPublishedRI" in record.router)
+        assert record.router["lastPublishedRI"] == "AAAA"
+        file.base64 = None
+        await made.reported("known no more", lambda record: "lastPublishedRI" not in record.router)
 
 
 def is_up(record: StatusRecord, *, up: bool) -> bool:
