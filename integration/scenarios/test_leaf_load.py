@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import pytest_asyncio
@@ -117,28 +117,13 @@ class Leaves:
 
     async def published_costs(self) -> dict[str, int]:
         """Give the cost of each entry in the newest set that a router has got; empty before the first set."""
-        metas = [record["meta"] for record in (await self.newest_records()).values()]
+        metas = [record["meta"] for record in (await self.farm.records(TWO)).values()]
         sent = [meta for meta in metas if meta.get("sentTime")]
         if not sent:
             return {}
         newest = max(sent, key=lambda meta: int(meta["lastPublishedTime"]))
         lease_set = MetaLeaseSet.parse(from_base64(newest["lastPublishedLS"], 1 << 16))
         return {to_b32_address(entry.hash): entry.cost for entry in lease_set.entries}
-
-    async def newest_records(self) -> dict[int, dict[str, Any]]:
-        """Give the newest record of each server in the log."""
-        found: dict[int, dict[str, Any]] = {}
-        first = 1
-        while True:
-            path = f"/v1/entries?stale=1&limit=1000&first={first}"
-            page = await local_client.request(self.farm.node(TWO), "GET", path, seconds=30)
-            for entry in page["entries"]:
-                value = json.loads(entry["value"]) if "value" in entry else {}
-                if "router" in value:
-                    found[value["id"]] = value
-            if not page["entries"]:
-                return found
-            first = page["entries"][-1]["index"] + 1
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -208,7 +193,7 @@ async def test_a_busy_leaf_costs_more_until_the_load_ends(leaves: Leaves, capsys
         try:
             await until(what, seconds, moved, poll=POLL)
         except NotSeenError:
-            print(json.dumps(await leaves.newest_records(), indent=1))
+            print(json.dumps(await leaves.farm.records(TWO), indent=1))
             raise
         finally:
             with capsys.disabled():
@@ -220,7 +205,7 @@ async def test_a_busy_leaf_costs_more_until_the_load_ends(leaves: Leaves, capsys
     try:
         await seen("the busy leaf costs more than the others", MOVED_SECONDS, apart=True)
         assert not load.done()
-        records = await leaves.newest_records()
+        records = await leaves.farm.records(TWO)
     finally:
         load.cancel()
         await asyncio.wait([load])
