@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from bridges.errors import RouterError
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
@@ -94,6 +95,11 @@ class HostedService(Protocol):
     @property
     def streams(self) -> int:
         """Number of open streams."""
+        ...
+
+    @property
+    def load(self) -> MasterLoad:
+        """The load now, without the uptime."""
         ...
 
     async def lost(self) -> None:

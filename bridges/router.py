@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from bridges.errors import RouterError, RouterRefusedError
@@ -38,14 +38,15 @@ class LocalRouter:
 
     `publisher`: I2CP (`MetaPublisher`), or the router's best interface (`PublisherChoice`).
 
-    `leaf`: the local destination that serves: a b32 address, or the name of a server tunnel, whose address only i2pd
-    tells, by i2pcontrol. None: this router has no leaf.
+    `leaves`: the local destinations that serve. Each is a b32 address, or the name of a server tunnel, whose address
+    only i2pd tells, by i2pcontrol. Empty: this router has no leaf.
 
     `i2cp`: the interface that looks for lease sets, and that shows the kind of router.
 
-    `master`: hash of the master that the leaf serves; None: not known.
+    `master`: hash of the master that the leaves serve; None: not known.
 
-    `liveness`: tries whether the leaf still answers; None: the lease set alone decides.
+    `liveness`: by leaf, tries whether the leaf still answers. Of another leaf, only the lease set counts.
+    Each leaf has a session of its own for pings, because pings of a silent leaf open the session anew.
 
     `connections`: returns the number of the leaf's connections, or raises `RouterError`; None: nobody counts them.
 
@@ -56,10 +57,10 @@ class LocalRouter:
     publisher: MetaPublishing
     i2cp: I2cpSettings
     control: I2pControl | None = None
-    leaf: str | None = None
+    leaves: tuple[str, ...] = ()
     master: bytes | None = None
-    liveness: LeafLiveness | None = None
-    connections: Callable[[], Awaitable[int]] | None = None
+    liveness: Mapping[str, LeafLiveness] = field(default_factory=dict)
+    connections: Mapping[str, Callable[[], Awaitable[int]]] = field(default_factory=dict)
     again_seconds: float | None = AGAIN_SECONDS
 
     async def local_router_status(self) -> RouterStatus:
@@ -69,27 +70,20 @@ class LocalRouter:
         await self.sam.probe()
         return RouterStatus()
 
-    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+    async def local_leaf_hash(self, master: bytes, place: int = 0) -> bytes | None:
         """See `RouterBridge`."""
-        if self.leaf is None:
+        if place >= len(self.leaves):
             return None
+        leaf = self.leaves[place]
         if master != ANY_MASTER:
             if self.master is None:
                 raise RouterRefusedError(
-                    f"this router's leaf is {self.leaf!r}, and the master that the leaf serves is not known here: set "
+                    f"this router's leaf is {leaf!r}, and the master that the leaf serves is not known here: set "
                     "publish.master to the master's address"
                 )
             if master != self.master:
                 return None
-        try:
-            return from_b32_address(self.leaf)
-        except StructureError as error:
-            if self.control is None:
-                raise RouterRefusedError(
-                    f"the leaf {self.leaf!r} is no b32 address, and without i2pcontrol the address of a tunnel by "
-                    "this name is unknown: configure the address, or i2pcontrol"
-                ) from error
-            return await self.control.local_leaf_hash(self.leaf)
+        return await self._hash_of(leaf)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         """See `RouterBridge`. The leaf is up while its lease set is current and the leaf answers pings as before.
@@ -97,42 +91,58 @@ class LocalRouter:
         A missing lease set is looked for twice. A question may be lost on its way, and a leaf may have just come up. A
         leaf that the farm takes for down must stay up for a minute to be listed again, and for longer each time.
         """
-        if leaf != await self.local_leaf_hash(ANY_MASTER):
-            raise RouterRefusedError(
-                f"{to_b32_address(leaf)} is not the leaf of this router: measure other destinations as remote ones"
-            )
+        name = await self._name_of(leaf)
+        tunnel = None if _address(name) is not None else name
         found = await find_destination(self.i2cp, leaf)
         if found is None and self.again_seconds is not None:
             await asyncio.sleep(self.again_seconds)
             found = await find_destination(self.i2cp, leaf)
-        up = found is not None and (self.liveness is None or not await self.liveness.is_silent(found))
-        name, (connections, no_connections) = self._tunnel_name, await self._count()
+        liveness = self.liveness.get(name)
+        up = found is not None and (liveness is None or not await liveness.is_silent(found))
+        connections, no_connections = await self._count(name)
         return LeafStatus(
             up=up,
             destination=None if found is None else to_base64(found),
-            name=name,
+            name=tunnel,
             connections=connections,
-            name_reason=NO_NAME if name is None else None,
+            name_reason=NO_NAME if tunnel is None else None,
             connections_reason=no_connections,
         )
 
-    async def _count(self) -> tuple[int | None, str | None]:
-        """Return the number of the leaf's connections, or the reason why that number is not known."""
-        if self.connections is None:
+    async def _count(self, leaf: str) -> tuple[int | None, str | None]:
+        """Return the number of a leaf's connections, or the reason why that number is not known."""
+        count = self.connections.get(leaf)
+        if count is None:
             return None, NO_CONNECTIONS
         try:
-            return await self.connections(), None
+            return await count(), None
         except RouterError as error:
             return None, str(error)
 
-    @property
-    def _tunnel_name(self) -> str | None:
-        """The name of the leaf's tunnel, where the leaf is configured by that name."""
-        try:
-            from_b32_address(self.leaf or "")
-        except StructureError:
-            return self.leaf
-        return None
+    async def _hash_of(self, leaf: str) -> bytes:
+        """Return the hash of a leaf. `leaf`: an address, or the name of a tunnel. Raises `RouterError`."""
+        hash_ = _address(leaf)
+        if hash_ is not None:
+            return hash_
+        if self.control is None:
+            raise RouterRefusedError(
+                f"the leaf {leaf!r} is no b32 address, and without i2pcontrol the address of a tunnel by this name is "
+                "unknown: configure the address, or i2pcontrol"
+            )
+        return await self.control.local_leaf_hash(leaf)
+
+    async def _name_of(self, hash_: bytes) -> str:
+        """Return the leaf of this hash, as it is configured. Raises `RouterError` when no leaf has this hash."""
+        error: RouterError = RouterRefusedError(
+            f"{to_b32_address(hash_)} is not a leaf of this router: measure other destinations as remote ones"
+        )
+        for leaf in sorted(self.leaves, key=lambda each: _address(each) is None):  # addresses first: these cost nothing
+            try:
+                if await self._hash_of(leaf) == hash_:
+                    return leaf
+            except RouterError as unknown:
+                error = unknown
+        raise error
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         """See `RouterBridge`."""
@@ -163,6 +173,14 @@ class LocalRouter:
     async def close(self) -> None:
         """See `RouterBridge`."""
         async with AsyncExitStack() as stack:
-            for part in (self.control, self.liveness, self.publisher):
+            for part in (self.control, *self.liveness.values(), self.publisher):
                 if part is not None:
                     stack.push_async_callback(part.close)
+
+
+def _address(leaf: str) -> bytes | None:
+    """Return the hash of a b32 address; None for the name of a tunnel."""
+    try:
+        return from_b32_address(leaf)
+    except StructureError:
+        return None

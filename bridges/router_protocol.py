@@ -87,8 +87,11 @@ class RouterBridge(MetaPublishing, Protocol):
         """Return the state of the router (getLocalRouterStatus)."""
         ...
 
-    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+    async def local_leaf_hash(self, master: bytes, place: int = 0) -> bytes | None:
         """Return the local destination that serves this master (getLocalLeafHash); None when no destination does.
+
+        A router may have several leaves. `place` is the leaf's place among these leaves, from 0. None: there are not so
+        many leaves.
 
         `ANY_MASTER` asks for the leaf of the router's only master. Raises `RouterRefusedError` when the bridge does not
         know which master the local leaf serves.

@@ -31,9 +31,10 @@ from bridges.i2cp.messages import (
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.streaming.limits import MAX_BACKLOG
+from bridges.streaming.limits import MAX_BACKLOG, MAX_STREAMS
 from bridges.streaming.stream import StreamPeer
 from bridges.streaming.tcp_forward import Forwarder
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.lease_set import (
     X25519,
@@ -101,7 +102,9 @@ class I2cpHosting:
         except BaseException:
             connection.close()
             raise
-        service = I2cpService(offer, connection, kind, number, self._clock)
+        service = I2cpService(
+            offer, connection, kind, number, self._clock, tunnels=_number(config.options.get("inbound.quantity"))
+        )
         try:
             await service.start()
         except BaseException:
@@ -119,6 +122,11 @@ def _session_config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> Sess
     return read_config(data, offer.keys.destination, subject="the keys are", owner="the destination of the service")
 
 
+def _number(option: str | None) -> int | None:
+    """Read an option of a session; None: the router's own default counts, or the option is no number."""
+    return int(option) if option is not None and option.isascii() and option.isdigit() and len(option) < 4 else None
+
+
 class I2cpService:
     """`HostedService` in one session. `I2cpHosting` makes it."""
 
@@ -129,7 +137,10 @@ class I2cpService:
         kind: RouterKind,
         number: int,
         clock: Callable[[], float],
+        *,
+        tunnels: int | None = None,
     ) -> None:
+        """`tunnels`: inbound tunnels that the session asks for; None: not known."""
         self.state = ServiceState.SERVING
         self.reason = ""
         """Why the service is lost, in a sentence."""
@@ -146,6 +157,7 @@ class I2cpService:
         self._times = LEASES[kind]
         self._number = number
         self._clock = clock
+        self._tunnels = tunnels
         self._log = logger.bind(destination=offer.keys.destination.b32)
         self._private = os.urandom(X25519_KEY_BYTES)
         self._encryption = (EncryptionKey.of(self._private),)
@@ -183,6 +195,22 @@ class I2cpService:
     def streams(self) -> int:
         """See `HostedService.streams`."""
         return self._forwarder.open
+
+    @property
+    def load(self) -> MasterLoad:
+        """See `HostedService.load`."""
+        return MasterLoad(
+            configured_tunnels=self._tunnels,
+            current_tunnels=sum(lease.end > self._router_now for lease in self._leases),
+            configured_connections=MAX_STREAMS,
+            current_connections=self._forwarder.open,
+            current_bandwidth=self._forwarder.bytes_per_second,
+        )
+
+    @property
+    def _router_now(self) -> int:
+        """Seconds since the epoch by the router's clock, by which the router's tunnels end."""
+        return int(self._clock() + self._connection.ahead_ms / 1000)
 
     @property
     def served(self) -> int:
@@ -319,8 +347,7 @@ class I2cpService:
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()
-        router_now = int(self._clock() + self._connection.ahead_ms / 1000)
-        now = max(router_now, published)
+        now = max(self._router_now, published)
         leases = shortened(self._leases, now, self._times.lease)
         if not leases:
             return None

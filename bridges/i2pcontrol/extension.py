@@ -25,6 +25,8 @@ MAX_REQUEST_BYTES: Final = 16 * 1024
 """Most bytes of a request's JSON. The largest lease set and two session configs have some 12,700 base64 characters."""
 MAX_TIMEOUT: Final = 300.0
 """Longest time limit of one call, in seconds."""
+MAX_PLACE: Final = 255
+"""Highest place of a leaf that a caller may ask for: a status record has up to 256 destinations."""
 MAX_REASON_CHARACTERS: Final = 1000
 """Most characters of the other side's reason."""
 
@@ -227,6 +229,13 @@ class CallParameters:
         end = self._whole("Expires", range(_MAX_SECONDS + 1), "whole seconds since the epoch")
         self.finish()
         return MetaLease(hash_, end, cost, LeaseType(kind))
+
+    def place(self) -> int:
+        """Take the place of a leaf among the router's leaves, from 0; the parameter is optional."""
+        value = self._params.pop("Place", 0)
+        if type(value) is not int or not 0 <= value <= MAX_PLACE:
+            raise ParameterError(f"Place: expected an integer from 0 to {MAX_PLACE}")
+        return value
 
     def timeout(self, default: float) -> float:
         """Take the time limit of the call, in seconds; the parameter is optional."""

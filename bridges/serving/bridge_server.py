@@ -186,9 +186,9 @@ class BridgeServer:
         return encode_status(await _within(seconds, self._bridge.local_router_status()))
 
     async def _leaf_hash(self, params: CallParameters) -> dict[str, Json]:
-        master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)
+        master, place, seconds = params.hash("MasterHash"), params.place(), params.timeout(LOCAL_SECONDS)
         params.finish()
-        return encode_leaf(await _within(seconds, self._bridge.local_leaf_hash(master)))
+        return encode_leaf(await _within(seconds, self._bridge.local_leaf_hash(master, place)))
 
     async def _leaf_status(self, params: CallParameters) -> dict[str, Json]:
         leaf, seconds = params.hash("LeafHash"), params.timeout(LOCAL_SECONDS)

@@ -9,6 +9,7 @@ from typing import Final
 
 import structlog
 
+from bridges.byte_rate import ByteRate
 from bridges.streaming.acceptor import Acceptor
 from bridges.streaming.envelope import pack_packet
 from bridges.streaming.errors import StreamingError
@@ -74,6 +75,12 @@ class Forwarder:
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop = asyncio.get_running_loop()
+        self._rate = ByteRate(self._loop.time())
+
+    @property
+    def bytes_per_second(self) -> int:
+        """Payload of all streams in both directions, on average over `byte_rate.WINDOW_SECONDS`."""
+        return self._rate.per_second(self._loop.time())
 
     @property
     def open(self) -> int:
@@ -290,6 +297,7 @@ class Forwarder:
                 return
             if not data:
                 break
+            self._rate.add(len(data), self._loop.time())
             stream.write(data, self._loop.time())
             self._flush(stream)
         stream.close(self._loop.time())
@@ -304,6 +312,7 @@ class Forwarder:
             carrier.changed.clear()
             await carrier.changed.wait()
         data = stream.read()
+        self._rate.add(len(data), self._loop.time())
         self._flush(stream)
         return data
 

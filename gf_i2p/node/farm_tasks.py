@@ -1,7 +1,7 @@
 """The tasks of a node for its farm: follow the log, export the log, report, and publish."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +22,9 @@ from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.node.report.destination_sensing import DestinationSensing
 from gf_i2p.node.report.failure_detector import FailureDetector
 from gf_i2p.node.report.leaf_farm import LeafFarm
-from gf_i2p.node.report.local_leaf import LocalLeaf
+from gf_i2p.node.report.local_leaf import LocalLeaf, local_leaves
 from gf_i2p.node.report.reporter import Reporter
+from gf_i2p.node.report.router_info_file import RouterInfoFile
 from gf_i2p.node.report.service_watch import ServiceWatch
 from gf_i2p.node.view import FarmView
 
@@ -41,7 +42,8 @@ _AGAIN_SECONDS: Final = 5.0
 class FarmTasks:
     """The tasks of one node.
 
-    `publisher` and `keys` are None on a server that never publishes. `exporter` is None without a history.
+    `publisher` and `keys` are None on a server that never publishes. `exporter` is None without a history. `leaves` is
+    this machine's part of each leaf. `router_info` is None when the records do not have the router info.
     """
 
     def __init__(
@@ -55,7 +57,8 @@ class FarmTasks:
         failure_detector: FailureDetector | None = None,
         sensing: DestinationSensing | None = None,
         keys: KeysWatch | None = None,
-        local_leaf: LocalLeaf | None = None,
+        leaves: Sequence[LocalLeaf] = (),
+        router_info: RouterInfoFile | None = None,
     ) -> None:
         self.view = view
         self.sensing = sensing
@@ -64,7 +67,8 @@ class FarmTasks:
         self.publisher = publisher
         self._failure_detector = failure_detector
         self.keys = keys
-        self.local_leaf = local_leaf
+        self.leaves = leaves
+        self.router_info = router_info
         self._bridge = bridge
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -74,7 +78,8 @@ class FarmTasks:
             self.view,
             self.exporter,
             self.keys,
-            self.local_leaf,
+            *self.leaves,
+            self.router_info,
             self.reporter,
             self._failure_detector,
             self.sensing,
@@ -142,7 +147,9 @@ def farm_tasks_of(
     if bridge is None:
         return FarmTasks(view, None, None, None, exporter)
     publish, server_id = config.publish, config.node.id
-    local_leaf = None if publish.leaf is None else LocalLeaf(publish)
+    leaves = local_leaves(publish)
+    info_file = None if config.router is None else config.router.info_file
+    router_info = None if info_file is None else RouterInfoFile(directory / info_file)
     reporter = Reporter(
         server_id,
         config.node.cluster,
@@ -152,7 +159,8 @@ def farm_tasks_of(
         interval=publish.status_seconds,
         mode=publish.mode,
         leaf_farm=leaf_farm,
-        local_leaf=local_leaf,
+        local_leaves=leaves,
+        router_info=router_info,
         parameters=lambda: view.state.parameters,
     )
     watch = None
@@ -179,7 +187,8 @@ def farm_tasks_of(
         failure_detector=failure_detector,
         sensing=sensing,
         keys=watch,
-        local_leaf=local_leaf,
+        leaves=leaves,
+        router_info=router_info,
     )
 
 

@@ -1,6 +1,7 @@
 """A farm of real node processes on loopback, over TLS, for tests, benchmarks and `make farm`."""
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -194,6 +195,21 @@ class LocalFarm:
 
         await until("equal logs on all servers", seconds, equal)
         return length[0]
+
+    async def records(self, server_id: int) -> dict[int, dict[str, Any]]:
+        """Return the newest record of each server and member, by id, in a server's log. No snapshot may be there."""
+        found: dict[int, dict[str, Any]] = {}
+        first = 1
+        while True:
+            path = f"/v1/entries?stale=1&limit=1000&first={first}"
+            page = await local_client.request(self.node(server_id), "GET", path, seconds=60)
+            for entry in page["entries"]:
+                value = json.loads(entry["value"]) if "value" in entry else {}
+                if "router" in value:
+                    found[value["id"]] = value
+            if not page["entries"]:
+                return found
+            first = page["entries"][-1]["index"] + 1
 
     async def exported(self, index: int, seconds: float = 120.0) -> None:
         """Wait until every server's history has the log up to this index."""

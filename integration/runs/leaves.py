@@ -68,10 +68,10 @@ class MadeUpRouter:
         """See `RouterBridge`."""
         return RouterStatus(version="2.45.1", known_peers=1000)
 
-    async def local_leaf_hash(self, master: bytes) -> bytes:
+    async def local_leaf_hash(self, master: bytes, place: int = 0) -> bytes | None:
         """See `RouterBridge`."""
         del master
-        return self._leaf
+        return self._leaf if place == 0 else None
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         """See `RouterBridge`."""

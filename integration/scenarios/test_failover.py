@@ -15,6 +15,8 @@ from typing import Final
 import pytest
 import pytest_asyncio
 
+from gf_i2p.farm.record.master_load import NAMES as LOAD_NAMES
+from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from integration.harness.commands import command
 from integration.harness.local_farm import becomes, until
 from integration.scenarios.failover_site import (
@@ -93,6 +95,19 @@ async def test_a_planned_move_loses_no_request(site: FailoverSite) -> None:
     await site.page_since(began)
     to = next(server for server in farm.ids if server != publisher)
     await becomes(f"{STEADY_PAGES} pages, one after the other", site.visitor.steady, HEAL_SECONDS)
+    loads: list[dict[str, int]] = []
+
+    async def is_told() -> bool:
+        meta = (await farm.records(publisher))[publisher]["meta"]
+        loads.append({name: value for name, value in meta.items() if name in LOAD_NAMES})
+        return loads[-1].get("currentBandwidth", 0) > 0
+
+    await until("a record tells the traffic of the master's session", HEAL_SECONDS, is_told, poll=1.0)
+    print(f"the load in the record: {loads[-1]}")
+    assert loads[-1].keys() == LOAD_NAMES
+    assert loads[-1]["uptime"] > 0
+    assert loads[-1]["configuredTunnels"] == int(SERVICE_OPTIONS["inbound.quantity"])
+    assert loads[-1]["currentTunnels"] > 0
     moved = time.monotonic()
     await command("publisher", "move", farm.node(to), str(to), "--reason", "repairs")
 

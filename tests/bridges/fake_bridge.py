@@ -36,9 +36,9 @@ class FakeBridge:
         await self.go_on.wait()
         return STATUS
 
-    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+    async def local_leaf_hash(self, master: bytes, place: int = 0) -> bytes | None:
         self._check()
-        return self.leaf
+        return self.leaf if place == 0 else None
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         self._check()

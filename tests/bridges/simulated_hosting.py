@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from bridges.errors import RouterRefusedError
 from bridges.hosting_protocol import HostedService, ServiceOffer, ServiceState
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.netdb.lease_set import EncryptionKey, Lease, LeaseSet2
 
 
@@ -82,6 +83,11 @@ class SimulatedService:
             self._empty.clear()
         else:
             self._empty.set()
+
+    @property
+    def load(self) -> MasterLoad:
+        """See `HostedService.load`; only the streams are known."""
+        return MasterLoad(current_connections=self._streams)
 
     async def renew(self, leases: Sequence[Lease] = ()) -> None:
         """Announce and give another lease set, as happens every 25 s. Raises what `announce` does."""

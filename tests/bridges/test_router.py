@@ -108,9 +108,9 @@ Make = Callable[..., LocalRouter]
 async def make(sam: Sam, i2cp: FakeRouter) -> AsyncIterator[Make]:
     made: list[LocalRouter] = []
 
-    def build(control: I2pControl | None = None, leaf: str | None = None) -> LocalRouter:
+    def build(control: I2pControl | None = None, *leaves: str) -> LocalRouter:
         publisher = I2cpPublisher(i2cp.settings(), clock=i2cp.clock)
-        made.append(LocalRouter(sam, publisher, i2cp.settings(), control, leaf, again_seconds=0.0))
+        made.append(LocalRouter(sam, publisher, i2cp.settings(), control, leaves, again_seconds=0.0))
         return made[-1]
 
     yield build
@@ -149,11 +149,11 @@ async def test_with_i2pcontrol_it_is_asked_for_numbers_and_sam_is_not(
 async def test_the_leaf_by_its_address_or_by_none(make: Make) -> None:
     assert await soon(make().local_leaf_hash(ANY_MASTER)) is None
     for address in (to_b32_address(LEAF), to_b32_address(LEAF).upper()):
-        assert await soon(make(leaf=address).local_leaf_hash(ANY_MASTER)) == LEAF
+        assert await soon(make(None, address).local_leaf_hash(ANY_MASTER)) == LEAF
 
 
 async def test_the_leaf_of_the_asked_master_and_of_no_other(make: Make) -> None:
-    router = make(leaf=to_b32_address(LEAF))
+    router = make(None, to_b32_address(LEAF))
     with pytest.raises(RouterRefusedError, match=r"set publish\.master"):
         await soon(router.local_leaf_hash(MASTER))
     router = replace(router, master=MASTER)
@@ -164,7 +164,7 @@ async def test_the_leaf_of_the_asked_master_and_of_no_other(make: Make) -> None:
 
 async def test_a_tunnels_name_needs_i2pcontrol(make: Make) -> None:
     with pytest.raises(RouterRefusedError, match="'web' is no b32 address, and without i2pcontrol the address"):
-        await soon(make(leaf="web").local_leaf_hash(ANY_MASTER))
+        await soon(make(None, "web").local_leaf_hash(ANY_MASTER))
 
 
 async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -> None:
@@ -180,13 +180,13 @@ async def test_a_tunnels_name_by_i2pcontrol(make: Make, i2pd: SimulatedRouter) -
 
 
 async def test_a_leaf_is_up_while_its_lease_set_is_current(make: Make, fake: FakeSam, i2cp: FakeRouter) -> None:
-    router = make(leaf=to_b32_address(LEAF))
+    router = make(None, to_b32_address(LEAF))
     assert await soon(router.local_leaf_status(LEAF)) == DOWN
     assert i2cp.looked_for == [LEAF] * 2
-    router = make(leaf=TARGET.b32)
+    router = make(None, TARGET.b32)
     i2cp.netdb[TARGET.hash] = TARGET
     assert await soon(router.local_leaf_status(TARGET.hash)) == replace(DOWN, up=True, destination=TARGET.base64)
-    with pytest.raises(RouterRefusedError, match="is not the leaf of this router"):
+    with pytest.raises(RouterRefusedError, match="is not a leaf of this router"):
         await soon(router.local_leaf_status(LEAF))
     del i2cp.netdb[TARGET.hash]
     assert await soon(router.local_leaf_status(TARGET.hash)) == DOWN
@@ -201,7 +201,7 @@ async def test_a_leaf_that_answers_pings_no_more_is_down_though_its_lease_set_is
 ) -> None:
     session = Session()
     session.answering = {TARGET.data}
-    router = replace(make(leaf=TARGET.b32), liveness=LeafLiveness(session))
+    router = replace(make(None, TARGET.b32), liveness={TARGET.b32: LeafLiveness(session)})
     i2cp.netdb[TARGET.hash] = TARGET
     assert (await soon(router.local_leaf_status(TARGET.hash))).up
     await until(lambda: session.pinged)
@@ -212,8 +212,38 @@ async def test_a_leaf_that_answers_pings_no_more_is_down_though_its_lease_set_is
     assert session.closed == before + 1
 
 
+async def test_several_leaves_are_named_by_their_places_and_judged_each_by_itself(make: Make, i2cp: FakeRouter) -> None:
+    other = DestinationKeys.generate(entropy(4)).destination
+    sessions = {TARGET.b32: Session(), other.b32: Session()}
+    for session in sessions.values():
+        session.answering = {TARGET.data, other.data}
+    liveness = {leaf: LeafLiveness(session) for leaf, session in sessions.items()}
+    router = replace(make(None, *sessions), liveness=liveness, master=MASTER)
+    assert [await soon(router.local_leaf_hash(MASTER, place)) for place in range(3)] == [TARGET.hash, other.hash, None]
+    i2cp.netdb.update({each.hash: each for each in (TARGET, other)})
+    for leaf in (TARGET, other):
+        assert (await soon(router.local_leaf_status(leaf.hash))).destination == leaf.base64
+        await until(lambda leaf=leaf: sessions[leaf.b32].pinged == [leaf.data])  # type: ignore[misc]
+    sessions[TARGET.b32].answering = set()
+    assert [(await soon(router.local_leaf_status(leaf.hash))).up for leaf in (TARGET, other)] == [False, True]
+    assert (sessions[TARGET.b32].closed, sessions[other.b32].closed) == (1, 0)
+    await soon(router.close())
+    assert sessions[other.b32].closed == 1
+
+
+async def test_a_leaf_whose_tunnel_is_unknown_hides_no_other(make: Make, i2cp: FakeRouter) -> None:
+    router = make(None, "web", TARGET.b32)
+    i2cp.netdb[TARGET.hash] = TARGET
+    with pytest.raises(RouterRefusedError, match="'web' is no b32 address"):
+        await soon(router.local_leaf_hash(ANY_MASTER))
+    assert await soon(router.local_leaf_hash(ANY_MASTER, 1)) == TARGET.hash
+    assert (await soon(router.local_leaf_status(TARGET.hash))).up
+    with pytest.raises(RouterRefusedError, match="'web' is no b32 address"):
+        await soon(router.local_leaf_status(LEAF))
+
+
 async def test_one_question_that_finds_no_leaf_is_not_believed(make: Make, i2cp: FakeRouter) -> None:
-    router = make(leaf=TARGET.b32)
+    router = make(None, TARGET.b32)
     asked = asyncio.create_task(replace(router, again_seconds=0.1).local_leaf_status(TARGET.hash))
     await until(lambda: i2cp.looked_for)
     i2cp.netdb[TARGET.hash] = TARGET
@@ -228,15 +258,16 @@ async def test_the_connections_of_a_leaf_or_why_they_are_not_known(make: Make) -
     async def nobody() -> int:
         raise RouterError("the node does not run")
 
-    router = make(leaf=to_b32_address(LEAF))
-    counted = await soon(replace(router, connections=count).local_leaf_status(LEAF))
+    leaf = to_b32_address(LEAF)
+    router = make(None, leaf)
+    counted = await soon(replace(router, connections={leaf: count}).local_leaf_status(LEAF))
     assert counted == replace(DOWN, connections=5, connections_reason=None)
-    unknown = await soon(replace(router, connections=nobody).local_leaf_status(LEAF))
+    unknown = await soon(replace(router, connections={leaf: nobody}).local_leaf_status(LEAF))
     assert unknown == replace(DOWN, connections_reason="the node does not run")
 
 
 async def test_a_caller_that_looks_again_itself_is_told_at_once(make: Make, i2cp: FakeRouter) -> None:
-    router = replace(make(leaf=to_b32_address(LEAF)), again_seconds=None)
+    router = replace(make(None, to_b32_address(LEAF)), again_seconds=None)
     assert await soon(router.local_leaf_status(LEAF)) == DOWN
     assert len(i2cp.looked_for) == 1
 

@@ -20,7 +20,9 @@ class FakeBridge:
 
     server: int = 1
     leaf: int | None = None
-    """Number of the router's leaf; None: this router has none."""
+    """Number of the router's first leaf; None: this router has no leaf."""
+    more: int = 0
+    """Count of further leaves, whose numbers follow."""
     netdb: list[tuple[int, MetaLeaseSet]] = field(default_factory=list)
     """Sets that the routers of a farm have got, and the giving server of each; routers may share the list."""
     leaf_up: bool = True
@@ -62,12 +64,14 @@ class FakeBridge:
         await self._call("status")
         return RouterStatus(version="2.45.1", known_peers=self.known_peers)
 
-    async def local_leaf_hash(self, master: bytes) -> bytes | None:
+    async def local_leaf_hash(self, master: bytes, place: int = 0) -> bytes | None:
         await self._call("hash")
-        return None if self.leaf is None else self.leaf.to_bytes(32)
+        return None if self.leaf is None or place > self.more else (self.leaf + place).to_bytes(32)
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
         await self._call("leaf")
+        if self.more:
+            await self._call(f"leaf {int.from_bytes(leaf)}")
         return LeafStatus(up=self.leaf_up)
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +12,18 @@ import pytest
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing import cadence, lease, meta
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS
+from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.node import farm_tasks
+from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish import machine_loop as driving
+from gf_i2p.node.report import router_info_file
+from gf_i2p.node.status.publishing_status import farm_status
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf
 from tests.netdb.strategies import KEYS
+from tests.netdb.test_router_info import build
 from tests.node.farm import NodeFarm
 from tests.node.routers import DEFECT, DOWN, FakeBridge
 
@@ -287,3 +293,29 @@ async def test_after_a_restart_nothing_is_sent_by_what_the_log_said_long_ago(
         assert len(made.bridges[first].sent) == sent
         await becomes("the farm knows", lambda: view.choice.why_not[first] == "its router is down")
         assert leaf(first).hash not in view.choice.leaves
+
+
+async def test_the_router_info_is_in_the_log_and_a_missing_one_in_the_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(router_info_file, "LOOK_SECONDS", 0.02)
+    farm = NodeFarm(tmp_path, 1, bridges={1: FakeBridge(1, leaf=1)}, keys=KEYS, status_seconds=1.0)
+    config = farm.path(1) / CONFIG_FILE
+    config.write_text(
+        config.read_text().replace("[router]\n[publish]", '[router]\ninfo_file = "router.info"\n[publish]')
+    )
+    async with farm:
+        tasks = (await farm.leader()).farm_tasks
+
+        def told() -> object:
+            record = tasks.view.state.records.get(1)
+            return None if record is None else record.router.get("lastPublishedRI")
+
+        await becomes(
+            "trouble", lambda: any("router.info cannot be read" in each for each in farm_status(tasks)["trouble"])
+        )
+        assert told() is None
+        info = build(published=int(time.time() * 1000))
+        (farm.path(1) / "router.info").write_bytes(info.data)
+        await becomes("in the log", lambda: told() == to_base64(info.data), 40)
+        assert farm_status(tasks)["trouble"] == []

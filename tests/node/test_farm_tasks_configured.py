@@ -107,8 +107,9 @@ async def test_the_load_of_the_leafs_forwarder_is_in_the_status(tmp_path: Path) 
         (leaf + forwarding, {"connections": 0, "max_connections": 9, "bytes_per_second": 0}),
     ):
         async with farm_of_one(tmp_path / str(len(lines)), f'mode = "off"\n{lines}') as farm:
-            told = farm_status((await farm.leader()).farm_tasks)["leaf_load"]
-            assert told == (None if load is None else {**load, "max_bytes_per_second": None})
+            told = farm_status((await farm.leader()).farm_tasks)["leaf_loads"]
+            leaf_name = KEYS.destination.b32
+            assert told == ({} if load is None else {leaf_name: {**load, "max_bytes_per_second": None}})
 
 
 async def test_who_senses_is_configured(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import json
 import ssl
 from dataclasses import replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -42,12 +43,14 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
         raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and this table names the router to serve")
     node = NodeBeside(directory)
     # A caller may look again, and a call has a time-out.
+    leaves = config.publish.all_leaves
+    counted = [each.leaf for each in leaves if each.leaf is not None and each.leaf_forward is not None]
     bridge = replace(
         bridge,
         master=master_hash(directory, config),
-        liveness=None,
+        liveness={},
         again_seconds=None,
-        connections=None if config.publish.leaf_forward is None else node.leaf_connections,
+        connections={leaf: partial(node.leaf_connections, leaf) for leaf in counted},
     )
     _check_no_circle(config.router, config.bridge)
     if secrets.bridge_password is None:

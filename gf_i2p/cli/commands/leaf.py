@@ -18,12 +18,12 @@ from gf_i2p.cli.shared.command import Answer, Commands, Subcommand, path_argumen
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.logs import configure
 from gf_i2p.cli.shared.long_running import loop_factory, stop_signal
-from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2pcontrol, leaf_liveness, sam
+from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2pcontrol, leaf_liveness, names_of, sam
 from gf_i2p.cli.shared.terminal import printable
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.leaf_file import REPORT_FILE, LeafFile
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
-from gf_i2p.node.report.local_leaf import LocalLeaf
+from gf_i2p.node.report.local_leaf import local_leaves
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import Lock, holder, write_private
 
@@ -68,7 +68,7 @@ async def _serve(file: LeafFile, report: Path) -> Exit:
             look_seconds=file.publish.status_seconds,
             tell=lambda each: _write(report, each),
             why=lambda: client.waits_for,
-            local_leaf=LocalLeaf(file.publish),
+            local_leaves=local_leaves(file.publish),
         )
         _write(report, member.report)
         task = asyncio.get_running_loop().create_task(member.run(), name="leaf member")
@@ -93,13 +93,14 @@ def _router_bridge(file: LeafFile) -> LocalRouter:
     router = file.router
     settings = i2cp_settings(router, file)
     control = i2pcontrol(router, file)
+    leaves = names_of(file.publish)
     return LocalRouter(
         sam(router, file),
         I2cpPublisher(settings),
         settings,
         control,
-        file.publish.leaf,
-        liveness=leaf_liveness(router, settings),
+        leaves,
+        liveness=leaf_liveness(leaves, router, settings),
     )
 
 
@@ -166,7 +167,7 @@ _add_directory_argument: Final = path_argument(
 
 COMMANDS: Final[Commands] = {
     "run": Subcommand(
-        "report the leaf beside this router to the farm, in the foreground",
+        "report the leaves beside this router to the farm, in the foreground",
         _add_directory_argument,
         lambda options: _run(options.directory),
     ),

@@ -46,7 +46,7 @@ def all_checks(directory: Path) -> list[list[Check]]:
         return groups
     if config.router is not None:
         router_checks = RouterChecks(config, config.router, secrets)
-        groups.append(router_checks.checks() + SettingsChecks(config, config.router, router_checks).checks())
+        groups.append(router_checks.checks() + SettingsChecks(directory, config, config.router, router_checks).checks())
         groups.append(
             PublishingChecks(
                 directory, config, config.router, secrets, files=files, router_checks=router_checks

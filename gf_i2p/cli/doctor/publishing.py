@@ -14,7 +14,7 @@ from gf_i2p.cli.doctor.failover import FailoverChecks
 from gf_i2p.cli.doctor.nested_sets import TreeCheck, look_at_leaf_farm
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, RouterChecks
-from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol
+from gf_i2p.cli.shared.router_setup import i2cp_settings, i2pcontrol, names_of
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import ConfigError
@@ -37,7 +37,7 @@ async def off_without_router() -> CheckResult:
 
 
 class PublishingChecks:
-    """Checks of the node's own address in the farm, of its leaf, and of the master's Meta lease set."""
+    """Checks of the node's own address in the farm, of its leaves, and of the master's Meta lease set."""
 
     def __init__(
         self,
@@ -77,10 +77,12 @@ class PublishingChecks:
             checks.append(Check("branch keys", tree.look, needs=(_MASTER,), after=(NODE,)))
         if publish.leaf_farm is not None:
             checks.append(Check("leaf farm", partial(look_at_leaf_farm, self._directory, publish.leaf_farm)))
-        if publish.leaf is not None:
-            by_name = _hash(publish.leaf) is None
+        leaves = names_of(publish)
+        for number, leaf in enumerate(leaves, 1):
+            by_name = _hash(leaf) is None
             needs = (ROUTER, SECRETS, I2PCONTROL, I2CP) if by_name else (I2CP,)
-            checks.append(Check("leaf", self._leaf, _LOOKUP_SECONDS, needs, late=_LATE))
+            name = "leaf" if len(leaves) == 1 else f"leaf {number}"
+            checks.append(Check(name, partial(self._leaf, leaf), _LOOKUP_SECONDS, needs, late=_LATE))
         return checks
 
     async def _own_address(self) -> CheckResult:
@@ -128,8 +130,8 @@ class PublishingChecks:
         if publish.mode == "failover":
             assert publish.service is not None, "by the configuration's own check"
             return ok(f"serves {keys.destination.b32} when chosen, by {publish.service.target}")
-        leaf = publish.leaf
-        if leaf is None and publish.leaf_farm is None:
+        leaves = names_of(publish)
+        if not leaves and publish.leaf_farm is None:
             return warn(
                 "may publish, but names no leaf: no client will come to this router",
                 Remedy(
@@ -137,12 +139,19 @@ class PublishingChecks:
                     "[publish] leaf = the address of your hidden service (the Hidden Services Manager shows it)",
                 ),
             )
-        leaf_hash = None if leaf is None else _hash(leaf)
-        if (
-            leaf is not None
-            and leaf_hash is None
-            and (self._router.i2pcontrol is None or self._router_checks.kind is RouterProgram.JAVA)
-        ):
+        for leaf in leaves:
+            unfit = self._unfit_leaf(leaf, keys.destination.b32)
+            if unfit is not None:
+                return unfit
+        product = "dry run, nothing is published: Meta set" if publish.mode == "dry-run" else "Meta set"
+        return ok(f"{product} of {keys.destination.b32} when chosen")
+
+    def _unfit_leaf(self, leaf: str, master: str) -> CheckResult | None:
+        """Say why a leaf can never be listed; None: nothing is wrong so far. `master`: address of the master."""
+        leaf_hash = _hash(leaf)
+        if leaf_hash is None:
+            if self._router.i2pcontrol is not None and self._router_checks.kind is not RouterProgram.JAVA:
+                return None
             return fail(
                 f"the leaf {leaf!r} is no b32 address, and the router does not tell the address of a tunnel by name",
                 Remedy(
@@ -151,18 +160,15 @@ class PublishingChecks:
                     "[publish] leaf = the address itself; Java does not tell a tunnel's address by i2pcontrol",
                 ),
             )
-        for name, other in (("the master", keys.destination.b32), ("this node", self._config.own_endpoint.host)):
-            if leaf_hash is not None and to_b32_address(leaf_hash) == other:
+        for name, other in (("the master", master), ("this node", self._config.own_endpoint.host)):
+            if to_b32_address(leaf_hash) == other:
                 return fail(
                     f"the leaf is {name} itself, and the netDb has one place for each address",
                     Remedy.either("[publish] leaf = the address of the service on this router, with keys of its own"),
                 )
-        product = "dry run, nothing is published: Meta set" if publish.mode == "dry-run" else "Meta set"
-        return ok(f"{product} of {keys.destination.b32} when chosen")
+        return None
 
-    async def _leaf(self) -> CheckResult:
-        leaf = self._config.publish.leaf
-        assert leaf is not None
+    async def _leaf(self, leaf: str) -> CheckResult:
         leaf_hash = _hash(leaf)
         try:
             if leaf_hash is None:

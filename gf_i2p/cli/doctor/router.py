@@ -150,7 +150,7 @@ class RouterChecks:
             kind = await router_kind(settings)
         except RouterError as error:
             result = await self._without_i2cp(settings, error)
-            if self._config.publish.mode == "off" and self._config.publish.leaf is None:
+            if self._config.publish.mode == "off" and not self._config.publish.all_leaves:
                 return warn(
                     f"{result.text}; only publishing, and the search for lease sets, need I2CP, and publishing is off",
                     result.remedy,

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable, Mapping
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, RouterChecks
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.router_config import RouterTable, host_and_port
+from gf_i2p.node.report.router_info_file import LACK, RouterInfoFile
 from gf_i2p.wire.endpoint import Endpoint
 
 LEAST_INBOUND: Final = 4
@@ -25,7 +27,8 @@ _LISTENING: Final = "0A"
 class SettingsChecks:
     """Checks of the connections between node and router, by the configuration and by this machine's sockets."""
 
-    def __init__(self, config: Config, router: RouterTable, router_checks: RouterChecks) -> None:
+    def __init__(self, directory: Path, config: Config, router: RouterTable, router_checks: RouterChecks) -> None:
+        self._directory = directory
         self._config = config
         self._router = router
         self._router_checks = router_checks
@@ -35,7 +38,17 @@ class SettingsChecks:
         checks = [Check("interfaces", self._interfaces)]
         if self._config.own_endpoint.is_i2p and self._router.inbound == "sam":
             checks.append(Check("session options", self._session, after=(PROXY, I2CP, I2PCONTROL)))
+        if self._router.info_file is not None:
+            checks.append(Check("router info", partial(self._router_info, self._directory / self._router.info_file)))
         return checks
+
+    async def _router_info(self, path: Path) -> CheckResult:
+        file = RouterInfoFile(path)
+        await file.look()
+        if file.trouble is not None:
+            fault, _, advice = file.trouble.removeprefix(f"{LACK}: ").rpartition(": ")
+            return fail(fault, Remedy.either(advice[:1].upper() + advice[1:]))
+        return ok(f"{path}; every reader of the farm's log sees the router's IP addresses")
 
     async def _session(self) -> CheckResult:
         return session_result(self._router.session, self._router_checks.kind)

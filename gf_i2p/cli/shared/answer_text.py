@@ -144,12 +144,26 @@ def _serving_lines(serving: dict[str, Any]) -> list[str]:
     lines = [
         f"{serving['state']} {serving['master']}, which leads to {serving['target']}: {serving['streams']} streams now"
     ]
+    load = serving["load"]
+    if load is not None:
+        lines.append(_load_line(load))
     if serving["published"] is not None:
         until = _clock(serving["expires"])
         lines.append(
             f"the last of {serving['sent']} lease sets was given {_clock(serving['published'])}, good until {until}"
         )
     return lines
+
+
+def _load_line(load: dict[str, int]) -> str:
+    """Describe the load of the master's session, by the names of a record's "meta"; unknown numbers are missing."""
+    parts = [f"for {_pause(load['uptime'] / 1000)}"]
+    if "currentBandwidth" in load:
+        parts.append(f"{load['currentBandwidth'] / 1024:.1f} KiB/s")
+    if "currentTunnels" in load:
+        most = load.get("configuredTunnels")
+        parts.append(f"{load['currentTunnels']}{'' if most is None else f' of {most}'} inbound tunnels")
+    return "the session: " + ", ".join(parts)
 
 
 def _pause(seconds: float) -> str:

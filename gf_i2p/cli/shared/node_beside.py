@@ -39,8 +39,10 @@ class NodeBeside:
             )
         return lambda: self._process in {None, process}
 
-    async def leaf_connections(self) -> int:
-        """Return the number of connections that the node's forwarder (`publish.leaf_forward`) counts now.
+    async def leaf_connections(self, leaf: str) -> int:
+        """Return the number of connections that the node's forwarder (`leaf_forward`) for a leaf counts now.
+
+        `leaf`: as the settings name the leaf.
 
         Raises `RouterError` when no node counts them.
         """
@@ -49,7 +51,7 @@ class NodeBeside:
                 "the node beside this endpoint counts the connections (publish.leaf_forward), and does not run: the "
                 "operator starts that node"
             )
-        load = (await self._ask_farm()).get("leaf_load")
+        load = (await self._ask_farm()).get("leaf_loads", {}).get(leaf)
         if load is None:
             raise RouterError(
                 "the node beside this endpoint counts no connections: the operator restarts that node, which has then "

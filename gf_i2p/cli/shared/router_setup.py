@@ -1,5 +1,6 @@
 """Builds a node's access to the I2P router beside it, from the node's configuration."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from bridges.hosting_protocol import ServiceHosting
@@ -19,7 +20,7 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, check_private
-from gf_i2p.node.files.router_config import RouterTable, host_and_port
+from gf_i2p.node.files.router_config import LeavesTable, RouterTable, host_and_port, is_b32_address
 from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, load_publishing_keys
 from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel, Inbound
@@ -64,7 +65,7 @@ def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
             "delegate` makes for this server, or the private key file of the master's destination, with mode 0600."
         )
     keys = load_publishing_keys(path)
-    if (config.publish.leaf or "").lower() == keys.destination.b32:
+    if keys.destination.b32 in {(each.leaf or "").lower() for each in config.publish.all_leaves}:
         raise ConfigError(
             "publish.leaf: this is the address of the master, so the set would lead to itself: give the address that "
             "the service has on this router."
@@ -89,19 +90,23 @@ def router_bridge(config: Config, secrets: Secrets) -> LocalRouter | None:
     settings = i2cp_settings(router, secrets)
     i2cp = I2cpPublisher(settings)
     publisher = i2cp if control is None else PublisherChoice(control, i2cp)
-    return LocalRouter(
-        sam(router, secrets),
-        publisher,
-        settings,
-        control,
-        config.publish.leaf,
-        liveness=leaf_liveness(router, settings),
-    )
+    publish = config.publish
+    leaves = names_of(publish)
+    liveness = leaf_liveness(leaves, router, settings)
+    if publish.leaf_farm is not None and is_b32_address(publish.leaf_farm):
+        leaves = (publish.leaf_farm,)  # the master of a farm elsewhere; a master answers no pings
+    return LocalRouter(sam(router, secrets), publisher, settings, control, leaves, liveness=liveness)
 
 
-def leaf_liveness(router: RouterTable, settings: I2cpSettings) -> LeafLiveness:
-    """Make the pings of the leaf. Their tunnels have the options that the operator has set in `router.session`."""
-    return LeafLiveness(PingSession(settings, options={**OPTIONS, **router.session}))
+def names_of(publish: LeavesTable) -> tuple[str, ...]:
+    """Return the configured leaves: addresses, or names of tunnels."""
+    return tuple(each.leaf for each in publish.all_leaves if each.leaf is not None)
+
+
+def leaf_liveness(leaves: Iterable[str], router: RouterTable, settings: I2cpSettings) -> dict[str, LeafLiveness]:
+    """Make the pings of each leaf, through tunnels as the operator has set them for the node's own session."""
+    options = {**OPTIONS, **router.session}
+    return {leaf: LeafLiveness(PingSession(settings, options=options)) for leaf in leaves}
 
 
 def service_hosting(config: Config, secrets: Secrets) -> ServiceHosting | None:

@@ -15,6 +15,8 @@ from typing import Any, Final, Self
 
 from gf_i2p.farm.record.bandwidth import bandwidth_used
 from gf_i2p.farm.record.destinations import Leaf, parse_all
+from gf_i2p.farm.record.master_load import NAMES as LOAD_NAMES
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID, MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.router_facts import RouterStatus
 from gf_i2p.farm.strict_json import (
@@ -75,6 +77,7 @@ _META: Final = frozenset(
         "sentTime",
         "foundTime",
         "confirmedTime",
+        *LOAD_NAMES,
     }
 )
 _RECORD: Final = frozenset(
@@ -145,6 +148,8 @@ class Meta:
     """When another server found a set of unknown version in the netDb, by that server's clock."""
     confirmed_ms: int = 0
     """When another server found the newest set in the netDb, or a newer one, by that server's clock."""
+    load: MasterLoad | None = None
+    """Load of the master's session in mode `failover`; None: this server runs no such session."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that this version does not know."""
 
@@ -172,6 +177,7 @@ class Meta:
             "lastPublishedTime": self.last_published_ms,
             **without_none({"lastPublishedLS": self.last_published_set}),
             **{name: time for name, time in times.items() if time},
+            **({} if self.load is None else self.load.encode()),
         }
 
     @classmethod
@@ -187,6 +193,7 @@ class Meta:
             sent_ms=integer_or_none(fields, "sentTime") or 0,
             found_ms=integer_or_none(fields, "foundTime") or 0,
             confirmed_ms=integer_or_none(fields, "confirmedTime") or 0,
+            load=MasterLoad.parse(fields),
             extra=unknown_fields(fields, _META),
         )
 

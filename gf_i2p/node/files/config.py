@@ -9,7 +9,7 @@ from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Ra
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_fingerprint, check_leaf
+from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_fingerprint, check_leaves
 from gf_i2p.node.files.router_logins import RouterPasswords
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
@@ -201,9 +201,10 @@ class Config(Table):
                     "router: is missing, and publish.leaf_farm needs it: without a router this node posts no status"
                 )
             return self
-        if self.publish.leaf is not None and self.publish.leaf_farm is not None:
-            raise ValueError("publish.leaf_farm: cannot stand beside publish.leaf: remove one of the two")
-        check_leaf(self.publish, router)
+        if self.publish.leaf_farm is not None and self.publish.all_leaves:
+            other = "leaves" if self.publish.leaf is None else "leaf"
+            raise ValueError(f"publish.leaf_farm: cannot stand beside publish.{other}: remove one of the two")
+        check_leaves(self.publish, router)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
                 f"node.listen: the router would bring streams to {listen.host} without encryption: use 127.0.0.1, or "

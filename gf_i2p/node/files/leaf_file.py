@@ -9,17 +9,19 @@ from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import LoggingTable
-from gf_i2p.node.files.router_config import LeafSettings, ProxyTable, RouterTable, check_leaf
+from gf_i2p.node.files.router_config import LeavesTable, ProxyTable, RouterTable, check_leaves
 from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
 from gf_i2p.transport.i2p.i2p_transport import ProxySettings
 
 LEAF_FILE: Final = "leaf.toml"
+MAX_LEAVES: Final = 4
+"""Most leaves of a member: a farm takes a member's record up to `farm.posters.MAX_LEAF_MEMBER_BYTES`."""
 REPORT_FILE: Final = "leaf-status.json"
 """Status of the leaf member's process, for `gf-i2p leaf status`."""
 
 
-class LeafTable(LeafSettings):
-    """The leaf that the member reports."""
+class LeafTable(LeavesTable):
+    """The leaves that the member reports."""
 
     status_seconds: Annotated[float, Field(ge=5, le=30)] = 10.0
     """Seconds between two questions to the router."""
@@ -45,7 +47,9 @@ class LeafFile(ClientFile, RouterPasswords):
             raise ValueError(f"user: {error}") from error
         if user.member_id is None:
             raise ValueError(f"user: {user.name} is no leaf member; `gf-i2p members invite-leaf` makes this file")
-        check_leaf(self.publish, self.router)
+        check_leaves(self.publish, self.router, most=MAX_LEAVES)
+        if self.router.info_file is not None:
+            raise ValueError("router.info_file: is for servers, which may publish: leave this setting out")
         if self.router.i2pcontrol is not None and self.i2pcontrol_password is None:
             raise ValueError("i2pcontrol_password: is missing, and router.i2pcontrol needs it")
         try:

@@ -16,6 +16,8 @@ from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
 from gf_i2p.transport.tls.certificates import parse_fingerprint
 
+MAX_LEAVES: Final = 16
+"""Most leaves of one server: as many as one set lists. Each leaf costs the router four tunnels for pings."""
 _OPTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 """Every I2CP option has a dot in its name; SAM's own parameters have none."""
 
@@ -179,6 +181,10 @@ class RouterTable(ProxyTable):
     i2pcontrol_few_tunnels: bool = False
     """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
 
+    info_file: str | None = None
+    """The router's own file `router.info`, for the node's records. None: the records do not have the router info, by
+    which every reader of the farm's log would know the router and its IP addresses."""
+
     @property
     def has_i2cp_tls(self) -> bool:
         """Whether I2CP runs over TLS."""
@@ -205,7 +211,7 @@ class RouterTable(ProxyTable):
 
 
 class LeafSettings(Table):
-    """The leaf that a server or a leaf member reports."""
+    """One leaf that a server or a leaf member reports."""
 
     leaf: str | None = None
     """The service's destination on this router: a b32 address, or with i2pcontrol the name of its tunnel."""
@@ -219,33 +225,76 @@ class LeafSettings(Table):
     """Bandwidth in KiB a second, of both directions, that counts as full for the leaf's cost."""
 
 
-def check_leaf(settings: LeafSettings, router: RouterTable) -> None:
-    """Raise `ValueError` when a leaf's settings do not fit together, or do not fit this router."""
+class LeavesTable(LeafSettings):
+    """All leaves of a server or a leaf member: the usual one, and further leaves with the same settings."""
+
+    leaves: Annotated[tuple[LeafSettings, ...], Field(strict=False)] = ()
+    """Tables `[[publish.leaves]]`: further leaves."""
+
+    @property
+    def all_leaves(self) -> tuple[LeafSettings, ...]:
+        """The settings of each leaf, the usual leaf first."""
+        return self.leaves if self.leaf is None else (self, *self.leaves)
+
+
+def check_leaves(publish: LeavesTable, router: RouterTable, *, most: int = MAX_LEAVES) -> None:
+    """Raise `ValueError` when the settings of leaves do not fit together, or do not fit this router.
+
+    `most`: most leaves.
+    """
+    tables = {"publish": publish, **{f"publish.leaves[{each}]": one for each, one in enumerate(publish.leaves, 1)}}
+    if len(publish.all_leaves) > most:
+        raise ValueError(f"publish.leaves: there are {len(publish.all_leaves)} leaves, and the most are {most}")
+    leaves: dict[str, str] = {}
+    forwards: dict[tuple[object, int], str] = {}
+    for table, settings in tables.items():
+        if settings.leaf is None and settings is not publish:
+            raise ValueError(f"{table}.leaf: is missing: give the address of this leaf, or remove the table")
+        _check_leaf(table, settings, router)
+        if settings.leaf is not None and (other := leaves.setdefault(settings.leaf.lower(), table)) != table:
+            raise ValueError(f"{table}.leaf: {other}.leaf is the same leaf: remove one of the two")
+        if settings.leaf_forward is not None:
+            place = _place(settings.leaf_forward)
+            if (other := forwards.setdefault(place, table)) != table:
+                raise ValueError(f"{table}.leaf_forward: is the address of {other}.leaf_forward: name another port")
+    for table, settings in tables.items():
+        forward = None if settings.leaf_service is None else forwards.get(_place(settings.leaf_service))
+        if forward is not None:
+            raise ValueError(
+                f"{table}.leaf_service: is the address of {forward}.leaf_forward: name the service's own address"
+            )
+
+
+def _place(address: str) -> tuple[object, int]:
+    """Return IP address and port, however the address is written."""
+    host, port = host_and_port(address)
+    return ip_address(host), port
+
+
+def _check_leaf(table: str, settings: LeafSettings, router: RouterTable) -> None:
     leaf, service = settings.leaf, settings.leaf_service
     if settings.leaf_forward is not None and service is None:
-        raise ValueError("publish.leaf_forward: leads to publish.leaf_service, which is missing: set it, too")
+        raise ValueError(f"{table}.leaf_forward: leads to {table}.leaf_service, which is missing: set it, too")
     if service is not None:
         if leaf is None:
-            raise ValueError("publish.leaf_service: is the service behind publish.leaf, which is missing: set it, too")
-        if service == settings.leaf_forward:
-            raise ValueError("publish.leaf_forward: is the address of publish.leaf_service: name another port")
+            raise ValueError(f"{table}.leaf_service: is the service behind {table}.leaf, which is missing: set it, too")
         for name, address in (("leaf_service", service), ("leaf_forward", settings.leaf_forward)):
             if address is None or router.beyond_loopback or ip_address(host_and_port(address)[0]).is_loopback:
                 continue
             raise ValueError(
-                f"publish.{name}: {address} is on another machine: name an address of this machine, or set "
+                f"{table}.{name}: {address} is on another machine: name an address of this machine, or set "
                 "router.beyond_loopback = true if nobody else can see the network between"
             )
     if leaf is None or is_b32_address(leaf):
         return
     if router.i2pcontrol is None:
         raise ValueError(
-            f"publish.leaf: {leaf[:80]!r} is no b32 address. Only i2pd can give the address of a tunnel of this name, "
+            f"{table}.leaf: {leaf[:80]!r} is no b32 address. Only i2pd can give the address of a tunnel of this name, "
             "by router.i2pcontrol, which is not set: give the address"
         )
     if not router.i2pcontrol_few_tunnels:
         raise ValueError(
-            f"publish.leaf: {leaf[:80]!r} is no b32 address, and a question for its tunnels can kill an i2pd that has "
+            f"{table}.leaf: {leaf[:80]!r} is no b32 address, and a question for its tunnels can kill an i2pd that has "
             "more than a few: give the address, or set router.i2pcontrol_few_tunnels = true"
         )
 
@@ -273,8 +322,8 @@ class ServiceTable(Table):
         return self
 
 
-class PublishTable(LeafSettings):
-    """Publishing for the farm's master, and the leaf that this server reports."""
+class PublishTable(LeavesTable):
+    """Publishing for the farm's master, and the leaves that this server reports."""
 
     mode: Literal["off", "dry-run", "meta", "failover"] = "off"
     """Mode of publishing when this server is chosen; the same on all servers of a farm."""

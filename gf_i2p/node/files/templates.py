@@ -59,6 +59,7 @@ i2cp = "127.0.0.1:7654"       # for publishing, and for the leaf's lease set
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+# info_file = "/var/lib/i2pd/router.info"  # shows the router and its IP addresses to every reader of the farm's log
 # proxy_user = "..."          # Java only, as the next three: a user; proxy_password goes into secrets.toml
 # sam_user = "..."            # and sam_password into secrets.toml
 # i2cp_user = "..."           # and i2cp_password into secrets.toml
@@ -80,6 +81,7 @@ proxy = "127.0.0.1:4444"      # its HTTP proxy
 # kind = "i2pd"               # "i2pd" or "java"; without it, the node asks the router
 # i2pcontrol = "https://127.0.0.1:7650/"  # for the router's numbers; its password goes into secrets.toml
 # i2pcontrol_fingerprint = "sha256:..."   # of its certificate: i2pcontrol.crt.pem in i2pd's data directory
+# info_file = "/var/lib/i2pd/router.info"  # shows the router and its IP addresses to every reader of the farm's log
 # sam_user = "..."            # Java only, as the next two: a user; sam_password goes into secrets.toml
 # i2cp_user = "..."           # and i2cp_password into secrets.toml
 # i2cp_fingerprint = "sha256:..."  # of I2CP's certificate, for i2cp.SSL; or i2cp_tls = "system": the system's CAs
@@ -101,6 +103,11 @@ keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, 
 # that farm's server, which runs in the same process; or the b32 address of that master.
 # sense_minutes = 60          # try each destination of the farm once in an hour, through the network; 0: never
 
+# [[publish.leaves]]          # a further leaf of this router, with the settings as above; one such table for each
+# leaf = "other....b32.i2p"
+# leaf_service = "127.0.0.1:8082"
+# leaf_forward = "127.0.0.1:8083"
+
 # [publish.service]           # for mode = "failover": where the master's address leads to on this machine
 # target = "127.0.0.1:8080"
 # http = true                 # for HTTP: passes the client's address on
@@ -111,7 +118,7 @@ keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, 
 # [bridge]
 # listen = "127.0.0.1:7651"
 # plain = true                # HTTP without TLS, on loopback only
-# sign_entries = true         # signs plain entries of such programs with the keys above; only with mode = "off"
+# sign_entries = true         # signs plain entries of such programs with the keys above; only where mode is off
 
 """
 
@@ -197,6 +204,9 @@ password = "{password}"
 # leaf_service = "127.0.0.1:8080"  # the service behind that leaf: while it does not answer, the leaf is not listed
 # leaf_forward = "127.0.0.1:8081"  # lead the router's tunnel here: the node passes on, and counts for the leaf's cost
 status_seconds = 10.0         # between two looks at the router, 5 to 30
+
+# [[publish.leaves]]          # a further leaf of this router, with the settings as above; up to three such tables
+# leaf = "other....b32.i2p"
 
 # The I2P router beside this member. Its interfaces are not encrypted, so they are on this machine.
 [router]

@@ -1,4 +1,4 @@
-"""A leaf member: a client beside a router that has no server. The client reports the router's leaf to the farm."""
+"""A leaf member: a client beside a router that has no server. The client reports the router's leaves to the farm."""
 
 import asyncio
 import time
@@ -8,12 +8,13 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from bridges.router_protocol import ANY_MASTER, RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p import __version__
-from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord, router_numbers
+from gf_i2p.farm.record.status_record import ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.report.local_leaf import LocalLeaf
+from gf_i2p.node.report.own_leaves import OwnLeaves
 from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
@@ -68,7 +69,7 @@ class LeafMemberReport:
     router: str | None = None
     """"up", or why the router reports nothing; None: not known yet."""
     leaf: str | None = None
-    """Why the router reports nothing of the leaf."""
+    """Faults of the leaves, as sentences; None while all is well."""
     leaves: tuple[tuple[str, bool], ...] = ()
     """Addresses of the leaves, and whether each is up, by the router's last answer."""
     error: str | None = None
@@ -93,14 +94,14 @@ class LeafMember:
         *,
         look_seconds: float,
         tell: Callable[[LeafMemberReport], None],
-        local_leaf: LocalLeaf | None = None,
+        local_leaves: Sequence[LocalLeaf] = (),
         interval: float = INTERVAL_SECONDS,
         pause: Backoff | None = None,
         why: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`look_seconds`: seconds between two questions to the router. `interval`: seconds between two records.
 
-        `local_leaf` is this machine's part of the leaf; None: this machine knows nothing of the leaf.
+        `local_leaves` is this machine's part of each leaf; empty: this machine knows nothing of a leaf.
 
         `tell` is called after each post, and every `WAIT_SECONDS` while a post is under way. `why` returns what a post
         waits for, as a clause; None when that is not known.
@@ -111,25 +112,23 @@ class LeafMember:
         self._look_seconds = look_seconds
         self._tell = tell
         self._why = why
-        self._local_leaf = local_leaf
+        self._local_leaves = local_leaves
         self._interval = interval
         self._pause = pause or Backoff(floor=_PAUSE_FLOOR, ceiling=_PAUSE_CEILING)
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(self._ask_router, seconds=ROUTER_SECONDS)
-        self._leaf: RouterQuestion[Leaf | None] = RouterQuestion(self._ask_leaf, seconds=LEAF_SECONDS)
+        self._leaves = OwnLeaves(bridge, local_leaves, seconds=LEAF_SECONDS)
         self._log = logger.bind(member=member)
 
     async def run(self) -> None:
-        """Post a record at intervals, and on a change that decides whether the leaf is listed."""
+        """Post a record at intervals, and on a change that decides whether a leaf is listed."""
         posted_facts: object = None
         next_at = time.monotonic()
-        watching = None
-        if self._local_leaf is not None:
-            watching = asyncio.get_running_loop().create_task(self._local_leaf.run())
+        watching = [asyncio.get_running_loop().create_task(each.run()) for each in self._local_leaves]
         try:
             while True:
                 began = time.monotonic()
                 wait = min(WAIT_SECONDS, self._look_seconds)
-                await asyncio.gather(self._router.ask(wait), self._leaf.ask(wait))
+                await asyncio.gather(self._router.ask(wait), self._leaves.ask(wait))
                 self._note_answers()
                 record = self._record()
                 facts = _deciding_facts(record)
@@ -143,11 +142,12 @@ class LeafMember:
                         continue
                 await asyncio.sleep(max(min(began + self._look_seconds, next_at) - time.monotonic(), 0.0))
         finally:
-            if watching is not None:
-                watching.cancel()
-                await asyncio.wait([watching])
+            for task in watching:
+                task.cancel()
+            if watching:
+                await asyncio.wait(watching)
             await self._router.close()
-            await self._leaf.close()
+            await self._leaves.close()
 
     async def _post(self, record: StatusRecord) -> bool:
         report = self.report
@@ -184,49 +184,34 @@ class LeafMember:
     async def _ask_router(self) -> dict[str, Any]:
         return router_numbers(await self._bridge.local_router_status())
 
-    async def _ask_leaf(self) -> Leaf | None:
-        hash_ = await self._bridge.local_leaf_hash(ANY_MASTER)
-        if hash_ is None:
-            return None
-        status = await self._bridge.local_leaf_status(hash_)
-        return Leaf(hash_, status.up, status.destination, current_connections=status.connections)
-
-    @property
-    def _answer(self) -> Leaf | None:
-        """The leaf, by the router and by this machine."""
-        answer = self._leaf.answer
-        return answer if self._local_leaf is None else self._local_leaf.completed(answer)
-
     def _note_answers(self) -> None:
-        report, leaf = self.report, self._answer
-        service = None if self._local_leaf is None else self._local_leaf.trouble
+        report = self.report
         router = None
         if self._router.settled:
             router = "up" if self._router.trouble is None else self._router.trouble
         before = report.router, report.leaf
-        report.router, report.leaf = router, self._leaf.trouble or service
+        report.router, report.leaf = router, "; ".join(self._leaves.troubles) or None
         if before != (report.router, report.leaf):
             if self._router.trouble is not None:
                 self._log.warning("the router is down for the farm", reason=self._router.trouble)
             elif report.leaf is not None:
-                self._log.warning("the leaf is not listed", reason=report.leaf)
+                self._log.warning("a leaf is not listed", reason=report.leaf)
             else:
                 self._log.info("the router answers")
-        report.leaves = () if leaf is None else ((to_b32_address(leaf.hash), leaf.up),)
+        report.leaves = tuple((to_b32_address(leaf.hash), leaf.up) for leaf in self._leaves.leaves)
 
     def _record(self) -> StatusRecord:
-        leaf = self._answer
         return StatusRecord(
             cluster=self.report.cluster,
             date_ms=now_ms(),
             id=self.report.id,
             router_up=self._router.trouble is None,
             router=self._router.answer or {},
-            leaves=() if leaf is None else (leaf,),
+            leaves=self._leaves.leaves,
             config=ReportedConfig(interval_ms=int(self._interval * 1000), version=__version__),
         )
 
 
 def _deciding_facts(record: StatusRecord) -> object:
-    """Return the fields that decide whether the leaf is listed; other numbers wait for the next record."""
+    """Return the fields that decide whether the leaves are listed; other numbers wait for the next record."""
     return record.router_up, tuple((leaf.hash, leaf.up) for leaf in record.leaves)

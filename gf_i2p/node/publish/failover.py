@@ -7,6 +7,7 @@ later.
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
@@ -16,6 +17,7 @@ from bridges.hosting_protocol import HostedService, ServiceHosting, ServiceOffer
 from gf_i2p.farm.publishing.effects import Close, Drain, Effect, Open, PublishingEffects
 from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, FailoverState
 from gf_i2p.farm.publishing.situation import Situation
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
 from gf_i2p.node.clock import now_ms, seconds_since_boot
@@ -71,6 +73,8 @@ class FailoverPublisher:
         self._options = {**SERVICE_OPTIONS, **(options or {})}
         self._clock = clock
         self._service: HostedService | None = None
+        self._opened_at = 0.0
+        """When the session had its first lease set, by `clock`."""
         self._watching: asyncio.Task[None] | None = None
         """The task that waits for the loss of the session."""
         self._logged: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
@@ -79,6 +83,7 @@ class FailoverPublisher:
             self._step, self._begin, view=view, reporter=reporter, clock=clock, resume=self._resume
         )
         keys.on_change.append(self._loop.wake)
+        reporter.master_load = self._load
 
     @property
     def trouble(self) -> str | None:
@@ -102,7 +107,15 @@ class FailoverPublisher:
             "sessions": machine.sessions,
             "sent": machine.sent,
             "word": None if progress is None else progress.stage,
+            "load": None if (load := self._load()) is None else load.encode(),
         }
+
+    def _load(self) -> MasterLoad | None:
+        """Return the load of the open session; None without one."""
+        service = self._service
+        if service is None or service.state is ServiceState.LOST:
+            return None
+        return replace(service.load, uptime_ms=int((self._clock() - self._opened_at) * 1000))
 
     async def run(self) -> None:
         """Serve while this server is chosen, until cancelled. Cancelling breaks off streams and ends the session."""
@@ -191,6 +204,7 @@ class FailoverPublisher:
             self.machine.failed(self._defect(error), self._clock())
         else:
             self._service = service
+            self._opened_at = self._clock()
             self._watching = asyncio.get_running_loop().create_task(service.lost())
             self._watching.add_done_callback(lambda _: self._loop.wake())
             self.machine.opened(self._clock())

@@ -6,19 +6,18 @@ and the node passes every connection on. The bytes are not changed.
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
+from bridges.byte_rate import ByteRate
+
 logger = structlog.get_logger()
 
 CONNECT_SECONDS: Final = 10.0
 """Seconds for the service to take a connection."""
-WINDOW_SECONDS: Final = 30.0
-"""Seconds over which the bandwidth is measured: the time between two status records."""
 _PIECE_BYTES: Final = 64 << 10
 """Most bytes that wait in each direction of a connection."""
 
@@ -32,7 +31,7 @@ class ForwardLoad:
     max_connections: int
     """Most connections at a time."""
     bytes_per_second: int
-    """Bytes to and from the service, on average over the last `WINDOW_SECONDS`."""
+    """Bytes to and from the service, on average over `byte_rate.WINDOW_SECONDS`."""
     max_bytes_per_second: int | None
     """The limit that the operator has named; None: none."""
 
@@ -47,6 +46,8 @@ class LeafForward:
         *,
         max_connections: int,
         max_bytes_per_second: int | None = None,
+        leaf: str = "this router's leaf",
+        table: str = "[publish]",
         clock: Callable[[], float] | None = None,
     ) -> None:
         """Listen nowhere yet.
@@ -56,6 +57,8 @@ class LeafForward:
             service: host and port of the operator's service.
             max_connections: further connections are closed at once.
             max_bytes_per_second: the bandwidth that counts as full; nothing is slowed down.
+            leaf: names the leaf in messages.
+            table: the table of the settings, for advice.
             clock: monotonic seconds; without it, the event loop's clock.
         """
         self.served = 0
@@ -70,20 +73,18 @@ class LeafForward:
         self._service = service
         self._max_connections = max_connections
         self._max_bytes_per_second = max_bytes_per_second
+        self._leaf = leaf
+        self._table = table
         self._clock = clock
-        self._bytes = 0
-        self._samples: deque[tuple[float, int]] = deque()
-        """Times, and `_bytes` at these times; the oldest is the newest that is older than the window."""
+        self._rate: ByteRate | None = None
+        """None until the forwarder listens."""
         self._open: set[asyncio.Task[None]] = set()
 
     @property
     def load(self) -> ForwardLoad:
         """The load now."""
-        now = self._now()
-        self._sample(now)
-        at, before = self._samples[0]
-        rate = (self._bytes - before) / (now - at) if now > at else 0.0
-        return ForwardLoad(len(self._open), self._max_connections, int(rate), self._max_bytes_per_second)
+        rate = 0 if self._rate is None else self._rate.per_second(self._now())
+        return ForwardLoad(len(self._open), self._max_connections, rate, self._max_bytes_per_second)
 
     async def run(self) -> None:
         """Listen, and pass connections on. A port that another program has is tried again by the caller."""
@@ -92,13 +93,13 @@ class LeafForward:
         except OSError as error:
             host, port = self._listen
             self.trouble = (
-                f"the leaf's forwarder cannot listen at {host}:{port} ({error.strerror or error}): stop the program "
-                "that listens there, or correct leaf_forward in [publish]"
+                f"the forwarder of {self._leaf} cannot listen at {host}:{port} ({error.strerror or error}): stop the "
+                f"program that listens there, or correct leaf_forward in {self._table}"
             )
             logger.warning("leaf_forward", trouble=self.trouble)
             return
         self.trouble = None
-        self._sample(self._now())
+        self._rate = ByteRate(self._now())
         try:
             async with server:
                 await server.serve_forever()
@@ -109,12 +110,6 @@ class LeafForward:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time() if self._clock is None else self._clock()
-
-    def _sample(self, now: float) -> None:
-        if not self._samples or now - self._samples[-1][0] >= 1.0:
-            self._samples.append((now, self._bytes))
-        while len(self._samples) > 1 and self._samples[1][0] <= now - WINDOW_SECONDS:
-            self._samples.popleft()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= self._max_connections:
@@ -150,9 +145,9 @@ class LeafForward:
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass bytes on until their end, and the end itself."""
+        assert self._rate is not None, "there are connections only while the forwarder listens"
         while piece := await reader.read(_PIECE_BYTES):
-            self._bytes += len(piece)
-            self._sample(self._now())
+            self._rate.add(len(piece), self._now())
             writer.write(piece)
             await writer.drain()
         with contextlib.suppress(OSError):

@@ -7,7 +7,7 @@ from typing import Final
 
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.node.clock import seconds_since_boot
-from gf_i2p.node.files.router_config import LeafSettings, host_and_port
+from gf_i2p.node.files.router_config import LeafSettings, LeavesTable, host_and_port
 from gf_i2p.node.report.leaf_forward import LeafForward
 from gf_i2p.node.report.service_watch import ServiceWatch
 
@@ -18,8 +18,12 @@ _AGAIN_SECONDS: Final = 5.0
 class LocalLeaf:
     """Watches the service behind the leaf, and forwards to the service, as far as the settings ask for it."""
 
-    def __init__(self, settings: LeafSettings, *, clock: Callable[[], float] = seconds_since_boot) -> None:
-        """`clock`: monotonic seconds."""
+    def __init__(
+        self, settings: LeafSettings, *, table: str = "[publish]", clock: Callable[[], float] = seconds_since_boot
+    ) -> None:
+        """`table`: the table of the settings, for advice. `clock`: monotonic seconds."""
+        self.name = settings.leaf
+        """The leaf, as the settings name the leaf: an address, or the name of a tunnel."""
         self.service: ServiceWatch | None = None
         """None: the settings do not name the service."""
         self.forward: LeafForward | None = None
@@ -29,9 +33,8 @@ class LocalLeaf:
         if settings.leaf_service is None:
             return
         place = host_and_port(settings.leaf_service)
-        self.service = ServiceWatch(
-            place, setting="leaf_service in [publish]", effect="this router's leaf is not listed"
-        )
+        leaf = "this router's leaf" if self.name is None else f"the leaf {self.name}"
+        self.service = ServiceWatch(place, setting=f"leaf_service in {table}", effect=f"{leaf} is not listed")
         if settings.leaf_forward is not None:
             limit = settings.leaf_bandwidth_kib
             self.forward = LeafForward(
@@ -39,6 +42,8 @@ class LocalLeaf:
                 place,
                 max_connections=settings.leaf_connections,
                 max_bytes_per_second=None if limit is None else limit << 10,
+                leaf=leaf,
+                table=table,
             )
 
     @property
@@ -82,6 +87,13 @@ class LocalLeaf:
             if self.forward is not None:
                 parts.create_task(_forward(self.forward))
             await asyncio.get_running_loop().create_future()
+
+
+def local_leaves(publish: LeavesTable) -> tuple[LocalLeaf, ...]:
+    """Return this machine's part of each leaf, in the order of `LeavesTable.all_leaves`."""
+    return tuple(
+        LocalLeaf(each, table="[publish]" if each is publish else "[[publish.leaves]]") for each in publish.all_leaves
+    )
 
 
 async def _forward(forward: LeafForward) -> None:

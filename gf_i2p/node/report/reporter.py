@@ -7,18 +7,20 @@ the time; these wait for the next record.
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import structlog
 
-from bridges.router_protocol import ANY_MASTER, RouterBridge
+from bridges.router_protocol import RouterBridge
 from gf_i2p import __version__
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.lease import PublisherLease, record_seconds
 from gf_i2p.farm.publishing.set_progress import PublishProgress
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
-from gf_i2p.farm.record.status_record import Leaf, Meta, ReportedConfig, StatusRecord, router_numbers
+from gf_i2p.farm.record.status_record import Meta, ReportedConfig, StatusRecord, router_numbers
 from gf_i2p.netdb.destination import Destination
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.lease_set import LeaseSet2
@@ -27,6 +29,8 @@ from gf_i2p.node.clock import now_ms, seconds_since_boot
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.report.leaf_farm import LeafFarm
 from gf_i2p.node.report.local_leaf import LocalLeaf
+from gf_i2p.node.report.own_leaves import OwnLeaves
+from gf_i2p.node.report.router_info_file import RouterInfoFile
 from gf_i2p.node.report.router_question import RouterQuestion
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 
@@ -62,7 +66,8 @@ class Reporter:
         publish_config: str = "off",
         mode: str = "off",
         leaf_farm: LeafFarm | None = None,
-        local_leaf: LocalLeaf | None = None,
+        local_leaves: Sequence[LocalLeaf] = (),
+        router_info: RouterInfoFile | None = None,
         parameters: Callable[[], Parameters] = Parameters,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
@@ -79,8 +84,9 @@ class Reporter:
             interval: seconds between two records when nothing changes; less while the farm's lease is short.
             publish_config: "on", "auto" or "off".
             mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
-            leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaf.
-            local_leaf: this machine's part of the leaf; None: this machine knows nothing of the leaf.
+            leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaves.
+            local_leaves: this machine's part of each leaf; empty: this machine knows nothing of a leaf.
+            router_info: the file with the router's router info; None: the records do not have the router info.
             parameters: returns the farm's present parameters.
             clock: monotonic seconds; the clock goes on while the machine sleeps.
         """
@@ -97,14 +103,16 @@ class Reporter:
         """Servers that this leader no longer hears, and servers that this leader hears again; empty on a follower."""
         self.before_record: Callable[[], None] = lambda: None
         """Called before each record, to update the record's contents; must not raise."""
+        self.master_load: Callable[[], MasterLoad | None] = lambda: None
+        """Returns the load of the master's session; None without one. The driver of publishing sets this."""
         self.remote_destinations: tuple[RemoteDestination, ...] = ()
         self.meta_sensing: MetaSensing | None = None
         self.has_keys = True
         """Whether the keys for publishing are good now; see `able`."""
         self.has_service = True
         """Whether the service to which clients are led answers; see `able`."""
-        self.trouble: str | None = None
-        """Why the router gives no status; None while the router gives one."""
+        self.troubles: tuple[str, ...] = ()
+        """Why the router gives no status, or else the faults of the leaves; empty while all is well."""
         self.server_id = server_id
         """Id of this server."""
         self._cluster = cluster
@@ -115,23 +123,25 @@ class Reporter:
         self._interval = interval
         self._resigned = False
         self._resignation = asyncio.Event()
-        self._leaf_farm = leaf_farm
-        self._local_leaf = local_leaf
-        if local_leaf is not None and local_leaf.service is not None:
-            local_leaf.service.on_change = self._on_answer
+        self._router_info = router_info
         self._parameters = parameters
         self._clock = clock
         self._router: RouterQuestion[dict[str, Any]] = RouterQuestion(
             self._ask_router, seconds=ROUTER_SECONDS, on_answer=self._on_answer
         )
-        self._leaf: RouterQuestion[Leaf | None] = RouterQuestion(
-            self._ask_leaf, seconds=LEAF_SECONDS, on_answer=self._on_answer
+        self._leaves = OwnLeaves(
+            bridge, local_leaves, leaf_farm=leaf_farm, seconds=LEAF_SECONDS, on_answer=self._on_answer
         )
         self._asked = False
         self._news = asyncio.Event()
         self._posted_at = float("-inf")  # monotonic
         self._posted_facts: object = None
         self._log = logger.bind(server=server_id)
+
+    @property
+    def trouble(self) -> str | None:
+        """All `troubles` in one text; None while all is well."""
+        return "; ".join(self.troubles) or None
 
     @property
     def mode(self) -> str:
@@ -157,7 +167,7 @@ class Reporter:
                 asking.cancel()
                 await asyncio.wait([asking])
             await self._router.close()
-            await self._leaf.close()
+            await self._leaves.close()
 
     def changed(self) -> None:
         """Have `run` check now whether a record is due."""
@@ -228,7 +238,7 @@ class Reporter:
             await self._ask(0.0)  # a change is posted when the answer is there
 
     async def _ask(self, wait: float) -> None:
-        await asyncio.gather(self._router.ask(wait), self._leaf.ask(wait))
+        await asyncio.gather(self._router.ask(wait), self._leaves.ask(wait))
         self._asked = True
         self._note_trouble()
 
@@ -238,27 +248,21 @@ class Reporter:
             self.changed()
 
     async def _ask_router(self) -> dict[str, Any]:
-        return router_numbers(await self._bridge.local_router_status())
-
-    async def _ask_leaf(self) -> Leaf | None:
-        if self._leaf_farm is not None:
-            return await self._leaf_farm.leaf()
-        hash_ = await self._bridge.local_leaf_hash(ANY_MASTER)
-        if hash_ is None:
-            return None
-        status = await self._bridge.local_leaf_status(hash_)
-        return Leaf(hash_, status.up, status.destination, current_connections=status.connections)
+        status = await self._bridge.local_router_status()
+        if self._router_info is not None:
+            status = replace(status, last_published_ri=self._router_info.base64)
+        return router_numbers(status)
 
     def _note_trouble(self) -> None:
-        parts = (self._router, self._leaf, self._leaf_farm, self._local_leaf)
-        trouble = next((part.trouble for part in parts if part is not None and part.trouble is not None), None)
-        if trouble == self.trouble:
+        router = self._router.trouble
+        troubles = self._leaves.troubles if router is None else (router,)
+        if troubles == self.troubles:
             return
-        self.trouble = trouble
-        if self._router.trouble is not None:
-            self._log.warning("the router is down for the farm", reason=trouble)
-        elif trouble is not None:
-            self._log.warning("this server's leaf is not listed", reason=trouble)
+        self.troubles = troubles
+        if router is not None:
+            self._log.warning("the router is down for the farm", reason=router)
+        elif troubles:
+            self._log.warning("a leaf of this server is not listed", reason=self.trouble)
         else:
             self._log.info("the router answers")
 
@@ -269,18 +273,12 @@ class Reporter:
         """The `publishConfig` of the record: a server that lacks keys or service reports "off"."""
         return self.publish_config if self.has_keys and self.has_service and not self._resigned else "off"
 
-    @property
-    def _leaves(self) -> tuple[Leaf, ...]:
-        answer = self._leaf.answer
-        leaf = answer if self._local_leaf is None else self._local_leaf.completed(answer)
-        return () if leaf is None else (leaf,)
-
     def _deciding_facts(self) -> object:
         """The facts by which other servers decide. A record is due when these facts differ from the last record's."""
         progress = self.progress.current
         return (
             self._router.trouble is None,
-            tuple((leaf.hash, leaf.up, leaf.type, leaf.below) for leaf in self._leaves),
+            tuple((leaf.hash, leaf.up, leaf.type, leaf.below) for leaf in self._leaves.leaves),
             self._publish_config,
             self.publishing,
             self._resigned,
@@ -297,7 +295,7 @@ class Reporter:
             router_up=self._router.trouble is None,
             router=self._router.answer or {},
             meta=self._meta(publishing=(publishing or self.publishing) and not self._resigned),
-            leaves=self._leaves,
+            leaves=self._leaves.leaves,
             config=self._config,
             remote_routers=self.remote_routers,
             remote_destinations=self.remote_destinations,
@@ -309,8 +307,9 @@ class Reporter:
             return None
         last = self.progress.current
         publish_config = self._publish_config
+        load = self.master_load()
         if last is None:
-            return Meta(self._master.base64, publish_config, publishing)
+            return Meta(self._master.base64, publish_config, publishing, load=load)
         return Meta(
             self._master.base64,
             publish_config,
@@ -321,4 +320,5 @@ class Reporter:
             sent_ms=last.sent_ms,
             found_ms=last.found_ms,
             confirmed_ms=last.confirmed_ms,
+            load=load,
         )

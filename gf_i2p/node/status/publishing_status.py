@@ -12,12 +12,11 @@ def farm_status(tasks: FarmTasks) -> dict[str, Any]:
     """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
-    chosen publisher. For the words in "publishing", see `farm/publishing/set_progress.py`. "leaf_load" has the figures
-    of the leaf's forwarder now (`ForwardLoad`), null without a forwarder.
+    chosen publisher. For the words in "publishing", see `farm/publishing/set_progress.py`. "leaf_loads" has the present
+    figures of each leaf's forwarder (`ForwardLoad`), by the leaf as the settings name the leaf.
     """
     state, choice, reporter = tasks.view.state, tasks.view.choice, tasks.reporter
     publisher = tasks.publisher
-    forward = None if tasks.local_leaf is None else tasks.local_leaf.forward
     return {
         "mode": "off" if reporter is None else reporter.mode,
         "publish": "off" if reporter is None else reporter.publish_config,
@@ -27,14 +26,17 @@ def farm_status(tasks: FarmTasks) -> dict[str, Any]:
         "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
         "left_out": {to_b32_address(leaf): why for leaf, why in choice.left_out.items()},
         "excluded": len(state.administration.excluded),
-        "leaf_load": None if forward is None else asdict(forward.load),
+        "leaf_loads": {leaf.name: asdict(leaf.forward.load) for leaf in tasks.leaves if leaf.forward is not None},
         "publishing": None if publisher is None else publisher.shown(),
         "trouble": [
-            trouble
-            for part in (reporter, publisher, tasks.sensing, tasks.exporter)
-            if part is not None and (trouble := part.trouble) is not None
-        ]
-        + _trouble_with_keys(tasks),
+            *(() if reporter is None else reporter.troubles),
+            *(
+                trouble
+                for part in (publisher, tasks.router_info, tasks.sensing, tasks.exporter)
+                if part is not None and (trouble := part.trouble) is not None
+            ),
+            *_trouble_with_keys(tasks),
+        ],
         "keys": None if tasks.keys is None else _keys(tasks.keys),
     }
 

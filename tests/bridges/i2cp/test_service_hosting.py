@@ -16,6 +16,7 @@ from bridges.i2cp import service_hosting as module
 from bridges.i2cp.service_hosting import LEASES, I2cpHosting, I2cpService
 from bridges.i2cp.settings import Deadlines, RouterKind
 from bridges.streaming.envelope import pack_packet, unpack
+from bridges.streaming.limits import MAX_STREAMS
 from bridges.streaming.packet import Packet
 from gf_i2p.netdb.lease_set import EncryptionKey, LeaseSet2
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -168,6 +169,18 @@ async def test_the_router_gets_one_whenever_it_asks_with_the_tunnels_of_that_mom
         router.ask()
         await until(router, lambda: len(router.served) >= 3 and len(router.served[-1].leases) == 1)
         await until(router, lambda: service.trouble is None)
+
+
+@pytest.mark.parametrize(("quantity", "told"), [("3", 3), (None, None), ("many", None), ("9" * 200, None)])
+async def test_the_tunnels_are_those_that_the_session_asks_for_and_the_router_has_offered(
+    quantity: str | None, told: int | None
+) -> None:
+    options = {} if quantity is None else {"inbound.quantity": quantity}
+    async with routing() as router, serving(router, OfferingNode().offer(options=options)) as service:
+        assert (service.load.configured_tunnels, service.load.current_tunnels) == (told, 2)
+        assert (service.load.current_connections, service.load.current_bandwidth) == (0, 0)
+        router.clock.now += 60
+        assert service.load.current_tunnels == 1, "one has ended"
 
 
 async def test_leases_end_by_the_router_s_clock() -> None:
@@ -379,6 +392,10 @@ async def test_streams_reach_the_local_service_through_the_session() -> None:
             await until(router, talk.done)
             assert talk.client.received == b"hello" * 5000
             assert (service.served, service.trouble, service.dropped) == (1, None, 0)
+            load = service.load
+            assert (load.configured_connections, load.configured_tunnels) == (MAX_STREAMS, 4)
+            assert 0 < (load.current_bandwidth or 0) <= 2 * 25_000, "both directions"
+            assert service._forwarder._rate.total == 2 * 25_000
             router.say(31, struct.pack(">HII", 0xFFFF, 1, 0))  # another session's
             await until(router, lambda: service.streams == 0)
     server.close()

@@ -251,6 +251,10 @@ async def test_the_status_of_the_router(plain: Served) -> None:
 async def test_leaves(plain: Served) -> None:
     both = {"LeafHash": to_base64(LEAF), "Address": to_b32_address(LEAF)}
     assert (await plain.call(Method.LEAF_HASH, **about()))["result"] == both
+    assert (await plain.call(Method.LEAF_HASH, **about(), Place=0))["result"] == both
+    assert (await plain.call(Method.LEAF_HASH, **about(), Place=1))["result"] == {"LeafHash": None, "Address": None}
+    for place in (-1, 256, True, 0.0, "0"):
+        assert await plain.code(Method.LEAF_HASH, **about(), Place=place) == -32602
     plain.bridge.leaf = None
     assert (await plain.call(Method.LEAF_HASH, **about()))["result"] == {"LeafHash": None, "Address": None}
     up = {"Up": True, "Destination": None, "Name": "shop", "Connections": None}

@@ -118,6 +118,24 @@ async def test_leaves_that_cannot_be(tmp_path: Path, identity: Identity) -> None
     assert "names no leaf" in found["publishing"].text
 
 
+async def test_each_of_several_leaves_is_looked_for(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        other = DestinationKeys.generate().destination
+        place.change(CONFIG_FILE, ("# [[publish.leaves]]", f'[[publish.leaves]]\nleaf = "{other.b32}"\n#'))
+        async with RunningNode(place.directory):
+            found = await place.look()
+            assert set(having(CheckState.FAIL, found)) == {"leaf 2"}
+            assert f"{other.b32} has no current lease set" in found["leaf 2"].text
+            assert place.leaf.destination.b32 in found["leaf 1"].text
+            router.i2cp.netdb[other.hash] = other
+            assert having(CheckState.FAIL, await place.look()) == {}
+            place.change(CONFIG_FILE, (other.b32, place.own))
+            found = await place.look()
+            assert set(having(CheckState.FAIL, found)) >= {"publishing"}
+            assert "this node itself" in found["publishing"].text
+
+
 @pytest.mark.parametrize("tree", ["best", "tree", None])
 async def test_delegated_keys_and_the_sets_below_the_first_one(
     tmp_path: Path, identity: Identity, tree: str | None

@@ -1,5 +1,6 @@
 """Settings that are allowed and do harm."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from bridges.i2pcontrol.router_answers import RouterProgram
 from gf_i2p.cli.doctor.checks import CheckState
 from gf_i2p.cli.doctor.settings import listening_anywhere, session_result
 from gf_i2p.node.files.file_names import CONFIG_FILE
-from tests.cli.routers import Place, RunningNode, ScriptedRouter, having
+from tests.cli.routers import Place, RunningNode, ScriptedRouter, having, remedy
+from tests.netdb.test_router_info import build
 from tests.transport.harness import Identity
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -42,6 +44,22 @@ def test_options_of_the_session(options: dict[str, str], kind: RouterProgram | N
     assert result.state == state
     assert text in result.text
     assert (result.remedy is None) is (state == "ok")
+
+
+async def test_the_routers_own_file(tmp_path: Path, identity: Identity) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        async with RunningNode(place.directory):
+            assert "router info" not in await place.look()
+            place.change(CONFIG_FILE, ('# info_file = "/var/lib/i2pd/router.info"', 'info_file = "router.info"'))
+            found = await place.look()
+            assert set(having(CheckState.FAIL, found)) == {"router info"}
+            assert f"{place.directory / 'router.info'} cannot be read" in found["router info"].text
+            assert "Correct info_file in [router]" in remedy(found["router info"])
+            (place.directory / "router.info").write_bytes(build(published=int(time.time() * 1000)).data)
+            found = await place.look()
+    assert having(CheckState.FAIL, found) == {}
+    assert "sees the router's IP addresses" in found["router info"].text
 
 
 def test_what_listens_at_every_address() -> None:

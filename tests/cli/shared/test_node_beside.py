@@ -14,6 +14,8 @@ from gf_i2p.cli.shared.node_beside import NodeBeside
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SOCKET_FILE
 from gf_i2p.storage.private_files import Lock
 
+LEAF = "the-tunnel"
+
 
 class NodeThatAnswers:
     """A node's lock, and a node's socket that tells this part of a status."""
@@ -55,7 +57,7 @@ async def test_no_node_runs(directory: Path) -> None:
     still = await beside.check_publishes_nothing()
     assert still()
     with pytest.raises(RouterError, match="does not run"):
-        await beside.leaf_connections()
+        await beside.leaf_connections(LEAF)
     async with NodeThatAnswers(directory, mode="off"):
         assert not still(), "the mode of the new node is not known"
     assert still()
@@ -83,7 +85,7 @@ async def test_a_node_that_never_publishes(directory: Path, monkeypatch: pytest.
 async def test_a_node_that_does_not_answer(directory: Path) -> None:
     lock = Lock(directory / DATABASE_FILE)
     try:
-        for asked in (NodeBeside(directory).check_publishes_nothing(), NodeBeside(directory).leaf_connections()):
+        for asked in (NodeBeside(directory).check_publishes_nothing(), NodeBeside(directory).leaf_connections(LEAF)):
             with pytest.raises(RouterUnreachableError, match="runs, and does not answer") as caught:
                 await asked
             assert str(directory) not in str(caught.value)
@@ -93,9 +95,9 @@ async def test_a_node_that_does_not_answer(directory: Path) -> None:
 
 async def test_the_leafs_connections(directory: Path) -> None:
     beside = NodeBeside(directory)
-    async with NodeThatAnswers(directory, mode="meta", leaf_load={"connections": 3, "max_connections": 9}):
-        assert await beside.leaf_connections() == 3
-    for farm in ({"leaf_load": None}, {}):  # a forwarder that is not set yet, and an older version
+    async with NodeThatAnswers(directory, mode="meta", leaf_loads={LEAF: {"connections": 3, "max_connections": 9}}):
+        assert await beside.leaf_connections(LEAF) == 3
+    for farm in ({"leaf_loads": {"another": {"connections": 3}}}, {}):  # not set yet, and an older version
         async with NodeThatAnswers(directory, **farm):
             with pytest.raises(RouterError, match="counts no connections"):
-                await beside.leaf_connections()
+                await beside.leaf_connections(LEAF)

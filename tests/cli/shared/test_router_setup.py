@@ -5,13 +5,17 @@ import json
 import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bridges.i2cp.settings import RouterKind
+from bridges.router_protocol import ANY_MASTER
 from bridges.sam.inbound_session import SamInbound
 from gf_i2p.cli.main import main
 from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2p_transport, master_keys, router_bridge
+from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
@@ -19,6 +23,7 @@ from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.transport.i2p.session_dialler import TwoWayTransport
 from integration.harness.local_farm import until
 from integration.harness.processes import free_ports, spawn
+from tests.bridges.i2cp.fake_router import Clock, FakeRouter
 from tests.cli.program import PATIENCE, gf_json
 from tests.netdb.strategies import KEYS
 
@@ -142,6 +147,35 @@ async def test_i2pcontrol_is_asked_when_it_is_configured(node: Path) -> None:
     assert bridge is not None
     assert bridge.control is not None
     await bridge.close()
+
+
+async def test_the_bridge_knows_every_leaf_and_pings_each_by_a_session_of_its_own(node: Path) -> None:
+    leaves = [to_b32_address(bytes([number] * 32)) for number in (1, 2, 3)]
+    further = "".join(f'[[publish.leaves]]\nleaf = "{each}"\n' for each in leaves[1:])
+    edit(
+        node / CONFIG_FILE,
+        ('# leaf = "....b32.i2p"', f'leaf = "{leaves[0]}"'),
+        ("[[servers]]", f"{further}[[servers]]"),
+    )
+    bridge = router_bridge(Config.load(node), Secrets.load(node))
+    assert bridge is not None
+    assert bridge.leaves == tuple(leaves)
+    assert len({id(each._pings) for each in bridge.liveness.values()}) == 3
+    assert [await bridge.local_leaf_hash(ANY_MASTER, place) for place in range(4)] == [
+        *(bytes([number] * 32) for number in (1, 2, 3)), None,
+    ]  # fmt: skip
+
+
+async def test_the_master_of_a_farm_elsewhere_is_this_routers_leaf(node: Path) -> None:
+    master = KEYS.destination
+    edit(node / CONFIG_FILE, ('# leaf = "....b32.i2p"', f'leaf_farm = "{master.b32}"'))
+    bridge = router_bridge(Config.load(node), Secrets.load(node))
+    assert bridge is not None
+    async with FakeRouter(RouterKind.JAVA, Clock()) as router:
+        router.netdb[master.hash] = master
+        bridge = replace(bridge, i2cp=router.settings())
+        assert (await bridge.local_leaf_status(master.hash)).up
+    assert bridge.liveness == {}, "a master answers no pings"
 
 
 LOGINS = {"proxy": "# proxy_", "sam": "# sam_", "i2cp": "# i2cp_"}

@@ -200,6 +200,23 @@ def test_the_share_of_real_load_moves_the_cost_and_only_of_that_leaf(kind: str) 
         assert shares == sorted(shares), "the other leaves are worth more to clients"
 
 
+def test_the_load_of_one_of_a_servers_leaves_moves_the_cost_of_that_leaf_alone() -> None:
+    farm = Farm()
+    costs = []
+    for percent in (0, 50, 100, 0):
+        own = [
+            leaf_with_load(number, percent if number == 12 else 20, {"connections", "bandwidth"})
+            for number in (11, 12, 13)
+        ]
+        farm.reports[1] = {"leaves": own}
+        farm.lasts(300_000)
+        costs.append({int.from_bytes(each.hash): each.cost for each in farm.state.choice.entries})
+    assert [set(each) for each in costs] == [{11, 12, 13, 2, 3}] * 4
+    assert [each[12] for each in costs] == [1, 96, 192, 1]
+    for number in (11, 13, 2, 3):
+        assert len({each[number] for each in costs}) == 1
+
+
 def test_a_leaf_of_unknown_load_comes_between_an_idle_leaf_and_a_busy_leaf() -> None:
     def cost(percent: int) -> int:
         return entry_cost(leaf_load(leaf_with_load(1, percent, {"connections"}), None, (0, 0)), None)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from gf_i2p.farm import strict_json
+from gf_i2p.farm.record.master_load import NAMES, MasterLoad
 from gf_i2p.farm.record.remote_sensing import MetaSensing, RemoteDestination, RemoteRouter
 from gf_i2p.farm.record.router_facts import Reachability, RouterStatus
 from gf_i2p.farm.record.status_record import (
@@ -36,9 +37,10 @@ extras = st.dictionaries(
     st.text(max_size=3).map(lambda name: f"x{name}"), st.integers(0, 2**53) | st.text(), max_size=2
 )
 numbers = st.none() | st.integers(0, 2**53 - 1)
+loads = st.builds(MasterLoad, dates, numbers, numbers, numbers, numbers, numbers)
 metas = st.builds(
     Meta, st.text(max_size=99), st.sampled_from(["off", "on", "auto"]), st.booleans(), dates, st.none() | st.text(),
-    attempted_ms=dates, sent_ms=dates, confirmed_ms=dates, extra=extras,
+    attempted_ms=dates, sent_ms=dates, confirmed_ms=dates, load=st.none() | loads, extra=extras,
 )  # fmt: skip
 leaves = st.builds(
     Leaf, hashes, st.booleans(), st.none() | st.text(max_size=99), type=st.sampled_from([3, 7]),
@@ -140,6 +142,21 @@ def test_the_names_are_those_of_the_proposal() -> None:
             "lastPublishedLS": "abcd",
         },
     }
+
+
+def test_the_load_of_the_masters_session_has_the_names_of_a_leafs_load() -> None:
+    load = MasterLoad(1, 2, 3, 4, 5, 6)
+    meta = Meta(MASTER.base64, "on", publishing=True, load=load)
+    fields = meta.encode()
+    assert load.encode().items() <= fields.items()
+    full = Leaf(bytes(32), True, None, 3, (), 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    assert NAMES == load.encode().keys() < full.encode().keys()
+    assert Meta.parse(fields) == meta
+    assert Meta.parse({name: value for name, value in fields.items() if name not in NAMES}).load is None
+    for name in NAMES:
+        assert Meta.parse({**fields, name: None}).load is not None
+        with pytest.raises(RecordError, match=f"{name} is a whole number"):
+            Meta.parse({**fields, name: -1})
 
 
 def test_a_number_of_the_router_that_json_does_not_have_is_left_out() -> None:

@@ -9,7 +9,7 @@ from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.router_facts import RouterStatus
 from gf_i2p.farm.record.status_record import router_numbers
 from gf_i2p.farm.schema import text as schema_text
-from tests.farm.choice.kinds import HEALTHY, TOLD
+from tests.farm.choice.kinds import TOLD
 
 PAGE = (Path(__file__).parents[3] / "docs" / "status-record.md").read_text()
 ROWS = [[cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("|")]
@@ -34,6 +34,8 @@ PROPOSAL = {
     "metaSensing": ["Last version seen", "Fetch time", "Closest floodfills profile data"],
 }  # fmt: skip
 """The contents of proposal 150, in its order, by the object of the record."""
+FROM_THE_FILE = frozenset({"lastPublishedRI"})
+"""Fields of the router that no interface tells, and that have a source all the same."""
 OBJECTS = {"config", "meta", "router", "destinations", "remoteRouters", "remoteDestinations", "metaSensing"}
 
 
@@ -73,12 +75,20 @@ def test_the_code_has_each_field_of_the_router_and_of_the_destinations() -> None
     assert full.encode().keys() == names["destinations"]
 
 
-def test_the_page_tells_the_facts_of_each_kind_of_router() -> None:
-    rows = [row for row in ROWS if len(row) == 4 and set(row[1:]) <= {"yes", "no"}]
-    for row in rows:
-        bandwidths = {name for name in HEALTHY if name.endswith("Bandwidth")}
-        names = set(re.findall(r"`(\w+)`", row[0])) or bandwidths
-        for kind, answer in zip(("Java I2P", "i2pd", "no i2pcontrol"), row[1:], strict=True):
-            assert (answer == "yes") == (names <= TOLD[kind]), (kind, names)
-            assert (answer == "no") == (not names & TOLD[kind]), (kind, names)
-    assert len(rows) == 5
+def test_the_page_has_a_source_of_each_field_of_the_router_and_of_the_destinations() -> None:
+    """The page names each field once, or says that there is no source; a record tells exactly the named fields."""
+    fields = fields_of(json.loads(schema_text()))
+    for name in ("router", "destinations"):
+        rows = [row for row in ROWS if row[0].strip("`") == name and len(row) == 4]
+        told = [field for row in rows for field in re.findall(r"`(\w+)`", row[1])]
+        assert sorted(told) == sorted(fields[name])
+    for column, kind in ((2, "Java I2P"), (3, "i2pd")):
+        sources = {
+            field: row[column]
+            for row in ROWS
+            if row[0] == "`router`" and len(row) == 4
+            for field in re.findall(r"`(\w+)`", row[1])
+        }
+        named = {field for field, source in sources.items() if not source.startswith("none")}
+        assert named - {"up", *FROM_THE_FILE} == TOLD[kind], kind
+    assert TOLD["no i2pcontrol"] == frozenset()

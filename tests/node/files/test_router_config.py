@@ -37,6 +37,22 @@ endpoint = "tcp://{OTHER}:80"
 """
 
 
+HERE = "127.0.0.1:8080"
+
+
+def address(number: int) -> str:
+    return to_b32_address(bytes([100 + number] * 32))
+
+
+def further(**settings: str) -> str:
+    """A further leaf with these settings."""
+    return "\n".join(["[[publish.leaves]]", *(f'{name} = "{value}"' for name, value in settings.items()), ""])
+
+
+def forwarded(leaf: str, service: str, forward: str) -> str:
+    return further(leaf=leaf, leaf_service=service, leaf_forward=forward)
+
+
 def load(directory: Path, text: str) -> Config:
     (directory / CONFIG_FILE).write_text(text)
     return Config.load(directory)
@@ -188,9 +204,41 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
                 "[publish]",
                 f'[publish]\nleaf = "{"a" * 52}.b32.i2p"\nleaf_service = "127.0.0.1:80"\nleaf_forward = "127.0.0.1:80"',
             ),
-            "publish.leaf_forward: is the address of publish.leaf_service",
+            "publish.leaf_service: is the address of publish.leaf_forward",
         ),
         (("[publish]", '[publish]\nleaf_service = "here"'), "publish.leaf_service: 'here': expected an IP address"),
+        (
+            ("[publish]", f"[publish]\n{further(leaf_service='127.0.0.1:80')}"),
+            "publish.leaves[1].leaf: is missing: give",
+        ),
+        (
+            ("[publish]", f"[publish]\n{further(leaf=OTHER)}\n{further(leaf=OTHER.upper())}"),
+            "publish.leaves[2].leaf: publish.leaves[1].leaf is the same leaf: remove one of the two",
+        ),
+        (
+            ("[publish]", f'[publish]\nleaf = "{OTHER}"\n{further(leaf=OTHER)}'),
+            "publish.leaves[1].leaf: publish.leaf is the same leaf",
+        ),
+        (
+            ("[publish]", f'[publish]\nleaf_farm = "../b"\n{further(leaf=OTHER)}'),
+            "publish.leaf_farm: cannot stand beside publish.leaves: remove one of the two",
+        ),
+        (
+            ("[publish]", f'[publish]\nleaf_farm = "../b"\nleaf = "{OTHER}"'),
+            "publish.leaf_farm: cannot stand beside publish.leaf: remove one of the two",
+        ),
+        (
+            (
+                "[publish]",
+                f"[publish]\n{forwarded(OTHER, '127.0.0.1:80', '[::1]:80')}{forwarded(ADDRESS, HERE, '[0::1]:080')}",
+            ),
+            "publish.leaves[2].leaf_forward: is the address of publish.leaves[1].leaf_forward: name another port",
+        ),
+        (("[publish]", f"[publish]\n{further(leaf=OTHER, leave='1')}"), "publish.leaves[1].leave: no such key"),
+        (
+            ("[publish]", "[publish]\n" + "\n".join(further(leaf=address(number)) for number in range(17))),
+            "publish.leaves: there are 17 leaves, and the most are 16",
+        ),
         (
             ("[router]\n\n[publish]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\n[publish]\nleaf = "web"'),
             "set router.i2pcontrol_few_tunnels = true",
@@ -218,6 +266,29 @@ def test_publishing_needs_a_router(tmp_path: Path) -> None:
     needs = r'router: is missing, and publish.mode = "meta" needs .* add the table \[router\]'
     with pytest.raises(ConfigError, match=needs):
         load(tmp_path, text.replace("[publish]", '[publish]\nmode = "meta"'))
+
+
+def test_a_server_may_have_several_leaves_each_with_its_own_settings(tmp_path: Path) -> None:
+    leaves = further(leaf=OTHER) + forwarded(address(1), HERE, "127.0.0.1:8081") + "leaf_connections = 7\n"
+    publish = load(tmp_path, GOOD.replace("[publish]", f'[publish]\nleaf = "{ADDRESS}"\n{leaves}')).publish
+    assert [each.leaf for each in publish.all_leaves] == [ADDRESS, OTHER, address(1)]
+    assert [each.leaf_service for each in publish.all_leaves] == [None, None, HERE]
+    assert [each.leaf_connections for each in publish.all_leaves] == [256, 256, 7]
+    alone = load(tmp_path, GOOD.replace("[publish]", f"[publish]\n{further(leaf=OTHER)}")).publish
+    assert [each.leaf for each in alone.all_leaves] == [OTHER]
+    assert load(tmp_path, GOOD).publish.all_leaves == ()
+    sixteen = "".join(further(leaf=address(number)) for number in range(16))
+    assert len(load(tmp_path, GOOD.replace("[publish]", f"[publish]\n{sixteen}")).publish.all_leaves) == 16
+
+
+def test_two_leaves_may_lead_to_one_service_and_none_to_a_forwarder(tmp_path: Path) -> None:
+    same = forwarded(OTHER, HERE, "127.0.0.1:1") + forwarded(ADDRESS, HERE, "127.0.0.1:2")
+    assert len(load(tmp_path, GOOD.replace("[publish]", f"[publish]\n{same}")).publish.all_leaves) == 2
+    circle = forwarded(OTHER, "127.0.0.1:2", "127.0.0.1:1") + forwarded(ADDRESS, "127.0.0.1:1", "127.0.0.1:2")
+    with pytest.raises(
+        ConfigError, match=r"leaves\[1\].leaf_service: is the address of publish.leaves\[2\].leaf_forward"
+    ):
+        load(tmp_path, GOOD.replace("[publish]", f"[publish]\n{circle}"))
 
 
 def test_an_address_as_leaf_needs_nothing_else(tmp_path: Path) -> None:
@@ -269,15 +340,17 @@ def test_each_comment_that_shows_a_setting_is_one(tmp_path: Path) -> None:
     node = made(tmp_path, Endpoint("192.0.2.1", 9001))
     for path in (node, tmp_path / "server-2"):
         text = (path / CONFIG_FILE).read_text()
-        shown = re.sub(r'(?m)^# (?=\[[a-z.]+\]|"?[a-z_0-9.]+"? = )', "", text)
+        shown = re.sub(r'(?m)^# (?=\[{1,2}[a-z.]+\]|"?[a-z_0-9.]+"? = )', "", text)
         assert shown != text
-        shown = shown.replace("sha256:...", "sha256:" + "ab" * 32).replace("....b32.i2p", ADDRESS)
+        shown = shown.replace("sha256:...", "sha256:" + "ab" * 32)
+        shown = shown.replace("other....b32.i2p", OTHER).replace("....b32.i2p", ADDRESS)
         (path / CONFIG_FILE).write_text(shown)
         config = Config.load(path)
         assert config.router is not None
         assert config.router.session == {"inbound.length": "3", "inbound.quantity": "5"}
         assert config.router.i2pcontrol == "https://127.0.0.1:7650/"
         assert config.publish.leaf == ADDRESS
+        assert [each.leaf for each in config.publish.all_leaves] == [ADDRESS, OTHER]
         assert config.router.has_i2cp_tls
         assert (config.router.sam_user, config.router.i2cp_user) == ("...", "...")
         secrets = path / SECRETS_FILE

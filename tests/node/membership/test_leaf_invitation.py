@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
+from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
-from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
+from gf_i2p.node.files.leaf_file import LEAF_FILE, MAX_LEAVES, LeafFile
 from gf_i2p.node.membership import leaf_invitation
 from gf_i2p.node.membership.invitation import invite as invite_server
 from gf_i2p.node.membership.leaf_invitation import accept, invite, invites_leaf_member, leaf_members_of, remove
@@ -130,6 +131,18 @@ def test_a_ca_goes_along(farm: Path) -> None:
     assert Path(file.ca).read_bytes() == (directory / "mine.pem").read_bytes()
 
 
+def further(number: int) -> str:
+    return f'[[publish.leaves]]\nleaf = "{to_b32_address(bytes([number] * 32))}"\n'
+
+
+def test_a_member_may_have_four_leaves(farm: Path) -> None:
+    path = invite(farm / "server-1", farm / "new").member / LEAF_FILE
+    path.write_text(
+        path.read_text().replace("[router]", f"{''.join(further(number) for number in range(4))}[router]", 1)
+    )
+    assert len(LeafFile.load(path).publish.all_leaves) == MAX_LEAVES == 4
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -137,7 +150,9 @@ def test_a_ca_goes_along(farm: Path) -> None:
         (("leaf-2147483648", "leaf-7"), "names no leaf member"),
         (("[router]", "[i2p]\n[router]\n"), "leave this table out"),
         (('# leaf = "....b32.i2p"', 'leaf = "web"'), "no b32 address"),
+        (("[router]", f"{''.join(further(number) for number in range(5))}[router]"), "5 leaves, and the most are 4"),
         (("[router]", '[router]\ni2pcontrol = "https://127.0.0.1:7650/"'), "i2pcontrol_password: is missing"),
+        (("[router]", '[router]\ninfo_file = "router.info"'), "router.info_file: is for servers"),
         (("[router]", "[elsewhere]"), "router: is missing"),
     ],
 )

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, StatusRecord
+from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
+from gf_i2p.farm.record.router_facts import Reachability, RouterStatus
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, ReportedConfig, StatusRecord, router_numbers
+from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES
+from gf_i2p.node.files.leaf_file import MAX_LEAVES
 from gf_i2p.node.files.router_config import LeafSettings
 from gf_i2p.node.membership import leaf_member
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
@@ -59,7 +64,7 @@ class Made:
 
 @asynccontextmanager
 async def member(
-    bridge: FakeBridge, *, interval: float = 1000.0, log: Log | None = None, local_leaf: LocalLeaf | None = None
+    bridge: FakeBridge, *, interval: float = 1000.0, log: Log | None = None, local_leaves: Sequence[LocalLeaf] = ()
 ) -> AsyncIterator[Made]:
     log, reports = log or Log(), list[LeafMemberReport]()
     made = LeafMember(
@@ -69,7 +74,7 @@ async def member(
         bridge,
         look_seconds=0.01,
         tell=reports.append,
-        local_leaf=local_leaf,
+        local_leaves=local_leaves,
         interval=interval,
         pause=Backoff(floor=0.001, ceiling=0.01),
         why=lambda: None if log.leader.is_set() else "server 1 knows no leader",
@@ -131,7 +136,7 @@ async def test_a_leaf_is_down_while_the_service_behind_it_does_not_answer(monkey
     (port,) = free_ports(1)
     async with (
         await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port) as service,
-        member(FakeBridge(leaf=1), local_leaf=LocalLeaf(LeafSettings(leaf_service=f"127.0.0.1:{port}"))) as made,
+        member(FakeBridge(leaf=1), local_leaves=[LocalLeaf(LeafSettings(leaf_service=f"127.0.0.1:{port}"))]) as made,
     ):
         await becomes("up", lambda: bool(made.log.records) and is_up(made.newest, up=True))
         service.close()
@@ -181,6 +186,58 @@ async def test_what_a_post_waits_for_is_told_meanwhile_and_how_the_router_does(
         log.leader.set()
         await becomes("there", lambda: report.committed is not None)
         assert report.error is None
+
+
+async def test_a_member_reports_several_leaves_and_names_the_one_in_trouble() -> None:
+    bridge = FakeBridge(leaf=1, more=1)
+    local = [LocalLeaf(LeafSettings(leaf=name)) for name in ("one", "two")]
+    async with member(bridge, local_leaves=local) as made:
+        await becomes("two leaves", lambda: bool(made.log.records) and len(made.newest.leaves) == 2)
+        await becomes("told", lambda: len(made.member.report.leaves) == 2)
+        made.bridge.errors["leaf 2"] = DOWN
+        await becomes("one leaf", lambda: [leaf.hash for leaf in made.newest.leaves] == [LEAF])
+        assert made.member.report.leaf == f"leaf two: {DOWN}"
+
+
+def test_the_longest_record_of_a_member_is_one_that_farms_take() -> None:
+    """A farm ignores a member's record of more bytes, and would list none of the leaves."""
+    numbers = 2**31
+    leaves = tuple(
+        Leaf(
+            bytes([number] * 32),
+            up=False,
+            destination=to_base64(bytes(MAX_DESTINATION_BYTES)),
+            uptime_ms=10**11,
+            configured_bandwidth=numbers,
+            current_bandwidth=numbers,
+            configured_connections=65_536,
+            current_connections=65_536,
+        )
+        for number in range(MAX_LEAVES)
+    )
+    status = RouterStatus(
+        uptime_ms=10**11,
+        version="2.45.1-0-abcdef01",
+        reachability=Reachability.FIREWALLED,
+        participating_tunnels=100_000,
+        job_lag_ms=100_000,
+        configured_inbound=numbers,
+        configured_outbound=numbers,
+        current_inbound=numbers + 1 / 7,
+        current_outbound=numbers + 1 / 7,
+        known_peers=100_000,
+        active_peers=100_000,
+    )
+    record = StatusRecord(
+        "c" * 64,
+        10**13,
+        2**32 - 2,
+        router_up=False,
+        router=router_numbers(status),
+        leaves=leaves,
+        config=ReportedConfig(interval_ms=30_000, version="0.10.10"),
+    )
+    assert len(record.encode()) <= MAX_LEAF_MEMBER_BYTES
 
 
 def test_members_that_lose_their_leader_do_not_all_come_again_at_once() -> None:

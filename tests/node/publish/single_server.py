@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,7 +119,7 @@ async def publishing_server(
     dry_run: bool = False,
     interval: float = 0.02,
     least_ms: int = 40,
-    local_leaf: LocalLeaf | None = None,
+    local_leaves: Sequence[LocalLeaf] = (),
 ) -> AsyncIterator[PublishingServer]:
     monkeypatch.setattr(driving, "LOOK_SECONDS", 0.01)
     monkeypatch.setattr(driving, "_LEAST_SECONDS", 0.001)
@@ -145,7 +145,7 @@ async def publishing_server(
             interval=interval,
             publish_config="auto",
             mode="dry-run" if dry_run else "meta",
-            local_leaf=local_leaf,
+            local_leaves=local_leaves,
             clock=clock,
         )
         view = node.farm_tasks.view

@@ -14,6 +14,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.publishing.effects import PublishingEffects
 from gf_i2p.farm.publishing.lease import LEASE_SECONDS
+from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
@@ -197,7 +198,17 @@ async def test_what_is_served_and_what_the_status_shows(tmp_path: Path) -> None:
             "sessions": 1,
             "sent": 1,
             "word": "sent",
+            "load": {"uptime": 0, "currentConnections": 3},
         }
+        made.now += 7
+        await made.reported(
+            "the load is in the record",
+            lambda record: record.meta is not None and record.meta.load == MasterLoad(7000, current_connections=3),
+        )
+        service.lose("the router is gone")
+        await made.reported(
+            "without a session there is no load", lambda record: record.meta is not None and record.meta.load is None
+        )
 
 
 async def test_who_is_not_chosen_any_more_publishes_nothing_and_lets_its_clients_go(

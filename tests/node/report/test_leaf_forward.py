@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gf_i2p.node.report.leaf_forward import WINDOW_SECONDS, ForwardLoad, LeafForward
+from bridges.byte_rate import WINDOW_SECONDS
+from gf_i2p.node.report.leaf_forward import ForwardLoad, LeafForward
 from integration.harness.processes import free_ports
 from tests.transport.harness import soon, until
 
@@ -50,7 +51,7 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def forwarding() -> AsyncIterator[Forwarded]:
     made = Forwarded()
     task = asyncio.create_task(made.forward.run())
-    await until(lambda: bool(made.forward._samples))
+    await until(lambda: made.forward._rate is not None)
     async with await asyncio.start_server(_echo, "127.0.0.1", made.service):
         yield made
         task.cancel()
@@ -98,7 +99,7 @@ async def test_the_bandwidth_is_the_bytes_of_both_directions_over_the_window() -
         reader, writer = await made.connect()
         writer.write(b"x" * 30_000)
         assert len(await soon(reader.readexactly(30_000))) == 30_000
-        await until(lambda: made.forward._bytes == 60_000)
+        await until(lambda: made.forward._rate is not None and made.forward._rate.total == 60_000)
         made.clock.now += WINDOW_SECONDS / 2
         assert made.forward.load.bytes_per_second == 60_000 / (WINDOW_SECONDS / 2)
         made.clock.now += WINDOW_SECONDS / 2
@@ -111,7 +112,7 @@ async def test_the_bandwidth_is_the_bytes_of_both_directions_over_the_window() -
 async def test_a_service_that_does_not_take_a_connection() -> None:
     made = Forwarded()
     task = asyncio.create_task(made.forward.run())
-    await until(lambda: bool(made.forward._samples))
+    await until(lambda: made.forward._rate is not None)
     await closed(*await made.connect())
     await until(lambda: made.forward.failed == 1)
     task.cancel()

@@ -15,6 +15,7 @@ from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.node.files.router_config import LeafSettings
 from gf_i2p.node.report import reporter as reporter_module
 from gf_i2p.node.report.local_leaf import LocalLeaf
+from gf_i2p.node.report.router_info_file import RouterInfoFile
 from gf_i2p.node.report.service_watch import MISSED
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import becomes
@@ -49,6 +50,21 @@ async def test_the_record_says_what_the_router_says(tmp_path: Path, monkeypatch:
         assert made.reporter.trouble is None
 
 
+async def test_the_record_has_the_router_info_while_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RouterInfoFile(tmp_path / "router.info")
+    async with publishing_server(tmp_path / "farm", monkeypatch, publishes=False) as made:
+        made.reporter._router_info = file
+        record = await made.reported("a record", lambda record: record.router_up)
+        assert "lastPublishedRI" not in record.router
+        file.base64 = "AAAA"
+        record = await made.reported("known", lambda record: "lastPublishedRI" in record.router)
+        assert record.router["lastPublishedRI"] == "AAAA"
+        file.base64 = None
+        await made.reported("known no more", lambda record: "lastPublishedRI" not in record.router)
+
+
 def is_up(record: StatusRecord, *, up: bool) -> bool:
     return [(leaf.hash, leaf.up, leaf.uptime_ms is not None) for leaf in record.leaves] == [(LEAF, up, up)]
 
@@ -60,7 +76,9 @@ async def test_a_leaf_is_down_while_the_service_behind_it_does_not_answer(
     local = LocalLeaf(LeafSettings(leaf_service=f"127.0.0.1:{port}"))
     watch = local.service
     assert watch is not None
-    async with publishing_server(tmp_path, monkeypatch, publishes=False, local_leaf=local, interval=PATIENCE) as made:
+    async with publishing_server(
+        tmp_path, monkeypatch, publishes=False, local_leaves=[local], interval=PATIENCE
+    ) as made:
         await made.reported("the leaf is up", lambda record: is_up(record, up=True))
         for _ in range(MISSED):
             await watch.check()
