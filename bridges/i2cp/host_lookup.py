@@ -15,7 +15,7 @@ from bridges.i2cp.session import session_ended
 from bridges.i2cp.settings import I2cpSettings
 
 LOOKUP_SECONDS: Final = 45.0
-"""Time limit for an answer. Of a missing lease set i2pd says so after 5 s at most, and Java after 29 s."""
+"""Time limit for an answer. Of a missing lease set i2pd says so after 5 s at most, and Java after 36 s."""
 _REQUEST: Final = 1
 """Number of the only request of a connection."""
 _FOUND: Final = 0

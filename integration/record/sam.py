@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
@@ -37,10 +38,13 @@ _OPTIONS: Final = {
 class SamMiddleman:
     """The middleman between the project's SAM client and the router."""
 
-    def __init__(self, router: RouterProcess) -> None:
-        self._router = router
+    def __init__(self, address: str) -> None:
+        """`address`: of the router's interfaces."""
+        self._address = address
         self.exchanges: dict[str, tuple[str, str]] = {}
         """Requests and replies, without the line's end; a reply is empty where the router hung up."""
+        self.seconds: dict[str, float] = {}
+        """How long the router took for each reply."""
         self.name = ""
         """Name of the exchange that follows a HELLO."""
         self.connections = 0
@@ -48,14 +52,16 @@ class SamMiddleman:
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection of the client."""
         self.connections += 1
-        far_reader, far_writer = await asyncio.open_connection(self._router.address, SAM_PORT)
+        far_reader, far_writer = await asyncio.open_connection(self._address, SAM_PORT)
         with contextlib.suppress(ConnectionError):
             while line := await reader.readline():
+                began = time.monotonic()
                 far_writer.write(line)
                 reply = await far_reader.readline()
                 request = line.decode().rstrip("\n")
                 name = "hello" if request == _HELLO else self.name
                 self.exchanges[name] = (request, reply.decode().rstrip("\n"))
+                self.seconds[name] = time.monotonic() - began
                 writer.write(reply)
                 if not reply:
                     break
@@ -72,7 +78,7 @@ async def record(directory: Path, version: str) -> None:
     """Run a router, record its answers to all requests of `ask`, and save the recording."""
     router = RouterProcess(0, directory / "router", floodfill=False, password="-")
     take_addresses([router.address])
-    middleman = SamMiddleman(router)
+    middleman = SamMiddleman(router.address)
     server = await asyncio.start_server(middleman.connected, "127.0.0.1", 0)
     router.start()
     try:

@@ -4,6 +4,8 @@ The short scenarios share one network; `make farm` and `testnet up` start networ
 `GF_I2P_TIER=all`, the slow scenarios run, too: tunnels take most of the time, so several networks run side by side,
 each in separate namespaces.
 
+Scenarios with Java routers run when `GF_I2P_JAVA` names a build of Java I2P, on networks of both kinds of router.
+
 A scenario that failed may run once more: `integration/harness/pytest_outcomes.py`.
 """
 
@@ -26,6 +28,7 @@ from integration.harness.pytest_outcomes import (
     read_outcome,
     summary,
 )
+from integration.testnet.java_build import JAVA_VARIABLE, JavaBuild, wants_java
 from integration.testnet.namespace import MissingError, check_programs
 from tests.tier import is_everything
 
@@ -37,9 +40,20 @@ GROUPS: Final = (
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
     ("test_failover.py", "test_trees.py"),
     ("test_host_lookup.py", "test_leaf_death.py", "test_leaf_load.py"),
+    ("test_steady.py", "test_lease_set_coverage.py"),
 )
 """Files that share a network when all scenarios run, chosen so that all networks take about as long. All other files
 share one network."""
+JAVA_FILES: Final = ("test_java.py", "test_failover_table.py", "test_found_words.py")
+"""Files whose scenarios need a network with Java routers."""
+JAVA_GROUPS: Final = (
+    ("test_java.py", "test_leaf_death.py::test_dead_leaves_are_dropped_and_living_ones_listed_again[java]"),
+    ("test_failover_table.py", "test_found_words.py"),
+)
+"""As `GROUPS`, with Java routers. The name of a test in brackets says the kind of router."""
+QUICK_JAVA: Final = (("test_java.py",),)
+BOTH_KINDS: Final = ("--routers", "8", "--java", "4")
+"""Options for a network with Java routers: of each kind, three or more are no floodfills."""
 QUICK: Final = (("test_make_farm.py", "test_testnet_up.py"),)
 """Files of the short scenarios that share a network."""
 WITHOUT: Final = {"test_make_farm.py", "test_testnet_up.py"}
@@ -54,11 +68,19 @@ def groups(arguments: Sequence[str]) -> list[list[str]]:
     """Give the arguments of pytest for each network."""
     if arguments:
         return [list(arguments)]
-    files = sorted(path.name for path in FOLDER.glob("test_*.py"))
+    files = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in JAVA_FILES)
     chosen = GROUPS if is_everything() else QUICK
     grouped = {name for group in chosen for name in group}
     parts = [*chosen, [name for name in files if name not in grouped]]
+    if wants_java():
+        parts += JAVA_GROUPS if is_everything() else QUICK_JAVA
     return [[str(FOLDER / name) for name in part] for part in parts]
+
+
+def network_options(group: Sequence[str]) -> list[str]:
+    """Give the options of `integration.testnet` for the network that a group of pytest's arguments needs."""
+    needs_java = any(name in each for each in group for name in (*JAVA_FILES, "[java"))
+    return list(BOTH_KINDS) if needs_java and wants_java() else []
 
 
 async def run(directory: Path, arguments: Sequence[str]) -> int:
@@ -89,7 +111,8 @@ async def _outcome(stack: contextlib.ExitStack, directory: Path, group: Sequence
     names = [Path(name.partition("::")[0]).name for name in group if not name.startswith("-")]
     title = ", ".join(names) if len(group) > 1 else group[0].removeprefix(f"{FOLDER}/")
     log, told = directory.with_suffix(".log"), directory.with_suffix(".json")
-    testnet = [sys.executable, "-m", "integration.testnet", "run", "--directory", str(directory), "--"]
+    network = ["--directory", str(directory), *network_options(group)]
+    testnet = [sys.executable, "-m", "integration.testnet", "run", *network, "--"]
     pytest = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, "--timeout=600", *group]
     # The network needs the grace to take itself down.
     processes = stack.enter_context(Processes(grace=30.0))
@@ -111,6 +134,14 @@ def main() -> int:
     except MissingError as error:
         print(f"Scenarios on real I2P routers: SKIPPED. {error}")
         return int(MUST_VARIABLE in os.environ)
+    if wants_java():
+        try:
+            JavaBuild.find()
+        except MissingError as error:
+            print(f"Scenarios with Java routers: {error}")
+            return 1
+    else:
+        print(f"Scenarios with Java routers: SKIPPED. {JAVA_VARIABLE} is not set (CONTRIBUTING.md, Java routers)")
     with tempfile.TemporaryDirectory(prefix="gf-i2p-scenarios-", ignore_cleanup_errors=True) as directory:
         try:
             return asyncio.run(run(Path(directory), sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""How soon a farm of real nodes drops a dead leaf, and lists a leaf that is back, beside real i2pd routers."""
+"""How soon a farm of real nodes drops a dead leaf, and lists a leaf that is back, beside real routers of both kinds."""
 
 import asyncio
 import json
@@ -10,13 +10,16 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
+from bridges.errors import RouterError
 from bridges.sam.client import Sam, SamSession
 from integration.harness.local_farm import NotSeenError, until
 from integration.harness.processes import free_ports
 from integration.testnet.i2p_farm import I2pFarm
+from integration.testnet.java_build import I2PD_VARIABLE, JAVA_VARIABLE
 from integration.testnet.router import SAM_PORT
 from integration.testnet.router_files import LEAF_LINE, replace
-from integration.testnet.router_network import RouterNetwork
+from integration.testnet.router_network import RouterNetwork, RouterPlace
+from integration.testnet.server_tunnels import ServerTunnel
 
 pytestmark = [pytest.mark.timeout(2400), pytest.mark.slow]  # lease sets, tunnels and the damping of leaves take minutes
 
@@ -29,17 +32,26 @@ DEAD_SECONDS: Final = 120.0
 """A leaf whose destination has ended leaves the set within these seconds."""
 STOPPED_SECONDS: Final = 30.0
 """The same for a leaf whose service has stopped."""
+ROUTER_SECONDS: Final = 150.0
+"""The same for a leaf whose router has stopped: the leaf is in doubt for 90 s, and a question takes some seconds."""
 ANSWERS: Final = "the leaf answers pings"
 """A node's log has this line then."""
 POLL: Final = 0.5
+SERVERS: Final = 3
+ENDED: Final = 2
+"""The server whose leaf's destination ends, and then the router."""
+TUNNEL: Final = 3
+"""The server whose leaf is a tunnel of the router."""
 
 
 class Leaves:
-    """The leaves of three servers: SAM sessions, each with a local service."""
+    """The leaves of three servers, each with a local service. Leaf 3 is a tunnel of the router, the others are SAM
+    sessions."""
 
     def __init__(self, farm: I2pFarm) -> None:
         self.farm = farm
         self.ports = dict(zip(farm.ids, free_ports(len(farm.ids)), strict=True))
+        self.tunnel = ServerTunnel(farm.routers[TUNNEL], farm.leaves[TUNNEL], self.ports[TUNNEL])
         self._sessions: dict[int, SamSession] = {}
         self._services: dict[int, asyncio.Server] = {}
 
@@ -51,7 +63,7 @@ class Leaves:
                 self._sessions[server] = await Sam(self.farm.routers[server].address, SAM_PORT).session(
                     self.farm.leaves[server], TUNNELS
                 )
-            except OSError:
+            except (OSError, RouterError):
                 return False
             return True
 
@@ -64,7 +76,7 @@ class Leaves:
     async def serve(self, server: int) -> None:
         """Start a server's local service."""
         self._services[server] = await asyncio.start_server(
-            lambda _, writer: writer.close(), "127.0.0.1", self.ports[server]
+            lambda _, writer: writer.close(), self.farm.routers[server].programs, self.ports[server]
         )
 
     def stop(self, server: int) -> None:
@@ -88,31 +100,52 @@ class Leaves:
         return status is not None and set(status["farm"]["leaves"]) == addresses
 
 
-@pytest_asyncio.fixture
-async def leaves(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[Leaves]:
-    routers = [router for router in network.routers if not router.floodfill][-3:]
+@pytest_asyncio.fixture(params=["i2pd", "java"])
+async def leaves(request: pytest.FixtureRequest, network: RouterNetwork, tmp_path: Path) -> AsyncIterator[Leaves]:
+    """Leaves that die beside routers of one kind, and server 1, which looks on, beside an i2pd."""
+    routers = beside(network, request.param)
     with I2pFarm(tmp_path, routers, password=network.password) as farm:
         farm.place()
         made = Leaves(farm)
         for server in farm.ids:
             leaf = f'leaf = "{farm.leaves[server].destination.b32}"'
             assert LEAF_LINE.startswith("# leaf = ")
-            replace(farm.node(server), {leaf: f'{leaf}\nleaf_service = "127.0.0.1:{made.ports[server]}"\n#'})
+            service = f"{farm.routers[server].programs}:{made.ports[server]}"
+            replace(farm.node(server), {leaf: f'{leaf}\nleaf_service = "{service}"\n#'})
             await made.serve(server)
-        await asyncio.gather(*(made.start(server) for server in farm.ids))
-        farm.start_all()
-        await farm.leader(LISTED_SECONDS)
+        made.tunnel.add()
+        await restart(network, routers[TUNNEL - 1])
         try:
+            await asyncio.gather(*(made.start(server) for server in farm.ids if server != TUNNEL))
+            farm.start_all()
+            await farm.leader(LISTED_SECONDS)
             yield made
         finally:
             print(farm.complaints())
             made.close()
+            made.tunnel.remove()
+            await restart(network, routers[TUNNEL - 1])
+
+
+def beside(network: RouterNetwork, kind: str) -> list[RouterPlace]:
+    """Return a router for each server; all but the first are of this kind."""
+    i2pd = [router for router in network.of("i2pd") if not router.floodfill]
+    routers = [router for router in network.of(kind) if not router.floodfill]
+    if len(routers) < SERVERS - 1:
+        pytest.skip(f"no Java routers here: set {JAVA_VARIABLE} and {I2PD_VARIABLE} (CONTRIBUTING.md, Java routers)")
+    return [i2pd[0], *routers[-2:]]
+
+
+async def restart(network: RouterNetwork, router: RouterPlace) -> None:
+    """Restart a router, so that the tunnels in its configuration count."""
+    await network.stop(router)
+    await network.start(router)
 
 
 async def test_dead_leaves_are_dropped_and_living_ones_listed_again(
-    leaves: Leaves, capsys: pytest.CaptureFixture[str]
+    leaves: Leaves, network: RouterNetwork, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    everyone = set(leaves.farm.ids)
+    everyone, kind = set(leaves.farm.ids), leaves.farm.routers[ENDED].kind
 
     async def measured(what: str, expected: set[int], seconds: float) -> None:
         began = time.monotonic()
@@ -122,15 +155,29 @@ async def test_dead_leaves_are_dropped_and_living_ones_listed_again(
             print(json.dumps(await leaves.farm.status(1), indent=1))
             raise
         with capsys.disabled():
-            print(f"\n  {what}: {time.monotonic() - began:.1f} s", flush=True)
+            print(f"\n  beside {kind}: {what}: {time.monotonic() - began:.1f} s", flush=True)
 
     await measured("three leaves are listed", everyone, LISTED_SECONDS)
     await until("each leaf has answered a ping", PINGED_SECONDS, leaves.have_answered)
-    leaves.end(2)
-    await measured("a leaf whose destination has ended is dropped", everyone - {2}, DEAD_SECONDS)
-    await leaves.start(2)
+    leaves.end(ENDED)
+    await measured("a leaf whose destination has ended is dropped", everyone - {ENDED}, DEAD_SECONDS)
+    await leaves.start(ENDED)
     await measured("the leaf is listed again", everyone, LISTED_SECONDS)
-    leaves.stop(3)
-    await measured("a leaf whose service has stopped is dropped", everyone - {3}, STOPPED_SECONDS)
-    await leaves.serve(3)
+    leaves.stop(TUNNEL)
+    await measured("a leaf whose service has stopped is dropped", everyone - {TUNNEL}, STOPPED_SECONDS)
+    await leaves.serve(TUNNEL)
     await measured("the leaf whose service runs again is listed", everyone, LISTED_SECONDS)
+    router = leaves.farm.routers[TUNNEL]
+    leaves.tunnel.remove()
+    await restart(network, router)
+    await measured("a leaf whose router restarts without its tunnel is dropped", everyone - {TUNNEL}, ROUTER_SECONDS)
+    leaves.tunnel.add()
+    await restart(network, router)
+    await measured("the leaf whose tunnel is there again is listed", everyone, LISTED_SECONDS)
+    router = leaves.farm.routers[ENDED]
+    await network.stop(router)
+    await measured("a leaf whose router has stopped is dropped", everyone - {ENDED}, ROUTER_SECONDS)
+    leaves.end(ENDED)
+    await network.start(router)
+    await leaves.start(ENDED)
+    await measured("the leaf whose router runs again is listed", everyone, LISTED_SECONDS)

@@ -51,7 +51,7 @@ class JavaBuild:
         return cls(directory, _i2pd())
 
 
-def is_there() -> bool:
+def wants_java() -> bool:
     """Whether the environment asks for Java routers."""
     return bool(os.environ.get(JAVA_VARIABLE))
 

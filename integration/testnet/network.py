@@ -83,7 +83,7 @@ class Testnet:
         self.password = secrets.token_urlsafe(12) if build is None else PASSWORD
         floodfills = max(MIN_ROUTERS, routers // 2) if build is None else routers // 2
         i2pd = "i2pd" if build is None else build.i2pd
-        self.routers = [
+        self._i2pd = [
             RouterProcess(number, directory / f"router-{number}", number < floodfills, self.password, program=i2pd)
             for number in range(routers)
         ]
@@ -99,7 +99,7 @@ class Testnet:
                 )
                 for number in range(java)
             ]
-        self.routers += self._java
+        self.routers: list[RouterProcess] = [*self._i2pd, *self._java]
         self._open = contextlib.ExitStack()
         self._waiting_for = waiting_for
         self._happened = happened
@@ -122,17 +122,16 @@ class Testnet:
         self._began = time.monotonic()
         try:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5))
-            take_addresses([router.network_address for router in self.routers if router.kind != "java"])
+            take_addresses([router.network_address for router in self._i2pd])
             await self._place_java()
             await self._introduce()
             self.offer(self.routers[0], "check", self._keys, HTTP_PORT)
-            for router in self._java:
+            for java in self._java:
+                java.start()
+            for java in self._java:  # an i2pd that cannot connect to a router forgets that router
+                await self._wait_for(f"router {java.number}: listens", partial(_listens, java, java.i2np_port))
+            for router in self._i2pd:
                 router.start()
-            for router in self._java:  # an i2pd that cannot connect to a router forgets that router
-                await self._wait_for(f"router {router.number}: listens", partial(_listens, router, router.i2np_port))
-            for router in self.routers:
-                if router.kind != "java":
-                    router.start()
             self._watch = asyncio.create_task(self._restart_crashed())
             for router in self.routers:
                 name = f"router {router.number}"

@@ -8,7 +8,9 @@ import pytest
 
 from integration.harness.pytest_outcomes import Outcome
 from integration.scenarios import __main__ as scenarios
-from integration.scenarios.__main__ import run
+from integration.scenarios.__main__ import BOTH_KINDS, groups, main, network_options, run
+from integration.testnet.java_build import JAVA_VARIABLE, JavaBuild
+from integration.testnet.namespace import MissingError
 
 
 class Pytest:
@@ -71,3 +73,38 @@ async def test_a_network_that_does_not_come_up_is_one_failure_of_a_whole_group(
     assert await run(tmp_path, []) == 0
     assert ran == [["a", "b"], ["c", "d"]] * 2
     assert "scenarios: 4 passed, 0 failed" in capsys.readouterr().out
+
+
+def test_java_routers_come_with_a_build_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = [["test_leaf_death.py::test_dead[java]"], ["test_leaf_death.py::test_dead[i2pd]"], ["a/test_java.py"]]
+    monkeypatch.delenv(JAVA_VARIABLE, raising=False)
+    assert not [each for each in groups([]) if "test_java.py" in " ".join(each)]
+    assert [network_options(each) for each in named] == [[], [], []]
+    monkeypatch.setenv(JAVA_VARIABLE, "somewhere")
+    assert [each for each in groups([]) if "test_java.py" in " ".join(each)] == groups([])[-1:]
+    assert [network_options(each) for each in named] == [list(BOTH_KINDS), [], list(BOTH_KINDS)]
+
+
+def test_a_run_without_java_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    async def nothing(_directory: Path, _arguments: Sequence[str]) -> int:
+        return 0
+
+    monkeypatch.setattr(scenarios, "check_programs", lambda: None)
+    monkeypatch.setattr(scenarios, "run", nothing)
+    monkeypatch.setattr("sys.argv", ["scenarios"])
+    monkeypatch.delenv(JAVA_VARIABLE, raising=False)
+    assert main() == 0
+    assert f"Scenarios with Java routers: SKIPPED. {JAVA_VARIABLE} is not set" in capsys.readouterr().out
+
+
+def test_a_build_that_is_not_whole_fails_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def missing() -> None:
+        raise MissingError("no i2pd")
+
+    monkeypatch.setattr(scenarios, "check_programs", lambda: None)
+    monkeypatch.setattr(JavaBuild, "find", missing)
+    monkeypatch.setenv(JAVA_VARIABLE, str(tmp_path))
+    assert main() == 1
+    assert "Scenarios with Java routers: no i2pd" in capsys.readouterr().out

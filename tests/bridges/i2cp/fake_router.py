@@ -27,6 +27,7 @@ from gf_i2p.netdb.mapping import read_mapping
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 from gf_i2p.netdb.session_config import SessionConfig
 from gf_i2p.netdb.signing import verify
+from tests.bridges.i2cp.recorded_host_lookup import FOUND, NOT_FOUND
 from tests.netdb.strategies import NOW
 
 LEASE = bytes(44)
@@ -262,13 +263,13 @@ class _Connection:
         self.router.heard.set()
 
     def host_reply(self, body: bytes) -> None:
-        """Answer a HostLookup by hash, as both routers do without a session."""
-        session, request, _, kind = struct.unpack_from(">HIIB", body)
+        """Answer a HostLookup by hash, with the bytes that real routers gave without a session."""
+        session, _, _, kind = struct.unpack_from(">HIIB", body)
         assert (session, kind, len(body)) == (0xFFFF, 0, 11 + 32)
         self.router.looked_for.append(body[11:])
         found = self.router.netdb.get(body[11:])
-        head = struct.pack(">HI", session, request)
-        self.send(39, head + (b"\1" if found is None else b"\0" + found.data))
+        recorded = (NOT_FOUND if found is None else FOUND)[self.router.kind]
+        self.send(39, recorded.answer(body[2:6], b"" if found is None else found.data))
 
     def held(self, config: SessionConfig) -> bool:
         return any(each.config.destination == config.destination for each in self.router.sessions.values())

@@ -126,11 +126,15 @@ class ScriptedSam:
         reason = "USER and PASSWORD required" if None in given else "Authorization failed"
         return f'HELLO REPLY RESULT=I2P_ERROR MESSAGE="{reason}"\n'.encode()
 
+    async def answer(self, connection: Connection) -> Answer:
+        """Give the answer to the last request of a connection."""
+        return self.answers[connection.verb]
+
     async def _talk(self, connection: Connection, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
             assert line.endswith(b"\n")
             connection.heard.append(line.decode("ascii").removesuffix("\n"))
-            answer = self.answers[connection.verb] if (refused := self._refusal(connection)) is None else refused
+            answer = await self.answer(connection) if (refused := self._refusal(connection)) is None else refused
             if answer is HANG_UP:
                 return
             if answer is ENDLESS:
