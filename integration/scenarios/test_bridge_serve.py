@@ -268,7 +268,7 @@ async def test_a_program_asks(network: RouterNetwork, farm: I2pFarm, endpoint: S
     }
     assert (await endpoint.call("GetLocalLeafStatus", LeafHash=leaf["LeafHash"], Timeout=240))["Up"] is False
     check = DestinationKeys.parse((network.routers[0].directory / "check.dat").read_bytes()).destination
-    with pytest.raises(AssertionError, match="is not the leaf of this router"):
+    with pytest.raises(AssertionError, match="is not a leaf of this router"):
         await endpoint.call("GetLocalLeafStatus", LeafHash=check.b32)
     measured: dict[str, Any] = {}
 
