@@ -1,4 +1,4 @@
-"""`python -m integration.record.destinations`: what real routers say of a destination before and after its end.
+"""`python -m integration.record.destinations`: record answers of real routers about a destination and its end.
 
 Run this inside a network of both kinds of router:
 
@@ -26,7 +26,7 @@ from bridges.i2pcontrol.router_status import I2pControl
 from bridges.sam.client import Sam, SamSession
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import until
-from integration.record.sam import SamMiddleman
+from integration.record.sam import NOBODY, SamMiddleman
 from integration.testnet.router import I2CP_PORT, I2PCONTROL_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
 
@@ -52,11 +52,15 @@ class I2cpMiddleman:
         """Serve one connection of the client."""
         far_reader, far_writer = await asyncio.open_connection(self._address, I2CP_PORT)
         far_writer.write(await reader.readexactly(1))
-        there = asyncio.create_task(self._pass(reader, far_writer))
+        ways = [
+            asyncio.create_task(self._pass(reader, far_writer)),
+            asyncio.create_task(self._pass(far_reader, writer)),
+        ]
         try:
-            await self._pass(far_reader, writer)
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            there.cancel()
+            for way in ways:
+                way.cancel()
             far_writer.close()
             writer.close()
 
@@ -166,6 +170,8 @@ async def record(network: RouterNetwork) -> None:
         await asked.looks("living", hash_)
         await asked.looks("nobody", DestinationKeys.generate().destination.hash)
         await asked.finds_name("lookup of the living", address)
+        await asked.finds_name("lookup of nobody", NOBODY)
+        await asked.connects("connect to nobody", NOBODY)
     session.close()
     print("the destination has ended", flush=True)
     await asyncio.gather(*(asked.connects("connect to the dead", address) for asked in both))
