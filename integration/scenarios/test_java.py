@@ -1,9 +1,11 @@
 """Answers of real routers of both kinds about living and dead destinations, beside Java I2P and i2pd."""
 
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -16,6 +18,7 @@ from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam, SamSession
 from bridges.sam.destination_sensing import measure
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.netdb.router_info import RouterInfo
 from integration.harness.local_farm import until
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
@@ -104,6 +107,37 @@ async def is_gone(asker: RouterPlace, leaf: Leaf) -> bool:
 async def test_the_probe_tells_the_kinds_apart(java_network: RouterNetwork) -> None:
     for router in java_network.routers:
         assert str(await router_kind(i2cp(router))) == router.kind
+
+
+async def test_a_java_floodfill_holds_the_set_of_a_destination_that_is_close(
+    java_network: RouterNetwork, tell: Tell
+) -> None:
+    floodfills = [router for router in java_network.routers if router.floodfill]
+    keys, java = close_to_java(floodfills)
+    router = next(router for router in java_network.of("i2pd") if not router.floodfill)
+    assert not await java_network.holds(java, keys.destination.hash)
+    session = await opened(Sam(router.address, SAM_PORT), keys)
+    try:
+        began = time.monotonic()
+        held = partial(java_network.holds, java, keys.destination.hash)
+        await until("the Java floodfill holds the set", PATIENCE, held, poll=2.0)
+        tell(f"a set from an i2pd is on the Java floodfill {time.monotonic() - began:.1f} s after its session")
+        others = [each for each in floodfills if await java_network.holds(each, keys.destination.hash)]
+        tell(f"{len(others)} of {len(floodfills)} floodfills hold the set\n")
+    finally:
+        session.close()
+
+
+def close_to_java(floodfills: list[RouterPlace]) -> tuple[DestinationKeys, RouterPlace]:
+    """Make keys whose set belongs on a Java floodfill first, today; return the floodfill, too."""
+    hashes = {RouterInfo.parse((each.directory / "router.info").read_bytes()).hash: each for each in floodfills}
+    day = f"{datetime.now(UTC):%Y%m%d}".encode()
+    while True:
+        keys = DestinationKeys.generate()
+        place = int.from_bytes(hashlib.sha256(keys.destination.hash + day).digest())
+        closest = min(hashes, key=lambda each: int.from_bytes(each) ^ place)
+        if hashes[closest].kind == "java":
+            return keys, hashes[closest]
 
 
 async def test_host_lookup_finds_a_living_leaf_and_nobody_else(java_network: RouterNetwork, tell: Tell) -> None:

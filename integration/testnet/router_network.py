@@ -10,8 +10,10 @@ from typing import Any, Self
 import aiohttp
 
 from gf_i2p.admin.local_socket import socket_address
+from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from integration.testnet.bridge import ADDRESS as BRIDGE_ADDRESS
+from integration.testnet.java_store import java_holds
 from integration.testnet.network_keeper import CONTROL_SOCKET, DIRECTORY_VARIABLE
 from integration.testnet.router import CERTIFICATE_FILE, HTTP_PORT
 from integration.testnet.router_console import StoredLeaseSet, parse_lease_sets
@@ -100,6 +102,13 @@ class RouterNetwork:
                 if held.b32 == b32 and held.store_type == store_type:
                     found[router.number] = held
         return found
+
+    async def holds(self, router: RouterPlace, hash_: bytes) -> bool:
+        """Whether a floodfill of either kind holds a lease set, of any type, of this destination; see `java_store`."""
+        if router.kind == "java":
+            return await java_holds(router.address, hash_)
+        b32 = to_b32_address(hash_)
+        return any(each.b32 == b32 for each in await self.lease_sets(router))
 
     async def stop(self, router: RouterPlace) -> None:
         """Stop a router. Returns when the process has ended."""
