@@ -2,7 +2,7 @@
 
 With SAM the router would make both. But i2pd's HTTP proxy keeps a lease set that it has found until the leases end, for
 up to ten minutes after the holder's death. These leases end early, and the set that has them ends later, so that the
-floodfills always hold a set: see `LEASES`.
+floodfills always hold a set: see `lease_times`.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -19,6 +18,7 @@ import structlog
 from bridges.errors import RouterError, RouterUnreachableError
 from bridges.hosting_protocol import HostedService, ServiceOffer, ServiceState
 from bridges.i2cp.connection import I2cpConnection
+from bridges.i2cp.lease_times import LEASES, GivingTimes
 from bridges.i2cp.messages import (
     Disconnect,
     MessagePayload,
@@ -50,30 +50,6 @@ from gf_i2p.netdb.session_config import SessionConfig, session_config
 logger = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimes:
-    """Times of the lease sets at one kind of router, in seconds. See docs/design/publishing.md for the measurements."""
-
-    expires: int
-    """From a set's `published` to the end of the set. A floodfill keeps the set until then, i2pd until 51 s before. A
-    Java client looks for a newer set 15 s after that end."""
-    lease: int
-    """Length of the leases. An i2pd client looks for a newer set 51 s before a lease ends. A Java client uses a lease
-    for up to 60 s more, so `lease` + 60 is at least `expires` + 15."""
-    renew: float
-    """Pause before the next set, from the router's publication of the last one."""
-    second: float
-    """Pause before the second set of a session: a router may drop the first one."""
-    router: float
-    """Least pause between two publications by the router itself. A set that comes sooner waits for that pause's end."""
-
-
-LEASES: Final = {
-    RouterKind.I2PD: LeaseTimes(expires=95, lease=60, renew=48.0, second=25.0, router=20.0),
-    RouterKind.JAVA: LeaseTimes(expires=110, lease=65, renew=60.0, second=60.0, router=60.0),
-}
-"""i2pd checks a publication after 5 to 8 s and may publish again, after a pause of 20 s. Its next set is free of that
-pause after 48 s. A set that comes sooner waits for 20 s, and so does each set that follows within 40 s."""
 _LATE_SECONDS: Final = 15.0
 """Seconds after a set's end for which a Java client may still use the set."""
 _PATIENCE: float = 6.0
@@ -164,8 +140,7 @@ class I2cpService:
         self._leases: tuple[Lease, ...] = ()
         self._requested = asyncio.Event()
         self._set_given = asyncio.Event()
-        self._published_at = float("-inf")
-        """When the router published the last set, by the router's known pauses, in seconds of the event loop."""
+        self._giving = GivingTimes(self._times)
         self._ended = asyncio.Event()
         self._forwarder = Forwarder(offer.keys, offer.target, self._send, http=offer.http)
         self._tasks: list[asyncio.Task[None]] = []
@@ -241,7 +216,7 @@ class I2cpService:
 
     async def _drain(self) -> None:
         if self.announced is not None:
-            await asyncio.sleep(max(self.announced.expires_at + _LATE_SECONDS - self._clock(), 0))
+            await asyncio.sleep(max(self.announced.expires_at + _LATE_SECONDS - self._router_now, 0))
         self._forwarder.accepts_streams = False
         await self._forwarder.wait_until_idle()
 
@@ -333,17 +308,11 @@ class I2cpService:
             return _AGAIN
         await self._give(fresh)
         self.unannounced = None
-        is_first = self.announced is None
         self.announced = fresh
         self._offer.on_given(fresh)
         self._set_given.set()
-        return self._pause(is_first=is_first)
-
-    def _pause(self, *, is_first: bool) -> float:
-        """Return the seconds until the next set is due. The router has just got a set."""
         now = asyncio.get_running_loop().time()
-        self._published_at = max(now, self._published_at + self._times.router)
-        return self._published_at - now + (self._times.second if is_first else self._times.renew)
+        return self._giving.given(now) - now
 
     def _build(self) -> LeaseSet2 | None:
         published = self._offer.next_published()

@@ -62,8 +62,9 @@ class LeaseSet2Header:
         if first <= published:
             raise LimitError(f"{part} ends at {first}, but must end after the set is published, at {published}")
         if last - published > MAX_EXPIRES_SECONDS:
+            longest = part if last == times[-1] else "the set"
             raise LimitError(
-                f"{part} ends {last - published} s after the set is published; {MAX_EXPIRES_SECONDS} s are the most"
+                f"{longest} ends {last - published} s after the set is published; {MAX_EXPIRES_SECONDS} s are the most"
             )
         if keys.offline is not None and published >= keys.offline.expires:
             raise LimitError(
@@ -121,7 +122,7 @@ class SignedSet:
 
     @property
     def expires_at(self) -> int:
-        """End of the last lease or entry, in seconds since the epoch."""
+        """End of the set, in seconds since the epoch: not before the end of the last lease or entry."""
         return self.header.expires_at
 
     @property

@@ -35,7 +35,7 @@ CLOSE_SECONDS: Final = 15.0
 RESIGN_SECONDS: Final = 3.0
 """Seconds for the farm to commit that this node publishes no more. Otherwise the farm has to notice the silence."""
 FINISH_SECONDS: Final = 4.0
-"""Seconds for clients to end their requests. Clients find the next server after a minute at the earliest."""
+"""Seconds for clients to end their requests. Clients find the next server after some seconds at the earliest."""
 _AGAIN_SECONDS: Final = 5.0
 
 

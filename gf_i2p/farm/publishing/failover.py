@@ -23,7 +23,7 @@ from gf_i2p.farm.publishing.situation import Situation
 
 DRAIN_SECONDS: Final = 150.0
 """Most seconds for which a draining server goes on serving. Clients may use the last lease set for 110 s on i2pd and
-125 s on Java (`bridges/i2cp/service_hosting.py`). Streams that are open then get the rest."""
+125 s on Java (`bridges/i2cp/lease_times.py`). Streams that are open then get the rest."""
 RETRY_SECONDS: Final = 2.0
 """Seconds before the next try after the router refused or was lost; doubled with each further failure."""
 MAX_RETRY_SECONDS: Final = 60.0

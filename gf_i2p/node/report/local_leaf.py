@@ -55,18 +55,19 @@ class LocalLeaf:
     def completed(self, leaf: Leaf | None) -> Leaf | None:
         """Return the router's answer about the leaf, completed by what this machine knows.
 
-        The leaf is down while its service does not answer. The uptime counts from the answer that found the leaf up.
+        The leaf is down while its service does not answer, or its forwarder cannot listen. The uptime counts from the
+        answer that found the leaf up.
         """
         if leaf is None:
             self._up_since = None
             return None
-        up = leaf.up and (self.service is None or self.service.up)
+        up = leaf.up and self.trouble is None
         if not up:
             self._up_since = None
         elif self._up_since is None:
             self._up_since = self._clock()
         uptime = None if self._up_since is None else int((self._clock() - self._up_since) * 1000)
-        if self.forward is None:
+        if self.forward is None or self.forward.trouble is not None:
             return replace(leaf, up=up, uptime_ms=uptime)
         load = self.forward.load
         return replace(

@@ -29,6 +29,8 @@ MAX_AGE_MS: Final = 3 * 3_600_000
 """Greatest age. A running router signs a new router info after 75 minutes at most (i2pd 2.58; Java I2P 2.8: 53)."""
 MAX_AHEAD_MS: Final = 120_000
 """How far a router info may be ahead of this machine's clock."""
+_MOST_SECONDS: Final = 100 * 365 * 86_400
+"""No message shows a longer time."""
 LACK: Final = "this server's records lack the router info"
 """The beginning of each `RouterInfoFile.trouble`."""
 AGAIN_SECONDS: Final = 0.2
@@ -65,6 +67,8 @@ class RouterInfoFile:
 
     async def look(self) -> None:
         """Look at the file once. The disk and the signature keep a thread busy, and not the event loop."""
+        if self._last is not None and self._objection(self._last) is not None:
+            self.base64 = None  # too old by now, also when the disk hangs
         try:
             try:
                 self._last = await asyncio.to_thread(_read, self._path, self._last)
@@ -90,14 +94,15 @@ class RouterInfoFile:
     def _objection(self, read: _Read) -> str | None:
         """Say why this router info is not the one that the router has published last; None: nothing speaks against."""
         age_ms = int(self._clock() * 1000) - read.published_ms
+        away = timedelta(seconds=min(abs(age_ms) // 1000, _MOST_SECONDS))
         if age_ms > MAX_AGE_MS:
             return (
-                f"the router info in {self._path} is {timedelta(seconds=age_ms // 1000)} old, and a running router "
+                f"the router info in {self._path} is {away} old, and a running router "
                 "renews its router info: start the router, or name the file of this router in info_file"
             )
         if age_ms < -MAX_AHEAD_MS:
             return (
-                f"the router info in {self._path} is {timedelta(seconds=-age_ms // 1000)} ahead of this machine's "
+                f"the router info in {self._path} is {away} ahead of this machine's "
                 "clock: correct the clocks of router and node"
             )
         return None

@@ -13,7 +13,8 @@ import pytest
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.hosting_protocol import ServiceOffer, ServiceState
 from bridges.i2cp import service_hosting as module
-from bridges.i2cp.service_hosting import LEASES, I2cpHosting, I2cpService
+from bridges.i2cp.lease_times import LEASES
+from bridges.i2cp.service_hosting import I2cpHosting, I2cpService
 from bridges.i2cp.settings import Deadlines, RouterKind
 from bridges.streaming.envelope import pack_packet, unpack
 from bridges.streaming.limits import MAX_STREAMS
@@ -27,14 +28,6 @@ from tests.netdb.strategies import DELEGATED, KEYS, NOW
 from tests.transport.harness import PATIENCE
 
 I2PD, JAVA = RouterKind.I2PD, RouterKind.JAVA
-I2PD_SWEEP = 51
-"""Seconds before the end of a set or lease at which i2pd drops it: LEASE_ENDDATE_THRESHOLD."""
-I2PD_PERIOD = 60
-"""Seconds between two looks of an i2pd floodfill for sets to drop."""
-I2PD_RECHECK = 48
-"""Most seconds until i2pd publishes at once again: check after 8 s, and two pauses of 20 s."""
-JAVA_AGAIN, JAVA_FUDGE = 15, 60
-"""Seconds after a set's end at which a Java client looks again, and for which Java uses a lease that has ended."""
 
 
 def leases(*ends: int) -> bytes:
@@ -123,7 +116,7 @@ async def test_the_first_lease_set_is_announced_then_given_with_its_key(kind: Ro
 
 
 async def test_a_fresh_set_is_given_before_the_last_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(module.LEASES, I2PD, replace(LEASES[I2PD], renew=0.02, second=0.02, router=0.0))
+    monkeypatch.setitem(LEASES, I2PD, replace(LEASES[I2PD], renew=0.02, second=0.02, pause=0.0))
     node = OfferingNode()
     async with routing() as router, serving(router, node.offer()):
         router.clock.now += 20
@@ -132,27 +125,6 @@ async def test_a_fresh_set_is_given_before_the_last_is_old(monkeypatch: pytest.M
         assert all(one < other for one, other in itertools.pairwise(published))
         assert router.served[-1].leases[0].end == NOW + 20 + LEASES[I2PD].lease
         assert {each.encryption for each in router.served} == {router.served[0].encryption}
-
-
-@pytest.mark.parametrize("kind", [I2PD, JAVA])
-def test_a_set_outlasts_the_next_one_s_way_to_the_floodfills(kind: RouterKind) -> None:
-    times = LEASES[kind]
-    late = times.renew - (times.expires - I2PD_SWEEP)
-    assert late / times.renew * late / 2 / I2PD_PERIOD < 0.01, "i2pd floodfills hold the last set until the next one"
-    assert times.expires + JAVA_AGAIN <= times.lease + JAVA_FUDGE, "a Java client has a lease until it looks again"
-    assert times.lease - I2PD_SWEEP < 30, "an i2pd client looks for another holder soon"
-    assert times.renew >= I2PD_RECHECK, "the router publishes at once"
-
-
-async def test_a_set_that_the_router_asked_for_moves_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Java router publishes that set only 60 s after the last one. The next set is due after that publication."""
-    monkeypatch.setitem(module.LEASES, I2PD, replace(LEASES[I2PD], renew=0.3, second=0.05, router=0.3))
-    node = OfferingNode()
-    async with routing() as router, serving(router, node.offer()):
-        await until(router, lambda: len(router.served) == 2)
-        began = asyncio.get_running_loop().time()
-        await until(router, lambda: len(router.served) == 3)
-        assert asyncio.get_running_loop().time() - began >= 0.5, "0.3 s after a publication that waits for 0.25 s"
 
 
 async def test_the_router_gets_one_whenever_it_asks_with_the_tunnels_of_that_moment() -> None:

@@ -1,5 +1,9 @@
 """This machine's part of a leaf: the service, the load, the uptime."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.node.files.router_config import LeafSettings
 from gf_i2p.node.report.local_leaf import LocalLeaf
@@ -53,3 +57,24 @@ async def test_the_load_of_the_forwarder_is_the_leafs() -> None:
     assert found is not None
     assert (found.up, found.uptime_ms) == (False, None)
     assert "leaf_service in [publish]" in str(local.service.trouble)
+
+
+async def test_a_leaf_whose_forwarder_cannot_listen_is_down_and_has_no_load() -> None:
+    (service,) = free_ports(1)
+    async with listening() as taken:
+        settings = LeafSettings(leaf="x", leaf_service=f"127.0.0.1:{service}", leaf_forward=f"127.0.0.1:{taken}")
+        local = LocalLeaf(settings)
+        assert local.forward is not None
+        await local.forward.run()
+        found = local.completed(UP)
+    assert found is not None
+    assert (found.up, found.uptime_ms, found.current_connections, found.current_bandwidth) == (False, None, None, None)
+    assert "leaf_forward in [publish]" in str(local.trouble)
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[int]:
+    """Take a port."""
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1]

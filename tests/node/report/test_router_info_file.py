@@ -92,6 +92,12 @@ async def test_a_router_info_of_the_future_is_not_believed(path: Path) -> None:
     assert "ahead of this machine's clock: correct the clocks" in await trouble_of(path, later_ms=-MAX_AHEAD_MS - 1000)
 
 
+@pytest.mark.parametrize("published_ms", [2**63, 2**64 - 1, 0])
+async def test_a_date_that_no_clock_shows_is_no_defect(path: Path, published_ms: int) -> None:
+    put(path, build(published=published_ms).data)
+    assert ("ahead of" if published_ms else "start the router") in await trouble_of(path)
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
