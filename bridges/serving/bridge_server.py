@@ -26,7 +26,7 @@ from bridges.i2pcontrol.router_status import SAFE_TUNNELS, I2pControl
 from bridges.i2pcontrol.strict_json import Json
 from bridges.router_protocol import Publication, RouterBridge
 from bridges.serving.caller_access import CallerAccess
-from bridges.serving.entry_signer import EntrySigner
+from bridges.serving.entry_signer import AnotherPublishesError, EntrySigner
 from bridges.serving.http_server import HttpCaller, HttpLimits, HttpServer
 from bridges.serving.jsonrpc_server import Call, CallError, error_reply, read_call, reply
 from bridges.serving.publications import Publications
@@ -230,6 +230,9 @@ class BridgeServer:
             publication = await _within(LOCAL_SECONDS, self._signer.sign(master, entries, newest))
         except LimitError as error:
             raise ParameterError(f"Entries: {error}") from error
+        except AnotherPublishesError:
+            await self.publications.stop(master)  # a router gives a destination to one client only
+            raise
         return publication, seconds
 
     async def _stop(self, params: CallParameters) -> dict[str, Json]:

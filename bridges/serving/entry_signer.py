@@ -3,8 +3,13 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from bridges.errors import RouterRefusedError
 from bridges.router_protocol import Publication
 from gf_i2p.netdb.meta_lease_set import MetaLease
+
+
+class AnotherPublishesError(RouterRefusedError):
+    """A node beside the endpoint may publish the master: the endpoint gives up the master's session."""
 
 
 class EntrySigner(Protocol):
@@ -17,8 +22,9 @@ class EntrySigner(Protocol):
         seconds since the epoch; None: no set. The new set has a greater `published`, also than every set that the
         signer has made before.
 
-        Raises `RouterRefusedError` when the signer may not sign for this master, or cannot sign, and another
-        `RouterError` when the signer cannot find out whether signing is right. The sentence shows no secret. Raises
-        `LimitError` for entries that make no set which both routers accept.
+        Raises `AnotherPublishesError` while a node beside the endpoint may publish the master, `RouterRefusedError`
+        when the signer may not sign for this master, or cannot sign, and another `RouterError` when the signer cannot
+        find out whether signing is right. The sentence shows no secret. Raises `LimitError` for entries that make no
+        set which both routers accept.
         """
         ...

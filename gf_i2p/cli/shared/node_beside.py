@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.errors import RouterError, RouterUnreachableError
+from bridges.serving.entry_signer import AnotherPublishesError
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.node.files.file_names import DATABASE_FILE
@@ -32,7 +33,7 @@ class NodeBeside:
             return lambda: self._process is None
         mode = (await self._ask_farm())["mode"]
         if mode in _PUBLISHING:
-            raise RouterRefusedError(
+            raise AnotherPublishesError(
                 f"this endpoint signs nothing while the node beside it runs in mode {mode!r}: the netDb has one place "
                 "for the master, and the farm publishes there. The operator stops that node, or restarts it with "
                 'publish.mode = "off"'

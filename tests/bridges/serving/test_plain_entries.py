@@ -9,6 +9,7 @@ import pytest
 from bridges.errors import RouterRefusedError
 from bridges.i2pcontrol.extension import Method
 from bridges.router_protocol import Publication
+from bridges.serving.entry_signer import AnotherPublishesError
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
 from gf_i2p.netdb.session_config import session_config
@@ -63,6 +64,19 @@ async def test_the_signer_hears_of_sets_that_the_caller_has_signed() -> None:
         await served.call(Method.PUBLISH, **published(NOW))
         await served.call(Method.PUBLISH, **plain())
     assert signer.asked[0][2] == NOW
+
+
+async def test_the_session_ends_when_a_node_publishes() -> None:
+    signer = Signer()
+    async with serving(signer=signer) as served:
+        await served.call(Method.PUBLISH, **plain())
+        signer.error = RouterRefusedError("the keys are those of another master")
+        assert (await served.call(Method.PUBLISH, **plain()))["error"]["code"] == -32010
+        assert (await served.call(Method.PUBLICATION, **about()))["result"]["State"] == "sent"
+        signer.error = AnotherPublishesError("the node beside it runs in mode 'meta'")
+        assert (await served.call(Method.PUBLISH, **plain()))["error"]["code"] == -32010
+        assert (await served.call(Method.PUBLICATION, **about()))["result"]["State"] == "idle"
+        assert served.bridge.stopped == [MASTER]
 
 
 async def test_the_operator_must_allow_it() -> None:
