@@ -1,7 +1,8 @@
 """Asks a router whether a destination's lease set is current now (I2CP specification, "HostLookup").
 
-SAM's NAMING LOOKUP cannot tell: both routers answer it from a cache of names that never ends (Java I2P 2.8.0, i2pd
-2.45.1). HostLookup with a hash answers from lease sets that have not expired, and otherwise asks the floodfills.
+SAM's NAMING LOOKUP cannot tell: routers answer it from a cache of names that never ends (Java I2P 2.8.0, i2pd 2.45.1,
+but not i2pd 2.58.0). HostLookup with a hash answers from lease sets that have not expired, and otherwise asks the
+floodfills.
 """
 
 import asyncio

@@ -175,7 +175,7 @@ async def test_a_dead_leaf_is_not_reached_and_the_own_router_gets_no_blame(
 
 
 @pytest.mark.slow  # a lease set stays current for ten minutes
-async def test_host_lookup_forgets_a_dead_leaf_and_naming_lookup_does_not(
+async def test_host_lookup_forgets_a_dead_leaf_and_the_names_of_java_do_not(
     java_network: RouterNetwork, tell: Tell
 ) -> None:
     async with leaves(java_network) as both:
@@ -196,7 +196,7 @@ async def test_host_lookup_forgets_a_dead_leaf_and_naming_lookup_does_not(
                     f"{time.monotonic() - began:.1f} s"
                 )
                 began = time.monotonic()
-                known = await Sam(asker.address, SAM_PORT).lookup(leaf.keys.destination.b32)
-                assert known is not None, "the cache of names never ends"
-                tell(f"    its name is found after {time.monotonic() - began:.3f} s")
+                known = await Sam(asker.address, SAM_PORT).lookup(leaf.keys.destination.b32) is not None
+                tell(f"    its name is {'' if known else 'not '}found after {time.monotonic() - began:.3f} s")
+                assert known or asker.kind == "i2pd", "Java's cache of names never ends; that of i2pd 2.58 does"
         tell("")

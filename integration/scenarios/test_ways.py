@@ -18,8 +18,9 @@ from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.i2p_farm import I2pFarm
-from integration.testnet.router import PROXY_PORT, SOCKS_PORT, TUNNELS_FILE
+from integration.testnet.router import PROXY_PORT, SOCKS_PORT
 from integration.testnet.router_network import RouterNetwork
+from integration.testnet.server_tunnels import ServerTunnel
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -37,20 +38,14 @@ async def farm(network: RouterNetwork, tmp_path: Path) -> AsyncIterator[I2pFarm]
         config = node / CONFIG_FILE
         config.write_text(config.read_text().replace('inbound = "sam"', 'inbound = "tunnel"'))
         port = Endpoint.parse(_value(config.read_text(), "listen")).port
-        keys = router.directory / "farm.dat"
-        keys.touch(mode=0o600)
-        keys.write_bytes((node / DESTINATION_FILE).read_bytes())
-        tunnels = router.directory / TUNNELS_FILE
-        before = tunnels.read_text()
-        tunnels.write_text(
-            f"{before}[farm]\ntype = server\nhost = 127.0.0.1\nport = {port}\nkeys = {keys.name}\n"
-            "inbound.length = 1\noutbound.length = 1\n"
-        )
+        keys = DestinationKeys.parse((node / DESTINATION_FILE).read_bytes())
+        tunnel = ServerTunnel(router, keys, port, "farm")
+        tunnel.add()
         await network.stop(router)
         await network.start(router)
         made.start_all()
         yield made
-        tunnels.write_text(before)
+        tunnel.remove()
         await network.stop(router)
         await network.start(router)
 

@@ -47,6 +47,8 @@ def server_tunnel(name: str, host: str, port: int, keys: str) -> str:
     return (
         f"[{name}]\ntype = server\nhost = {host}\nport = {port}\nkeys = {keys}\n"
         "inbound.length = 1\noutbound.length = 1\n"
+        # Without the line, i2pd 2.45.1 answers no pings to server tunnels: "1", its own default, is not "true" there.
+        "i2p.streaming.answerPings = true\n"
     )
 
 

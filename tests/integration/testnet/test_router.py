@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gf_i2p.transport.tls.certificates import make_certificate
-from integration.testnet.router import CERTIFICATE_FILE, RouterProcess
+from integration.testnet.router import CERTIFICATE_FILE, RouterProcess, server_tunnel
 
 
 def test_a_certificate_is_there_when_it_is_whole(tmp_path: Path) -> None:
@@ -16,3 +16,7 @@ def test_a_certificate_is_there_when_it_is_whole(tmp_path: Path) -> None:
         assert not router.has_certificate, length
     file.write_bytes(whole)
     assert router.has_certificate
+
+
+def test_a_server_tunnel_answers_pings() -> None:
+    assert "\ni2p.streaming.answerPings = true\n" in server_tunnel("leaf", "127.0.0.1", 80, "leaf.dat")
