@@ -8,11 +8,9 @@ from a number.
 
 import asyncio
 import contextlib
-import json
 import random
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,6 +20,7 @@ from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import until
+from integration.record.beside_java import write_recording
 from integration.record.router_version import router_version
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
@@ -102,7 +101,7 @@ async def ask(router: RouterPlace, hash_: bytes) -> dict[str, Any]:
     return {"request": request.hex(), "reply": reply.hex(), "seconds": round(answered - asked, 3)}
 
 
-async def record(network: RouterNetwork) -> Mapping[str, Any]:
+async def record(network: RouterNetwork) -> dict[str, Any]:
     """Let a destination live behind one router, and ask another router of each kind. Returns the recording."""
     keys = DestinationKeys.generate(random.Random(SEED).randbytes)
     home, *others = [router for router in network.of("i2pd") if not router.floodfill]
@@ -125,23 +124,9 @@ async def record(network: RouterNetwork) -> Mapping[str, Any]:
             print(kind, {name: exchange["seconds"] for name, exchange in exchanges.items()}, flush=True)
     finally:
         session.close()
-    return found
-
-
-async def _main() -> int:
-    network = RouterNetwork.here()
-    if network is None:
-        print(__doc__)
-        return 1
-    async with network:
-        if not network.of("java"):
-            print("this network has no Java router: bring it up with --java 2")
-            return 1
-        found = await record(network)
     how = "from a destination behind another router of a private network, by python -m integration.record.host_lookup"
-    FILE.write_text(json.dumps({"how": how, "seed": SEED, "routers": found}, indent=1) + "\n", "utf-8")
-    return 0
+    return {"how": how, "seed": SEED, "routers": found}
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(_main()))
+    sys.exit(write_recording(FILE, record, usage=__doc__))

@@ -7,17 +7,17 @@ to open a stream for six.
 """
 
 import asyncio
-import json
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from bridges.i2cp.host_lookup import has_lease_set
 from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam
 from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import until
+from integration.record.beside_java import write_recording
 from integration.record.router_version import router_version
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
@@ -75,8 +75,8 @@ class JavaSamRecorder:
         print(f"{name}: {seconds} s, {reply[:60]}", flush=True)
 
 
-async def record(network: RouterNetwork) -> JavaSamRecorder:
-    """Ask about a destination before and after its death, and about a destination that never was."""
+async def record(network: RouterNetwork) -> dict[str, Any]:
+    """Ask about a destination before and after its death, and about a destination that never was; return all."""
     router = network.of("java")[-1]
     home = next(each for each in network.of("i2pd") if not each.floodfill)
     keys = DestinationKeys.generate()
@@ -109,25 +109,10 @@ async def record(network: RouterNetwork) -> JavaSamRecorder:
         await recorder.ask("lookup of the dead, later", f"NAMING LOOKUP NAME={b32}")
     finally:
         recorder.close()
-    return recorder
-
-
-async def _main() -> int:
-    network = RouterNetwork.here()
-    if network is None:
-        print(__doc__)
-        return 1
-    async with network:
-        if not network.of("java"):
-            print("this network has no Java router: bring it up with --java 2")
-            return 1
-        recorder = await record(network)
-        version = await router_version(network, network.of("java")[-1])
+    version = await router_version(network, router)
     how = "beside an i2pd with the destination, in a private network, by python -m integration.record.java_sam"
-    found = {"router": version, "how": how, "exchanges": recorder.exchanges}
-    FILE.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
-    return 0
+    return {"router": version, "how": how, "exchanges": recorder.exchanges}
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(_main()))
+    sys.exit(write_recording(FILE, record, usage=__doc__))

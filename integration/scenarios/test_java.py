@@ -113,6 +113,7 @@ async def test_a_java_floodfill_holds_the_set_of_a_destination_that_is_close(
     java_network: RouterNetwork, tell: Tell
 ) -> None:
     floodfills = [router for router in java_network.routers if router.floodfill]
+    assert any(each.kind == "java" for each in floodfills), "start the network with --java-floodfills 1"
     keys, java = close_to_java(floodfills)
     router = next(router for router in java_network.of("i2pd") if not router.floodfill)
     assert not await java_network.holds(java, keys.destination.hash)
