@@ -28,6 +28,8 @@ _KEEPALIVE: Final = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT"
 
 A healthy router may be silent for ten minutes. The probes find a vanished machine within a minute.
 """
+_STEP_SECONDS: Final = 1.0
+"""Seconds by which this machine's clock must jump before the router's date is asked again."""
 _WHAT_IS_IT: Final = (
     "check that the port is I2CP's and that the router has started; where Java's i2cp.SSL is true, set its "
     "certificate's fingerprint"
@@ -52,6 +54,10 @@ class I2cpConnection:
         self._decoder = Decoder()
         self._clock = clock
         self._greeted = False
+        self._offset = 0.0
+        """Seconds from the event loop's clock, which never jumps, to this machine's clock when the router was asked."""
+        self._dated = asyncio.Event()
+        """Clear while a question for the date has no answer."""
 
     @classmethod
     async def open(cls, settings: I2cpSettings, clock: Callable[[], float] = time.time) -> Self:
@@ -68,6 +74,7 @@ class I2cpConnection:
         return connection
 
     async def _greet(self) -> None:
+        self._offset = self._offset_now()
         await self.send(PROTOCOL_BYTE + get_date(_VERSION, self.settings.login))
         try:
             async with asyncio.timeout(self.settings.deadlines.answer):
@@ -79,7 +86,40 @@ class I2cpConnection:
                 f"{self.settings} did not tell its date within {self.settings.deadlines.answer:g} s: {_WHAT_IS_IT}"
             ) from error
         self._greeted = True
-        self.ahead_ms = message.date_ms - int(self._clock() * 1000)
+
+    def router_ms(self) -> int:
+        """Return the date of the router's clock now, in ms since the epoch.
+
+        After this machine's clock has been set, the date is wrong until the router has answered a new question, which
+        this call asks.
+        """
+        self._ask_after_step()
+        return int(self._clock() * 1000) + self.ahead_ms
+
+    async def follow_clock(self) -> None:
+        """Wait for the router's date when this machine's clock has been set since the last answer.
+
+        Another task must call `receive` meanwhile. Raises `RouterUnreachableError`.
+        """
+        self._ask_after_step()
+        try:
+            async with asyncio.timeout(self.settings.deadlines.answer):
+                await self._dated.wait()
+        except TimeoutError as error:
+            raise RouterUnreachableError(
+                f"{self.settings} did not tell its date within {self.settings.deadlines.answer:g} s after this "
+                "machine's clock had been set: see the router's log"
+            ) from error
+
+    def _ask_after_step(self) -> None:
+        offset = self._offset_now()
+        if abs(offset - self._offset) > _STEP_SECONDS:
+            self._offset = offset
+            self._dated.clear()
+            self._writer.write(get_date(_VERSION, self.settings.login))
+
+    def _offset_now(self) -> float:
+        return self._clock() - asyncio.get_running_loop().time()
 
     async def send(self, data: bytes) -> None:
         """Send whole messages. Raises `RouterUnreachableError`."""
@@ -113,6 +153,9 @@ class I2cpConnection:
             if not data:
                 raise self._hung_up_error()
             self._decoder.feed(data)
+        if isinstance(message, SetDate):  # also unasked: Java tells its date when its clock changes
+            self.ahead_ms = message.date_ms - int(self._clock() * 1000)
+            self._dated.set()
         return message
 
     async def wait_for_end(self) -> None:

@@ -141,7 +141,7 @@ class MasterPublication:
         self.status = replace(self.status, kind=kind)
         connection = await I2cpConnection.open(self._settings, self._clock)
         try:
-            session = _Session(connection, kind, await begin_session(connection, kind, configs.of(kind), self._clock))
+            session = _Session(connection, kind, await begin_session(connection, kind, configs.of(kind)))
             self.status = replace(self.status, sessions=self.status.sessions + 1)
             await self._first_request(session)
         except BaseException:

@@ -97,15 +97,12 @@ class PingSession:
 class _OpenSession:
     """A session whose tunnels are built."""
 
-    def __init__(
-        self, connection: I2cpConnection, keys: DestinationKeys, number: int, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, connection: I2cpConnection, keys: DestinationKeys, number: int) -> None:
         self.ended = False
         """Whether the router has ended the session."""
         self._connection = connection
         self._keys = keys
         self._number = number
-        self._clock = clock
         self._private = os.urandom(X25519_KEY_BYTES)
         self._encryption = (EncryptionKey.of(self._private),)
         self._published = 0
@@ -126,11 +123,11 @@ class _OpenSession:
         try:
             data = session_config(keys, int(clock() * 1000), options)
             config = read_config(data, keys.destination, subject="the keys are", owner="the session's destination")
-            number = await begin_session(connection, kind, config, clock)
+            number = await begin_session(connection, kind, config)
         except BaseException:
             connection.close()
             raise
-        session = cls(connection, keys, number, clock)
+        session = cls(connection, keys, number)
         try:
             await session._until_ready()
         except BaseException:
@@ -152,7 +149,8 @@ class _OpenSession:
         number, token = int.from_bytes(os.urandom(4)) or 1, os.urandom(TOKEN_BYTES)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[number] = token, answer
-        expires_ms = int(self._clock() * 1000) + self._connection.ahead_ms + _MESSAGE_MS
+        await self._connection.follow_clock()
+        expires_ms = self._connection.router_ms() + _MESSAGE_MS
         began = time.monotonic()
         try:
             await self._connection.send(
@@ -204,7 +202,7 @@ class _OpenSession:
 
     async def _give_lease_set(self, offered: bytes) -> None:
         leases = read_offered(offered)
-        router_now = int(self._clock() + self._connection.ahead_ms / 1000)
+        router_now = self._connection.router_ms() // 1000
         self._published = max(router_now, self._published + 1)
         lease_set = LeaseSet2.build(self._keys, published=self._published, encryption=self._encryption, leases=leases)
         keys = [(X25519, self._private)]

@@ -74,13 +74,11 @@ class I2cpHosting:
         config = _session_config(offer, kind, int(self._clock() * 1000))
         connection = await I2cpConnection.open(self._settings, self._clock)
         try:
-            number = await begin_session(connection, kind, config, self._clock)
+            number = await begin_session(connection, kind, config)
         except BaseException:
             connection.close()
             raise
-        service = I2cpService(
-            offer, connection, kind, number, self._clock, tunnels=_number(config.options.get("inbound.quantity"))
-        )
+        service = I2cpService(offer, connection, kind, number, tunnels=_number(config.options.get("inbound.quantity")))
         try:
             await service.start()
         except BaseException:
@@ -112,7 +110,6 @@ class I2cpService:
         connection: I2cpConnection,
         kind: RouterKind,
         number: int,
-        clock: Callable[[], float],
         *,
         tunnels: int | None = None,
     ) -> None:
@@ -132,7 +129,6 @@ class I2cpService:
         self._connection = connection
         self._times = LEASES[kind]
         self._number = number
-        self._clock = clock
         self._tunnels = tunnels
         self._log = logger.bind(destination=offer.keys.destination.b32)
         self._private = os.urandom(X25519_KEY_BYTES)
@@ -185,7 +181,7 @@ class I2cpService:
     @property
     def _router_now(self) -> int:
         """Seconds since the epoch by the router's clock, by which the router's tunnels end."""
-        return int(self._clock() + self._connection.ahead_ms / 1000)
+        return self._connection.router_ms() // 1000
 
     @property
     def served(self) -> int:
@@ -278,6 +274,7 @@ class I2cpService:
 
     async def _give_fresh(self, *, requested: bool) -> float:
         """Announce and give a fresh set; return the seconds until the next one."""
+        await self._connection.follow_clock()
         fresh = self._build()
         if fresh is None:
             self.unannounced = (
@@ -338,7 +335,7 @@ class I2cpService:
         self.sets_given += 1
 
     def _send(self, peer: StreamPeer, payload: bytes) -> None:
-        expires_ms = int(self._clock() * 1000) + self._connection.ahead_ms + _MESSAGE_MS
+        expires_ms = self._connection.router_ms() + _MESSAGE_MS
         message = send_message(self._number, peer.destination.data, payload, expires_ms)
         if not self._connection.post(message, MAX_BACKLOG):
             self.dropped += 1

@@ -1,7 +1,6 @@
 """Beginning and end of a session on a connection, for publishing and for serving."""
 
 import asyncio
-from collections.abc import Callable
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
 from bridges.i2cp.connection import I2cpConnection
@@ -13,10 +12,8 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.session_config import SessionConfig
 
 
-async def begin_session(
-    connection: I2cpConnection, kind: RouterKind, config: SessionConfig, clock: Callable[[], float]
-) -> int:
-    """Open a session, and return its number. `clock`: seconds since the epoch. Raises `RouterError`."""
+async def begin_session(connection: I2cpConnection, kind: RouterKind, config: SessionConfig) -> int:
+    """Open a session, and return its number. Raises `RouterError`."""
     settings = connection.settings
     await connection.send(create_session(config.data))
     try:
@@ -32,8 +29,7 @@ async def begin_session(
                         answer = reason
                     case _:
                         continue
-                router_ms = int(clock() * 1000) + connection.ahead_ms
-                raise session_refused(settings, kind, config, router_ms, answer)
+                raise session_refused(settings, kind, config, connection.router_ms(), answer)
     except TimeoutError as error:
         raise RouterUnreachableError(
             f"{settings} did not say within {settings.deadlines.answer:g} s whether it opens a session: see the "

@@ -132,6 +132,11 @@ class FakeRouter:
 
     # Messages that routers send on their own ------------------------------------------------------------------------
 
+    def tell_date(self, date_ms: int) -> None:
+        """Tell a date unasked, as Java does after its clock has changed."""
+        for connection in self._connections:
+            connection.send(33, struct.pack(">Q", date_ms) + b"\x060.9.65")
+
     def ask(self) -> None:
         """Ask every session for its lease set."""
         for session in self.sessions.values():

@@ -88,6 +88,41 @@ async def test_the_clocks_are_compared() -> None:
         connection.close()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("step", [-300.0, 300.0])
+async def test_a_clock_that_is_set_makes_the_connection_ask_the_date_again(kind: RouterKind, step: float) -> None:
+    steps = [0.0]
+    async with FakeRouter(kind) as router:
+        connection = await soon(I2cpConnection.open(router.settings(), lambda: router.clock.now + steps[0]))
+        steps[0] = step
+        receiving = asyncio.create_task(connection.receive())
+        await soon(connection.follow_clock())
+        assert abs(connection.router_ms() - router.clock.now * 1000) < 1_000
+        await soon(receiving)
+        assert router.log == ["hello", "hello"]
+        connection.close()
+
+
+async def test_a_date_that_the_router_tells_unasked_counts() -> None:
+    async with FakeRouter(RouterKind.JAVA) as router:
+        connection = await soon(I2cpConnection.open(router.settings(), router.clock))
+        router.tell_date(int(router.clock.now * 1000) + 90_000)
+        await soon(connection.receive())
+        assert abs(connection.ahead_ms - 90_000) < 1_000
+        connection.close()
+
+
+async def test_a_router_that_tells_no_date_after_a_step_is_unreachable() -> None:
+    steps = [0.0]
+    async with FakeRouter(RouterKind.I2PD) as router:
+        settings = router.settings(deadlines=replace(PATIENT, answer=0.1))
+        connection = await soon(I2cpConnection.open(settings, lambda: router.clock.now + steps[0]))
+        router.deaf, steps[0] = {32}, 60.0
+        with pytest.raises(RouterUnreachableError, match="clock had been set"):
+            await soon(connection.follow_clock())
+        connection.close()
+
+
 async def test_a_router_that_tells_no_date_is_not_waited_for_for_ever() -> None:
     async with FakeRouter(RouterKind.I2PD) as router:
         router.deaf = {32}

@@ -167,6 +167,19 @@ async def test_leases_end_by_the_router_s_clock() -> None:
         await service.close()
 
 
+async def test_leases_end_by_the_router_s_clock_after_this_machine_s_clock_was_set() -> None:
+    async with routing() as router:
+        ours = Clock()
+        service = await I2cpHosting(router.settings(kind=I2PD), clock=ours).open(OfferingNode().offer())
+        await until(router, lambda: len(router.served) == 1)
+        ours.now += 3_600
+        router.ask()
+        await until(router, lambda: len(router.served) == 2)
+        ends = [[lease.end for lease in each.leases] for each in router.served]
+        assert max(abs(one - other) for one, other in zip(*ends, strict=True)) <= 1
+        await service.close()
+
+
 async def test_a_router_that_asks_while_the_log_is_slow_gets_the_last_set_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
