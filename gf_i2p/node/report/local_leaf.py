@@ -52,6 +52,15 @@ class LocalLeaf:
         parts = (self.service, self.forward)
         return next((part.trouble for part in parts if part is not None and part.trouble is not None), None)
 
+    @property
+    def fault(self) -> str | None:
+        """Why the leaf is down by this machine, as a clause; None while service and forwarder do well."""
+        if self.service is not None and self.service.trouble is not None:
+            return "its service does not answer"
+        if self.forward is not None and self.forward.trouble is not None:
+            return "its forwarder cannot listen"
+        return None
+
     def completed(self, leaf: Leaf | None) -> Leaf | None:
         """Return the router's answer about the leaf, completed by what this machine knows.
 

@@ -70,6 +70,7 @@ async def test_a_leaf_whose_forwarder_cannot_listen_is_down_and_has_no_load() ->
     assert found is not None
     assert (found.up, found.uptime_ms, found.current_connections, found.current_bandwidth) == (False, None, None, None)
     assert "leaf_forward in [publish]" in str(local.trouble)
+    assert local.fault == "its forwarder cannot listen"
 
 
 @asynccontextmanager
