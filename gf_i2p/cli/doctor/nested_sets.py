@@ -8,7 +8,7 @@ from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
-from gf_i2p.node.files.router_config import is_b32_address
+from gf_i2p.node.files.router_settings import is_b32_address
 from gf_i2p.node.publish.branch_keys import NoBranchKeysError, branch_keys
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.storage import private_files

@@ -7,7 +7,7 @@ from typing import Final
 
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.node.clock import seconds_since_boot
-from gf_i2p.node.files.router_config import LeafSettings, LeavesTable, host_and_port
+from gf_i2p.node.files.router_settings import LeafSettings, LeavesTable, host_and_port
 from gf_i2p.node.report.leaf_forward import LeafForward
 from gf_i2p.node.report.service_watch import ServiceWatch
 

@@ -13,7 +13,7 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Reporte
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES
 from gf_i2p.node.files.leaf_file import MAX_LEAVES
-from gf_i2p.node.files.router_config import LeafSettings
+from gf_i2p.node.files.router_settings import LeafSettings
 from gf_i2p.node.membership import leaf_member
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.node.report import service_watch

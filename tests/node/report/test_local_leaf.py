@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.node.files.router_config import LeafSettings
+from gf_i2p.node.files.router_settings import LeafSettings
 from gf_i2p.node.report.local_leaf import LocalLeaf
 from integration.harness.processes import free_ports
 

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.node.files.router_config import LeafSettings, LeavesTable
+from gf_i2p.node.files.router_settings import LeafSettings, LeavesTable
 from gf_i2p.node.report.local_leaf import LocalLeaf, local_leaves
 from gf_i2p.node.report.own_leaves import OwnLeaves
 from gf_i2p.node.report.service_watch import MISSED
