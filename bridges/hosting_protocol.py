@@ -109,9 +109,9 @@ class HostedService(Protocol):
     async def drain(self, seconds: float) -> bool:
         """Publish no more, and wait until no client uses the service. Return whether that happened within `seconds`.
 
-        New streams are opened until the service's last lease set expires. Clients with that lease set find no other
-        holder: i2pd repeats a stream's first packet to the same destination again and again. Then the open streams may
-        end.
+        New streams are opened until 15 s after the end of the service's last lease set. Clients with that lease set
+        find no other holder: i2pd repeats a stream's first packet to the same destination again and again. Then the
+        open streams may end.
         """
         ...
 

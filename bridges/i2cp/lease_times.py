@@ -35,8 +35,8 @@ LEASES: Final = {
     RouterKind.I2PD: LeaseTimes(expires=95, lease=60, renew=48.0, second=25.0, pause=20.0, delay=0.0, restarts=True),
     RouterKind.JAVA: LeaseTimes(expires=110, lease=65, renew=57.0, second=60.0, pause=60.0, delay=3.0, restarts=False),
 }
-"""i2pd checks a publication after 5 to 8 s and may publish again, after a pause of 20 s. Its next set is free of that
-pause after 48 s. A set that comes sooner waits for 20 s, and so does each set that follows within 40 s."""
+"""i2pd checks a publication after 5 to 8 s and may publish again, after a pause of 20 s. Its next set is surely free of
+that pause after 48 s. A set that comes sooner may wait for 20 s. Each set within 40 s of a waiting set waits too."""
 _SHORT_SECONDS: Final = 5.0
 """A set that waits for no longer is as good as published at once."""
 

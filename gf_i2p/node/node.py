@@ -19,11 +19,11 @@ from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.consensus.timing import Timeouts
-from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.trust import lacking, tls_settings
+from gf_i2p.node.history_exporter import Exporter
 from gf_i2p.node.listener import SharedListener
 from gf_i2p.node.membership.joining import Joiner
 from gf_i2p.node.membership.removal_check import RemovalCheck

@@ -10,6 +10,8 @@ from typing import Final
 from gf_i2p.storage.errors import StorageError
 
 _ZEROS: Final = bytes(1 << 20)
+_RUN: Final = token_hex(8)
+"""Tells this run of the program from other runs: in a container each run has the same process id."""
 
 
 def sync_directory(directory: Path) -> None:
@@ -108,6 +110,15 @@ def read_start(path: Path, size: int) -> bytes:
 
 def holder(database: Path) -> str | None:
     """Return the process id, or "unknown", of the process that holds a database's `Lock`; None: no process does."""
+    run = holding_run(database)
+    return None if run is None else run.split()[0]
+
+
+def holding_run(database: Path) -> str | None:
+    """Return a text that only one run of a program has: the run that holds a database's `Lock`; None: no process does.
+
+    The text of an older version is the process id alone.
+    """
     try:
         descriptor = os.open(_lock_of(database), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -116,7 +127,7 @@ def holder(database: Path) -> str | None:
         # The lock is released at once: a node that starts now needs the lock.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        return _holder_in(descriptor)
     finally:
         os.close(descriptor)
     return None
@@ -143,12 +154,12 @@ class Lock:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, b"%d\n" % os.getpid(), 0)
+            os.pwrite(self._descriptor, f"{os.getpid()} {_RUN}\n".encode(), 0)
         except BlockingIOError:
-            owner = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
+            process = _holder_in(self._descriptor).split()[0]
             os.close(self._descriptor)
             raise StorageError(
-                f"{database} is in use by process {owner or '(unknown)'}: two nodes must never share one log. "
+                f"{database} is in use by process {process}: two nodes must never share one log. "
                 "Stop that process, or give this node a directory of its own."
             ) from None
         except OSError as error:
@@ -160,6 +171,11 @@ class Lock:
     def close(self) -> None:
         """Release the lock, so that another process may take the lock."""
         os.close(self._descriptor)
+
+
+def _holder_in(descriptor: int) -> str:
+    """Return the content of a lock's file: the process id, and the run unless an older version has the lock."""
+    return os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "unknown"
 
 
 def _lock_of(database: Path) -> Path:

@@ -1,7 +1,8 @@
 """How much of the time floodfills hold the lease set of a destination that a node serves, on real routers.
 
-A client that has no lease set yet needs one from a floodfill. The lease sets are short, so that a dead holder is soon
-forgotten; see `LEASES`. `GF_I2P_COVERAGE_SECONDS` is the length of the look: minutes here, 20 minutes by hand.
+A client that has no lease set yet needs one from a floodfill. The leases are short, so that a dead holder is soon
+forgotten, and a set outlasts its leases; see `LEASES`. `GF_I2P_COVERAGE_SECONDS` is the length of the look: minutes
+here, 20 minutes by hand.
 """
 
 import asyncio

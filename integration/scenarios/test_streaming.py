@@ -20,6 +20,7 @@ from bridges.hosting_protocol import ServiceOffer
 from bridges.i2cp.service_hosting import I2cpHosting, I2cpService
 from bridges.i2cp.settings import I2cpSettings
 from bridges.streaming.limits import IDLE
+from gf_i2p.farm.publishing.failover import DRAIN_SECONDS
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS, session_config
@@ -238,7 +239,7 @@ async def test_a_planned_move_loses_no_request(network: RouterNetwork, site: tup
             await master.page()
         began = time.monotonic()
         new = await master.serve(network.routers[-3])
-        draining = asyncio.create_task(old.drain(120))
+        draining = asyncio.create_task(old.drain(DRAIN_SECONDS))
         moved = None
         while not draining.done():
             assert await master.reached(), "a request was lost"

@@ -90,7 +90,7 @@ class SimulatedService:
         return MasterLoad(current_connections=self._streams)
 
     async def renew(self, leases: Sequence[Lease] = ()) -> None:
-        """Announce and give another lease set, as happens every 25 s. Raises what `announce` does."""
+        """Announce and give another lease set, as a session does at intervals. Raises what `announce` does."""
         published = self.offer.next_published()
         lease_set = LeaseSet2.build(
             self.offer.keys,

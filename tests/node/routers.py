@@ -26,6 +26,8 @@ class FakeBridge:
     netdb: list[tuple[int, MetaLeaseSet]] = field(default_factory=list)
     """Sets that the routers of a farm have got, and the giving server of each; routers may share the list."""
     leaf_up: bool = True
+    destination: str | None = None
+    """The destination of each leaf, in base64."""
     known_peers: int = 8
     trouble: str | None = None
     errors: dict[str, Exception] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class FakeBridge:
         await self._call("leaf")
         if self.more:
             await self._call(f"leaf {int.from_bytes(leaf)}")
-        return LeafStatus(up=self.leaf_up)
+        return LeafStatus(up=self.leaf_up, destination=self.destination)
 
     async def remote_measured_status(self, target: bytes) -> MeasuredStatus:
         raise NotImplementedError

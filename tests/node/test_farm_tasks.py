@@ -19,7 +19,7 @@ from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import Node
 from gf_i2p.node.publish import machine_loop as driving
 from gf_i2p.node.report import router_info_file
-from gf_i2p.node.status.publishing_status import farm_status
+from gf_i2p.node.status.publishing_status import publishing_status
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import leaf
 from tests.netdb.strategies import KEYS
@@ -312,10 +312,10 @@ async def test_the_router_info_is_in_the_log_and_a_missing_one_in_the_status(
             return None if record is None else record.router.get("lastPublishedRI")
 
         await becomes(
-            "trouble", lambda: any("router.info cannot be read" in each for each in farm_status(tasks)["trouble"])
+            "trouble", lambda: any("router.info cannot be read" in each for each in publishing_status(tasks)["trouble"])
         )
         assert told() is None
         info = build(published=int(time.time() * 1000))
         (farm.path(1) / "router.info").write_bytes(info.data)
         await becomes("in the log", lambda: told() == to_base64(info.data), 40)
-        assert farm_status(tasks)["trouble"] == []
+        assert publishing_status(tasks)["trouble"] == []

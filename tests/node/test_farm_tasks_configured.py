@@ -11,7 +11,7 @@ from gf_i2p.node.node import Node
 from gf_i2p.node.publish.failover import FailoverPublisher
 from gf_i2p.node.publish.meta import MetaPublisher
 from gf_i2p.node.status.node_status import explanation
-from gf_i2p.node.status.publishing_status import farm_status
+from gf_i2p.node.status.publishing_status import publishing_status
 from integration.harness.local_farm import becomes
 from integration.harness.processes import free_ports
 from tests.bridges.simulated_hosting import SimulatedHosting
@@ -55,8 +55,8 @@ async def test_modes(tmp_path: Path, lines: str, tables: str, publish_config: st
         assert f'"{record.config.mode}"' in lines
         assert isinstance(node.farm_tasks.publisher, MetaPublisher) is publishes
         if publishes:
-            await becomes("published", lambda: farm_status(node.farm_tasks)["publishing"] is not None)
-        status = farm_status(node.farm_tasks)
+            await becomes("published", lambda: publishing_status(node.farm_tasks)["publishing"] is not None)
+        status = publishing_status(node.farm_tasks)
         assert (status["mode"], status["publish"]) == (record.config.mode, publish_config)
         assert status["publisher"] == (1 if publishes else None)
         bridge = farm.bridges[1]
@@ -89,7 +89,7 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
         await becomes("it serves", lambda: hosting.services != [])
         offer = hosting.services[0].offer
         assert (offer.target, offer.http, offer.options["inbound.length"]) == (("127.0.0.1", port), True, "2")
-        status = farm_status(node.farm_tasks)
+        status = publishing_status(node.farm_tasks)
         assert (status["mode"], status["farm_mode"], status["publisher"]) == ("failover", "failover", 1)
         assert status["publishing"]["master"] == KEYS.destination.b32
         found = explanation(node)
@@ -107,7 +107,7 @@ async def test_the_load_of_the_leafs_forwarder_is_in_the_status(tmp_path: Path) 
         (leaf + forwarding, {"connections": 0, "max_connections": 9, "bytes_per_second": 0}),
     ):
         async with farm_of_one(tmp_path / str(len(lines)), f'mode = "off"\n{lines}') as farm:
-            told = farm_status((await farm.leader()).farm_tasks)["leaf_loads"]
+            told = publishing_status((await farm.leader()).farm_tasks)["leaf_loads"]
             leaf_name = KEYS.destination.b32
             assert told == ({} if load is None else {leaf_name: {**load, "max_bytes_per_second": None}})
 

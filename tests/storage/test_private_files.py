@@ -1,5 +1,7 @@
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,6 +108,37 @@ def test_a_lock_is_had_by_one_and_names_its_holder(tmp_path: Path) -> None:
     private_files.Lock(tmp_path / "other.db").close()
     lock.close()
     private_files.Lock(tmp_path / "log.db").close()
+
+
+def test_each_run_of_a_program_is_told_apart_even_with_the_same_process_id(tmp_path: Path) -> None:
+    database = tmp_path / "log.db"
+    assert (private_files.holder(database), private_files.holding_run(database)) == (None, None)
+    runs = []
+    program = (
+        "import os, sys; from pathlib import Path; from gf_i2p.storage import private_files as f;"
+        "os.getpid = lambda: 1; path = Path(sys.argv[1]);"
+        "lock = f.Lock(path); other = f.Lock(path.with_name('other.db'));"
+        "print(f.holder(path), f.holding_run(path) == f.holding_run(path.with_name('other.db')), f.holding_run(path))"
+    )
+    for _ in range(2):
+        said = subprocess.run(
+            [sys.executable, "-c", program, str(database)], check=True, capture_output=True, text=True
+        ).stdout
+        process, same, run = said.split(maxsplit=2)
+        assert (process, same) == ("1", "True"), "one run holds the logs of several farms"
+        runs.append(run)
+    assert runs[0] != runs[1]
+
+
+@pytest.mark.parametrize(("content", "process"), [("77\n", "77"), ("", "unknown"), (" \n", "unknown")])
+def test_a_lock_without_the_run_still_names_its_holder(tmp_path: Path, content: str, process: str) -> None:
+    database = tmp_path / "log.db"
+    lock = private_files.Lock(database)
+    try:
+        (tmp_path / "log.db-lock").write_text(content)
+        assert (private_files.holder(database), private_files.holding_run(database)) == (process, process)
+    finally:
+        lock.close()
 
 
 def test_a_lock_in_a_directory_that_is_missing_says_so(tmp_path: Path) -> None:

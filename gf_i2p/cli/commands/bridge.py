@@ -21,7 +21,7 @@ from gf_i2p.cli.shared.router_setup import master_hash, router_bridge
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import MIN_PASSWORD, Config, Secrets, check_private
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.router_config import BridgeTable, RouterTable, host_and_port
+from gf_i2p.node.files.router_settings import BridgeTable, RouterTable, host_and_port
 from gf_i2p.node.publish.entry_signer import FileSigner
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.errors import error_text

@@ -18,7 +18,7 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import MASTER_FILE
-from gf_i2p.node.files.router_config import check_options
+from gf_i2p.node.files.router_settings import check_options
 from gf_i2p.node.publish.branch_keys import branch_file, derive
 from gf_i2p.node.publish.publishing_keys import MAX_FILE_BYTES, PublishingKeys, Stage, date, load_publishing_keys
 from gf_i2p.storage.private_files import write_durably

@@ -126,7 +126,10 @@ def status(options: argparse.Namespace) -> Answer:
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Start the member anew.") from error
     age = None if report["committed"] is None else max(time.time() - report["committed"] / 1000, 0.0)
-    healthy = running and age is not None and age <= LATE_SECONDS and report["router"] == "up"
+    report.setdefault("troubles", [])  # the report of an older version
+    is_heard = running and age is not None and age <= LATE_SECONDS
+    leaves_are_up = not report["troubles"] and all(up for _, up, *_ in report["leaves"])
+    healthy = is_heard and report["router"] == "up" and leaves_are_up
     return Answer(
         {"running": running, "healthy": healthy, "age": age, **report},
         "\n".join(_status_lines(report, age, options.directory, running=running)),
@@ -149,11 +152,12 @@ def _status_lines(report: dict[str, Any], age: float | None, directory: Path, *,
     if report["error"] is not None:
         lines.append(f"trouble  {printable(report['error'])}")
     lines.append(f"router   {'not known yet' if report['router'] is None else printable(report['router'])}")
-    for address, up in report["leaves"]:
-        lines.append(f"leaf     {printable(address)}, {'up' if up else 'down: its lease set was not found'}")
-    if report["leaf"] is not None:
-        lines.append(f"leaf     {printable(report['leaf'])}")
-    elif not report["leaves"]:
+    width = max((len(address) for address, *_ in report["leaves"]), default=0)
+    for address, up, *why in report["leaves"]:
+        state = "up" if up else ": ".join(["down", *why])
+        lines.append(f"leaf     {printable(address.ljust(width))}  {printable(state)}")
+    lines += [f"trouble  {printable(trouble)}" for trouble in report["troubles"]]
+    if not report["leaves"] and not report["troubles"]:
         lines.append("leaf     none: set [publish] leaf in leaf.toml")
     return lines
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
-from gf_i2p.node.files.router_config import PublishTable, host_and_port
+from gf_i2p.node.files.router_settings import PublishTable, host_and_port
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
 from gf_i2p.node.report.service_watch import CONNECT_SECONDS, ServiceWatch
 

@@ -8,7 +8,7 @@ from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.farm.choice.tree import BRANCHES
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE
-from gf_i2p.node.files.router_config import is_b32_address
+from gf_i2p.node.files.router_settings import is_b32_address
 from gf_i2p.node.publish.branch_keys import NoBranchKeysError, branch_keys
 from gf_i2p.node.publish.publishing_keys import PublishingKeys
 from gf_i2p.storage import private_files
@@ -68,12 +68,12 @@ async def look_at_leaf_farm(directory: Path, leaf_farm: str) -> CheckResult:
             ),
         )
     try:
-        holder, leaf_holder = (private_files.holder((each / DATABASE_FILE).resolve()) for each in (directory, path))
+        run, leaf_run = (private_files.holding_run((each / DATABASE_FILE).resolve()) for each in (directory, path))
     except OSError as error:
         return skip(f"not looked at: {error.strerror}")
-    if holder is None:
+    if run is None:
         return ok(f"the leaf is the master of the farm in {path}: run both in one process ({command})")
-    if leaf_holder != holder:
+    if leaf_run != run:
         return fail(
             f"the server in {path} does not run in this node's process: nobody says whether the leaf is up",
             Remedy.either(f"run both in one process: {command}"),

@@ -19,8 +19,8 @@ from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.netdb.errors import StructureError
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.router_config import RouterTable
 from gf_i2p.node.files.router_logins import RouterPasswords
+from gf_i2p.node.files.router_settings import RouterTable
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load_publishing_keys
 
 SETTLING_SECONDS: Final = 180.0

@@ -1,7 +1,7 @@
 """Remedies for a router's interfaces, in the words of each router's own settings."""
 
 from gf_i2p.cli.doctor.checks import Remedy
-from gf_i2p.node.files.router_config import host_and_port
+from gf_i2p.node.files.router_settings import host_and_port
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 
 _CONSOLE = "the router console (http://127.0.0.1:7657/"

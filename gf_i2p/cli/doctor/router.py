@@ -22,8 +22,8 @@ from gf_i2p.cli.shared.router_setup import check_logins, i2cp_settings, i2pcontr
 from gf_i2p.farm.record.router_facts import Reachability
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.router_config import RouterTable, host_and_port
 from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
+from gf_i2p.node.files.router_settings import RouterTable, host_and_port
 from gf_i2p.transport.errors import error_text
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.certificates import parse_fingerprint

@@ -12,7 +12,7 @@ from gf_i2p.cli.doctor import remedies
 from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, RouterChecks
 from gf_i2p.node.files.config import Config
-from gf_i2p.node.files.router_config import RouterTable, host_and_port
+from gf_i2p.node.files.router_settings import RouterTable, host_and_port
 from gf_i2p.node.report.router_info_file import LACK, RouterInfoFile
 from gf_i2p.wire.endpoint import Endpoint
 

@@ -9,7 +9,7 @@ from bridges.serving.entry_signer import AnotherPublishesError
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.node.files.file_names import DATABASE_FILE
-from gf_i2p.storage.private_files import holder
+from gf_i2p.storage.private_files import holding_run
 
 ASK_SECONDS: Final = 5.0
 """Seconds for the node's answer."""
@@ -28,9 +28,9 @@ class NodeBeside:
 
         The result says whether still no other node runs here: a node changes its mode at a start only.
         """
-        process = self._process
-        if process is None:
-            return lambda: self._process is None
+        run = self._run
+        if run is None:
+            return lambda: self._run is None
         mode = (await self._ask_farm())["mode"]
         if mode in _PUBLISHING:
             raise AnotherPublishesError(
@@ -38,7 +38,7 @@ class NodeBeside:
                 "for the master, and the farm publishes there. The operator stops that node, or restarts it with "
                 'publish.mode = "off"'
             )
-        return lambda: self._process in {None, process}
+        return lambda: self._run in {None, run}
 
     async def leaf_connections(self, leaf: str) -> int:
         """Return the number of connections that the node's forwarder (`leaf_forward`) for a leaf counts now.
@@ -47,7 +47,7 @@ class NodeBeside:
 
         Raises `RouterError` when no node counts them.
         """
-        if self._process is None:
+        if self._run is None:
             raise RouterError(
                 "the node beside this endpoint counts the connections (publish.leaf_forward), and does not run: the "
                 "operator starts that node"
@@ -61,9 +61,9 @@ class NodeBeside:
         return int(load["connections"])
 
     @property
-    def _process(self) -> str | None:
-        """The process that holds the node's log; None: no node runs."""
-        return holder(self._directory / DATABASE_FILE)
+    def _run(self) -> str | None:
+        """The run of the node that holds the log; None: no node runs."""
+        return holding_run(self._directory / DATABASE_FILE)
 
     async def _ask_farm(self) -> Any:
         try:

@@ -20,8 +20,8 @@ from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets, check_private
-from gf_i2p.node.files.router_config import LeavesTable, RouterTable, host_and_port, is_b32_address
 from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
+from gf_i2p.node.files.router_settings import LeavesTable, RouterTable, host_and_port, is_b32_address
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, load_publishing_keys
 from gf_i2p.transport.i2p.i2p_listener import ConfiguredTunnel, Inbound
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport

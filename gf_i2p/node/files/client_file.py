@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import Table, load_table
 from gf_i2p.node.files.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
-from gf_i2p.node.files.router_config import ClientProxyTable, ProxyTable
+from gf_i2p.node.files.router_settings import ClientProxyTable, ProxyTable
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.client.known_servers import ServerEndpoint

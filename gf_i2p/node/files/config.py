@@ -9,8 +9,8 @@ from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Ra
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.router_config import BridgeTable, PublishTable, RouterTable, check_fingerprint, check_leaves
 from gf_i2p.node.files.router_logins import RouterPasswords
+from gf_i2p.node.files.router_settings import BridgeTable, PublishTable, RouterTable, check_fingerprint, check_leaves
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.wire.digest import Secret

@@ -9,8 +9,8 @@ from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import LoggingTable
-from gf_i2p.node.files.router_config import LeavesTable, ProxyTable, RouterTable, check_leaves
 from gf_i2p.node.files.router_logins import RouterLogins, RouterPasswords, proxy_settings
+from gf_i2p.node.files.router_settings import LeavesTable, ProxyTable, RouterTable, check_leaves
 from gf_i2p.transport.i2p.i2p_transport import ProxySettings
 
 LEAF_FILE: Final = "leaf.toml"

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from gf_i2p.node.files.checked_read import ConfigError, Table
 from gf_i2p.node.files.file_names import SECRETS_FILE
-from gf_i2p.node.files.router_config import RouterTable, check_pair
+from gf_i2p.node.files.router_settings import RouterTable, check_pair
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import ProxySettings
 

@@ -68,10 +68,10 @@ class LeafMemberReport:
     """Time at which that record was committed."""
     router: str | None = None
     """"up", or why the router reports nothing; None: not known yet."""
-    leaf: str | None = None
-    """Faults of the leaves, as sentences; None while all is well."""
-    leaves: tuple[tuple[str, bool], ...] = ()
-    """Addresses of the leaves, and whether each is up, by the router's last answer."""
+    leaves: tuple[tuple[str, bool, str | None], ...] = ()
+    """For each leaf of which the router tells: the address, whether the leaf is up, and why not."""
+    troubles: tuple[str, ...] = ()
+    """Advice for the operator about the leaves; empty while all is well."""
     error: str | None = None
     """Why the newest record is not known to be in the log; None when the record is in the log."""
     failed: int | None = None
@@ -189,16 +189,16 @@ class LeafMember:
         router = None
         if self._router.settled:
             router = "up" if self._router.trouble is None else self._router.trouble
-        before = report.router, report.leaf
-        report.router, report.leaf = router, "; ".join(self._leaves.troubles) or None
-        if before != (report.router, report.leaf):
+        before = report.router, report.troubles
+        report.router, report.troubles = router, self._leaves.troubles
+        if before != (report.router, report.troubles):
             if self._router.trouble is not None:
                 self._log.warning("the router is down for the farm", reason=self._router.trouble)
-            elif report.leaf is not None:
-                self._log.warning("a leaf is not listed", reason=report.leaf)
+            elif report.troubles:
+                self._log.warning("a leaf is not listed", reason="; ".join(report.troubles))
             else:
                 self._log.info("the router answers")
-        report.leaves = tuple((to_b32_address(leaf.hash), leaf.up) for leaf in self._leaves.leaves)
+        report.leaves = tuple((to_b32_address(leaf.hash), leaf.up, why) for leaf, why in self._leaves.told)
 
     def _record(self) -> StatusRecord:
         return StatusRecord(

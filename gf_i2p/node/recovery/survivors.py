@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.files.config import Config, Secrets
-from gf_i2p.node.files.router_config import host_and_port
 from gf_i2p.node.files.router_logins import RouterLogins, proxy_settings
+from gf_i2p.node.files.router_settings import host_and_port
 from gf_i2p.node.files.trust import knows_certificate, trusted_settings
 from gf_i2p.transport.client.server_queries import fetch_configuration
 from gf_i2p.transport.endpoint_transport import MixedTransport

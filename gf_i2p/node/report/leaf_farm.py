@@ -10,7 +10,7 @@ from gf_i2p.farm.record.destinations import META_TYPE, Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.netdb.encoding import from_b32_address, to_b32_address
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.router_config import is_b32_address
+from gf_i2p.node.files.router_settings import is_b32_address
 from gf_i2p.node.listener import Tenant
 
 LISTED_MS: Final = 1_800_000

@@ -7,7 +7,7 @@ from typing import Final
 
 from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.node.clock import seconds_since_boot
-from gf_i2p.node.files.router_config import LeafSettings, LeavesTable, host_and_port
+from gf_i2p.node.files.router_settings import LeafSettings, LeavesTable, host_and_port
 from gf_i2p.node.report.leaf_forward import LeafForward
 from gf_i2p.node.report.service_watch import ServiceWatch
 
@@ -51,6 +51,15 @@ class LocalLeaf:
         """Advice for the operator; None while service and forwarder do well."""
         parts = (self.service, self.forward)
         return next((part.trouble for part in parts if part is not None and part.trouble is not None), None)
+
+    @property
+    def fault(self) -> str | None:
+        """Why the leaf is down by this machine, as a clause; None while service and forwarder do well."""
+        if self.service is not None and self.service.trouble is not None:
+            return "its service does not answer"
+        if self.forward is not None and self.forward.trouble is not None:
+            return "its forwarder cannot listen"
+        return None
 
     def completed(self, leaf: Leaf | None) -> Leaf | None:
         """Return the router's answer about the leaf, completed by what this machine knows.

@@ -56,10 +56,19 @@ class OwnLeaves:
     @property
     def leaves(self) -> tuple[Leaf, ...]:
         """The leaves by the router's last answers and by this machine. A leaf without an answer is missing."""
-        if not self._local:
-            return tuple(each.answer for each in self._questions if each.answer is not None)
-        completed = (local.completed(each.answer) for local, each in zip(self._local, self._questions, strict=True))
-        return tuple(leaf for leaf in completed if leaf is not None)
+        return tuple(leaf for leaf, _ in self.told)
+
+    @property
+    def told(self) -> tuple[tuple[Leaf, str | None], ...]:
+        """The `leaves`, and why each leaf is down, as clauses; None: the leaf is up."""
+        told = []
+        for place, question in enumerate(self._questions):
+            answer, local = question.answer, self._local[place] if self._local else None
+            leaf = answer if local is None else local.completed(answer)
+            if answer is not None and leaf is not None:
+                faults = (_fault(answer), None if local is None else local.fault)
+                told.append((leaf, "; ".join(fault for fault in faults if fault is not None) or None))
+        return tuple(told)
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -80,6 +89,14 @@ class OwnLeaves:
             return None
         status = await self._bridge.local_leaf_status(hash_)
         return Leaf(hash_, status.up, status.destination, current_connections=status.connections)
+
+
+def _fault(answer: Leaf) -> str | None:
+    """Return why a leaf is down by the router's answer; None: the leaf is up."""
+    if answer.up:
+        return None
+    # A router that has found the leaf's lease set tells the destination.
+    return "its lease set was not found" if answer.destination is None else "it no longer answers pings"
 
 
 def _named(local: LocalLeaf, trouble: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from gf_i2p import __version__
 from gf_i2p.farm.explanation import explain, lines
 from gf_i2p.node.node import Node
-from gf_i2p.node.status.publishing_status import farm_status
+from gf_i2p.node.status.publishing_status import publishing_status
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.core import Core
 from gf_i2p.transport.i2p.i2p_listener import I2pListener
@@ -81,7 +81,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         },
         "servers": servers,
         "i2p": _i2p(node),
-        "farm": farm_status(node.farm_tasks),
+        "farm": publishing_status(node.farm_tasks),
         "history": None if node.farm_tasks.exporter is None else {"exported": node.farm_tasks.exporter.durable_index},
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
@@ -126,5 +126,5 @@ def explanation(node: Node) -> dict[str, Any]:
         "applied": node.farm_tasks.view.applied,
         "farm": explain(state),
         "lines": lines(state),
-        "this": farm_status(node.farm_tasks),
+        "this": publishing_status(node.farm_tasks),
     }

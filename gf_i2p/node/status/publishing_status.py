@@ -8,7 +8,7 @@ from gf_i2p.node.farm_tasks import FarmTasks
 from gf_i2p.node.publish.keys_watch import KeysWatch
 
 
-def farm_status(tasks: FarmTasks) -> dict[str, Any]:
+def publishing_status(tasks: FarmTasks) -> dict[str, Any]:
     """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the

@@ -9,10 +9,12 @@ from functools import partial
 from random import Random
 from typing import Final, Protocol
 
+from bridges.i2cp.lease_times import LEASES
+from bridges.i2cp.settings import RouterKind
 from gf_i2p.farm.choice.publisher import SetEntry
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Close, Drain, Effect, Give, Open, Rehearse, Stop
-from gf_i2p.farm.publishing.failover import FailoverMachine, FailoverState, NotDueError
+from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, FailoverState, NotDueError
 from gf_i2p.farm.publishing.lease import LOOK_SECONDS, PublisherLease
 from gf_i2p.farm.publishing.meta import MetaMachine
 from gf_i2p.farm.publishing.set_progress import PublishProgress
@@ -21,10 +23,8 @@ from gf_i2p.farm.state import FarmState
 
 ROUTER_SECONDS: Final = 4.0
 """Most seconds until the router has obeyed an order."""
-CLIENT_SECONDS: Final = 120.0
-"""Most seconds until the last client of a draining service has ended."""
-RENEW_SECONDS: Final = 25.0
-"""Time between two lease sets of a service."""
+RENEW_SECONDS: Final = LEASES[RouterKind.I2PD].renew
+"""Seconds between two lease sets of a service: at an i2pd, which gets more sets than a Java router."""
 RETRY_SECONDS: Final = 3.0
 """Pause after a failed announcement of a service's lease set."""
 _KEYS: Final = object()
@@ -162,7 +162,7 @@ class SimulatedPublisher:
                 case Open():
                     self._later(ROUTER_SECONDS, partial(self._announce_lease_set, machine, self._under_way))
                 case Drain():
-                    self._later(CLIENT_SECONDS, machine.drained)
+                    self._later(DRAIN_SECONDS, machine.drained)
                 case Close():
                     self._service, self._awaited = 0, None
                     machine.closed()

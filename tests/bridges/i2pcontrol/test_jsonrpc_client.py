@@ -281,14 +281,12 @@ async def test_a_plain_port_instead_of_tls(identity: Identity) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with reaching(
-        I2pControlAccess(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)
-    ) as rpc:
-        with pytest.raises(RouterError, match="does not speak the same TLS"):
-            await rpc.call("Echo", ECHO)
-    server.close()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        access = I2pControlAccess(f"https://127.0.0.1:{port}/", PASSWORD, fingerprint=identity.fingerprint)
+        async with reaching(access) as rpc:
+            with pytest.raises(RouterError, match="does not speak the same TLS"):
+                await rpc.call("Echo", ECHO)
 
 
 # Requests that i2pd can read ------------------------------------------------------------------------------------------

@@ -16,11 +16,13 @@ from bridges.i2cp.settings import RouterKind
 from gf_i2p.cli.commands import leaf
 from gf_i2p.cli.main import main
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
+from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.config import Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.leaf_file import LEAF_FILE, REPORT_FILE
 from gf_i2p.node.membership.leaf_invitation import invite, leaf_members_of
 from gf_i2p.node.membership.leaf_member import LeafMemberReport
+from gf_i2p.storage.private_files import Lock
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import spawn
@@ -75,8 +77,8 @@ def report(directory: Path, **changes: Any) -> None:
         "index": 7,
         "committed": None,
         "router": None,
-        "leaf": None,
-        "leaves": [[PEER, True]],
+        "leaves": [[PEER, True, None]],
+        "troubles": [],
         "error": None,
         "failed": None,
     }
@@ -103,7 +105,7 @@ def test_the_status_of_a_member_that_does_not_run(farm: Path, capsys: pytest.Cap
     report(member, router="up")
     assert main(["leaf", "status", str(member)]) == 3
     assert "router   up" in capsys.readouterr().out
-    report(member, router="it is off", leaves=[], leaf="it has not answered yet")
+    report(member, router="it is off", leaves=[], troubles=["it has not answered yet"])
     assert main(["leaf", "status", str(member)]) == 3
     text = capsys.readouterr().out
     assert "record   nothing yet" in text
@@ -111,6 +113,49 @@ def test_the_status_of_a_member_that_does_not_run(farm: Path, capsys: pytest.Cap
     (member / REPORT_FILE).write_text("{")
     assert main(["leaf", "status", str(member)]) == 1
     assert "Start the member anew" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("json_", [[], ["--json"]])
+def test_a_leaf_that_is_down_is_a_degraded_state_with_its_reason(
+    farm: Path, capsys: pytest.CaptureFixture[str], json_: list[str]
+) -> None:
+    member = invite(farm / "server-1", farm / "new").member
+    lock = Lock(member / REPORT_FILE)
+    try:
+        other = "short.b32.i2p"
+        well = {"committed": now_ms(), "router": "up"}
+        report(member, **well)
+        assert main(["leaf", "status", str(member), *json_]) == 0
+        report(member, **well, leaves=[], troubles=["leaf one: the router is off"])
+        assert main(["leaf", "status", str(member), *json_]) == 3
+        capsys.readouterr()
+        why = "it no longer answers pings"
+        report(member, **well, leaves=[[PEER, True, None], [other, False, why]], troubles=["start it", "mend it"])
+        assert main(["leaf", "status", str(member), *json_]) == 3
+        said = capsys.readouterr().out
+        if json_:
+            assert json.loads(said)["leaves"] == [[PEER, True, None], [other, False, why]]
+            assert json.loads(said)["healthy"] is False
+        else:
+            assert said.splitlines()[-4:] == [
+                f"leaf     {PEER}  up",
+                f"leaf     {other.ljust(len(PEER))}  down: {why}",
+                "trouble  start it",
+                "trouble  mend it",
+            ]
+    finally:
+        lock.close()
+
+
+def test_the_report_of_a_member_of_an_older_version(farm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    member = invite(farm / "server-1", farm / "new").member
+    report(member, leaves=[[PEER, False]])
+    path = member / REPORT_FILE
+    older = json.loads(path.read_text())
+    del older["troubles"]
+    path.write_text(json.dumps(older))
+    assert main(["leaf", "status", str(member)]) == 3
+    assert f"leaf     {PEER}  down\n" in capsys.readouterr().out
 
 
 def test_a_file_that_others_can_read_is_not_run(farm: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +217,7 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
                 await until("the member does well, and knows its leaf", PATIENCE, healthy)
                 assert (told["id"], told["leaves"], told["error"], told["router"]) == (
                     MEMBER,
-                    [[PEER, True]],
+                    [[PEER, True, None]],
                     None,
                     "up",
                 )

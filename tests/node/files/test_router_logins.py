@@ -9,8 +9,8 @@ from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
-from gf_i2p.node.files.router_config import RouterTable
 from gf_i2p.node.files.router_logins import Login, RouterLogins, RouterPasswords, proxy_settings
+from gf_i2p.node.files.router_settings import RouterTable
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
 from tests.node.farm import NodeFarm
 

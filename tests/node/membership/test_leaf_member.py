@@ -13,7 +13,7 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Reporte
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.limits import MAX_DESTINATION_BYTES
 from gf_i2p.node.files.leaf_file import MAX_LEAVES
-from gf_i2p.node.files.router_config import LeafSettings
+from gf_i2p.node.files.router_settings import LeafSettings
 from gf_i2p.node.membership import leaf_member
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, LeafMemberReport, patient
 from gf_i2p.node.report import service_watch
@@ -141,8 +141,8 @@ async def test_a_leaf_is_down_while_the_service_behind_it_does_not_answer(monkey
         await becomes("up", lambda: bool(made.log.records) and is_up(made.newest, up=True))
         service.close()
         await becomes("down", lambda: is_up(made.newest, up=False))
-        assert f"the service at 127.0.0.1:{port} does not answer" in str(made.member.report.leaf)
-        assert made.member.report.leaves[0][1] is False
+        assert f"the service at 127.0.0.1:{port} does not answer" in made.member.report.troubles[0]
+        assert made.member.report.leaves[0][1:] == (False, "its service does not answer")
 
 
 @pytest.mark.parametrize("error", [DOWN, DEFECT])
@@ -152,7 +152,7 @@ async def test_who_cannot_say_how_the_leaf_does_lists_none(error: Exception) -> 
         made.bridge.errors["leaf"] = error
         await becomes("no leaf", lambda: made.newest.leaves == ())
         assert made.newest.router_up
-        assert str(error) in str(made.member.report.leaf)
+        assert str(error) in made.member.report.troubles[0]
 
 
 @pytest.mark.parametrize("error", [NotCommittedError("nobody leads"), OutcomeUnknownError("the connection ended")])
@@ -196,7 +196,7 @@ async def test_a_member_reports_several_leaves_and_names_the_one_in_trouble() ->
         await becomes("told", lambda: len(made.member.report.leaves) == 2)
         made.bridge.errors["leaf 2"] = DOWN
         await becomes("one leaf", lambda: [leaf.hash for leaf in made.newest.leaves] == [LEAF])
-        assert made.member.report.leaf == f"leaf two: {DOWN}"
+        assert made.member.report.troubles == (f"leaf two: {DOWN}",)
 
 
 def test_the_longest_record_of_a_member_is_one_that_farms_take() -> None:

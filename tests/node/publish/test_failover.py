@@ -27,7 +27,7 @@ from gf_i2p.node.publish.publishing_keys import HANDOVER_SECONDS, PublishingKeys
 from gf_i2p.node.report import reporter, service_watch
 from gf_i2p.node.report.reporter import Reporter
 from gf_i2p.node.report.service_watch import ServiceWatch
-from gf_i2p.node.status.publishing_status import farm_status
+from gf_i2p.node.status.publishing_status import publishing_status
 from gf_i2p.node.view import FarmView
 from gf_i2p.wire.errors import NotCommittedError
 from integration.harness.local_farm import becomes
@@ -359,7 +359,7 @@ class ServingFarm:
             if len(chosen) != 1 or self.serving() != chosen or chosen & {None, *others_than}:
                 return False
             # The router serves a moment before the publisher says so.
-            shown = farm_status(self.farm.nodes[next(iter(self.serving()))].farm_tasks)["publishing"]
+            shown = publishing_status(self.farm.nodes[next(iter(self.serving()))].farm_tasks)["publishing"]
             return shown is not None and shown["state"] == "serving"
 
         await becomes("one server serves", alone, 40)
@@ -387,10 +387,10 @@ async def test_another_server_takes_over_when_the_local_service_is_gone(tmp_path
         await made.locals[first].stop()
         second = await made.one_serves(first)
         assert second != first
-        status = farm_status(made.farm.nodes[first].farm_tasks)
+        status = publishing_status(made.farm.nodes[first].farm_tasks)
         assert status["why_not"][str(first)] == "publishing is off there"
         assert any("does not answer" in each for each in status["trouble"])
-        assert farm_status(made.farm.nodes[second].farm_tasks)["publishing"]["state"] == "serving"
+        assert publishing_status(made.farm.nodes[second].farm_tasks)["publishing"]["state"] == "serving"
 
 
 async def test_a_server_that_stops_hands_over_and_lets_its_clients_finish(

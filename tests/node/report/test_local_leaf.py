@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.node.files.router_config import LeafSettings
+from gf_i2p.node.files.router_settings import LeafSettings
 from gf_i2p.node.report.local_leaf import LocalLeaf
 from integration.harness.processes import free_ports
 
@@ -70,6 +70,7 @@ async def test_a_leaf_whose_forwarder_cannot_listen_is_down_and_has_no_load() ->
     assert found is not None
     assert (found.up, found.uptime_ms, found.current_connections, found.current_bandwidth) == (False, None, None, None)
     assert "leaf_forward in [publish]" in str(local.trouble)
+    assert local.fault == "its forwarder cannot listen"
 
 
 @asynccontextmanager

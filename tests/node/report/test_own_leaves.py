@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from gf_i2p.farm.record.destinations import Leaf
-from gf_i2p.node.files.router_config import LeafSettings, LeavesTable
+from gf_i2p.node.files.router_settings import LeafSettings, LeavesTable
 from gf_i2p.node.report.local_leaf import LocalLeaf, local_leaves
 from gf_i2p.node.report.own_leaves import OwnLeaves
 from gf_i2p.node.report.service_watch import MISSED
@@ -91,6 +91,31 @@ async def test_a_leaf_whose_service_stops_is_named_and_is_down_alone(bridge: Fak
     assert "leaf_service in [publish]" in first
     assert "so the leaf two is not listed" in second
     assert "leaf_service in [[publish.leaves]]" in second
+    await leaves.close()
+
+
+async def test_a_leaf_that_is_down_says_why(bridge: FakeBridge, leaves: OwnLeaves) -> None:
+    await soon(leaves.ask(PATIENCE))
+    assert [why for _, why in leaves.told] == [None, None, None]
+    bridge.leaf_up = False
+    await soon(leaves.ask(PATIENCE))
+    assert {why for _, why in leaves.told} == {"its lease set was not found"}
+    bridge.destination = "the router has found the lease set"
+    await soon(leaves.ask(PATIENCE))
+    assert {why for _, why in leaves.told} == {"it no longer answers pings"}
+
+
+async def test_a_leaf_with_two_faults_says_both(bridge: FakeBridge) -> None:
+    (port,) = free_ports(1)
+    local = local_leaves(LeavesTable(leaf="one", leaf_service=f"127.0.0.1:{port}"))
+    leaves = OwnLeaves(bridge, local, seconds=PATIENCE)
+    assert local[0].service is not None
+    await local[0].service.check()
+    await soon(leaves.ask(PATIENCE))
+    assert [why for _, why in leaves.told] == ["its service does not answer"]
+    bridge.leaf_up = False
+    await soon(leaves.ask(PATIENCE))
+    assert [why for _, why in leaves.told] == ["its lease set was not found; its service does not answer"]
     await leaves.close()
 
 

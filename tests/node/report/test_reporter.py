@@ -12,7 +12,7 @@ from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import Leaf, ReportedConfig, StatusRecord
 from gf_i2p.netdb.meta_lease_set import MetaLease, MetaLeaseSet
-from gf_i2p.node.files.router_config import LeafSettings
+from gf_i2p.node.files.router_settings import LeafSettings
 from gf_i2p.node.report import reporter as reporter_module
 from gf_i2p.node.report.local_leaf import LocalLeaf
 from gf_i2p.node.report.router_info_file import RouterInfoFile

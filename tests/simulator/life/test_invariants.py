@@ -42,12 +42,12 @@ QUICK = {
     "other-scores": ("SameFarmChoice", 13),
     "own-versions": ("PublishedRises", 5),
     "no-new-version": ("WithinLease", 1),
-    "wakes-and-gives": ("WakesUp", 23),
+    "wakes-and-gives": ("WakesUp", 84),
     "before-the-log": ("AnnouncedFirst", 2),
     "no-lease": ("Overlap", 51),
     "gives-anyway": ("ChosenGives", 23),
-    "serves-anyway": ("ChosenGives", 6),
-    "serves-on": ("Overlap", 6),
+    "serves-anyway": ("ChosenGives", 9),
+    "serves-on": ("Overlap", 9),
     "service-versions": ("PublishedRises", 6),
 }
 """Canaries, each with the first rule that catches the canary, and the seed to begin with: the first that catches it.

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.node import exporter as module
+from gf_i2p.node import history_exporter as module
 from gf_i2p.node.clock import now_ms
-from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, HISTORY_DIRECTORY
+from gf_i2p.node.history_exporter import Exporter
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.raft.core import Core

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from gf_i2p.node import exporter as module
+from gf_i2p.node import history_exporter as module
 from gf_i2p.node import history_packing, view
-from gf_i2p.node.exporter import Exporter
+from gf_i2p.node.history_exporter import Exporter
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import status
 from gf_i2p.storage import history_writer as files
@@ -23,7 +23,7 @@ from gf_i2p.storage.history_reader import HistoryFile, read_history
 from gf_i2p.storage.history_writer import History, Rotation
 from integration.harness.local_farm import becomes
 from tests.node.farm import NodeFarm
-from tests.node.test_exporter import exported, exporter, history, post, reaches, values
+from tests.node.test_history_exporter import exported, exporter, history, post, reaches, values
 
 PAUSED = "the history is paused, the node goes on"
 

@@ -12,7 +12,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
-from gf_i2p.node.files.router_config import PublishTable, RouterTable, host_and_port
+from gf_i2p.node.files.router_settings import PublishTable, RouterTable, host_and_port
 from gf_i2p.wire.endpoint import Endpoint
 from tests.node.farm import NodeFarm
 
