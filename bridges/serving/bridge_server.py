@@ -215,7 +215,7 @@ class BridgeServer:
         return encode_status(await self.publications.publish(publication, seconds))
 
     async def _signed(self, params: CallParameters) -> tuple[Publication, float]:
-        """Sign the plain entries of a call; return the publication and the time limit of the call."""
+        """Sign the plain entries of a call; return the publication, and the seconds that the call has left."""
         master, entries, seconds = params.hash("MasterHash"), params.entries(), params.timeout(REMOTE_SECONDS)
         params.finish()
         if self._signer is None:
@@ -226,14 +226,16 @@ class BridgeServer:
             )
         self.publications.check_free(master)  # before the signing, which uses a version up
         newest = self.publications.state(master).published
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
         try:
-            publication = await _within(LOCAL_SECONDS, self._signer.sign(master, entries, newest))
+            publication = await _within(min(LOCAL_SECONDS, seconds), self._signer.sign(master, entries, newest))
         except LimitError as error:
             raise ParameterError(f"Entries: {error}") from error
         except AnotherPublishesError:
             await self.publications.stop(master)  # a router gives a destination to one client only
             raise
-        return publication, seconds
+        return publication, max(deadline - loop.time(), 0.0)
 
     async def _stop(self, params: CallParameters) -> dict[str, Json]:
         master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)

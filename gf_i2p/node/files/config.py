@@ -200,11 +200,18 @@ class Config(Table):
                 raise ValueError(
                     "router: is missing, and publish.leaf_farm needs it: without a router this node posts no status"
                 )
+            if self.publish.all_leaves:
+                name = "leaves" if self.publish.leaf is None else "leaf"
+                raise ValueError(
+                    f"router: is missing, and publish.{name} needs it: add the table [router]; an empty table means a "
+                    "router with its usual ports"
+                )
             return self
         if self.publish.leaf_farm is not None and self.publish.all_leaves:
             other = "leaves" if self.publish.leaf is None else "leaf"
             raise ValueError(f"publish.leaf_farm: cannot stand beside publish.{other}: remove one of the two")
-        check_leaves(self.publish, router)
+        taken = {"node.listen": str(listen).removeprefix("tcp://"), "bridge.listen": self.bridge.listen}
+        check_leaves(self.publish, router, taken=taken)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(
                 f"node.listen: the router would bring streams to {listen.host} without encryption: use 127.0.0.1, or "

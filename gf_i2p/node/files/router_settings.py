@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from bridges.i2pcontrol.access import check_url
 from gf_i2p.netdb.encoding import from_b32_address
@@ -52,6 +52,12 @@ def _checked_host_port(text: str) -> str:
 
 def _checked_target(text: str) -> str:
     host_and_port(text, "127.0.0.1:8080")
+    return text
+
+
+def _checked_path(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError(f"{text[:80]!r} is no path of a file")
     return text
 
 
@@ -181,7 +187,7 @@ class RouterTable(ProxyTable):
     i2pcontrol_few_tunnels: bool = False
     """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
 
-    info_file: str | None = None
+    info_file: Annotated[str, AfterValidator(_checked_path)] | None = None
     """The router's own file `router.info`, for the node's records. None: the records do not have the router info, by
     which every reader of the farm's log would know the router and its IP addresses."""
 
@@ -225,10 +231,18 @@ class LeafSettings(Table):
     """Bandwidth in KiB a second, of both directions, that counts as full for the leaf's cost."""
 
 
+def _checked_tables(value: object) -> object:
+    if isinstance(value, dict):
+        raise ValueError(  # noqa: TRY004 -- the only exception that pydantic reports
+            "is one table, and each leaf has a table of its own: write [[publish.leaves]], in double brackets"
+        )
+    return value
+
+
 class LeavesTable(LeafSettings):
     """All leaves of a server or a leaf member: the usual one, and further leaves with the same settings."""
 
-    leaves: Annotated[tuple[LeafSettings, ...], Field(strict=False)] = ()
+    leaves: Annotated[tuple[LeafSettings, ...], Field(strict=False), BeforeValidator(_checked_tables)] = ()
     """Tables `[[publish.leaves]]`: further leaves."""
 
     @property
@@ -237,38 +251,43 @@ class LeavesTable(LeafSettings):
         return self.leaves if self.leaf is None else (self, *self.leaves)
 
 
-def check_leaves(publish: LeavesTable, router: RouterTable, *, most: int = MAX_LEAVES) -> None:
+def check_leaves(
+    publish: LeavesTable, router: RouterTable, *, most: int = MAX_LEAVES, taken: Mapping[str, str] | None = None
+) -> None:
     """Raise `ValueError` when the settings of leaves do not fit together, or do not fit this router.
 
-    `most`: most leaves.
+    `most`: most leaves. `taken`: by name of a setting, an address at which this machine listens already.
     """
     tables = {"publish": publish, **{f"publish.leaves[{each}]": one for each, one in enumerate(publish.leaves, 1)}}
     if len(publish.all_leaves) > most:
         raise ValueError(f"publish.leaves: there are {len(publish.all_leaves)} leaves, and the most are {most}")
     leaves: dict[str, str] = {}
-    forwards: dict[tuple[object, int], str] = {}
+    listening = {f"router.{each}": getattr(router, each) for each in ("proxy", "sam", "i2cp")} | dict(taken or {})
+    forwards: dict[str, str] = {}
     for table, settings in tables.items():
         if settings.leaf is None and settings is not publish:
             raise ValueError(f"{table}.leaf: is missing: give the address of this leaf, or remove the table")
         _check_leaf(table, settings, router)
-        if settings.leaf is not None and (other := leaves.setdefault(settings.leaf.lower(), table)) != table:
-            raise ValueError(f"{table}.leaf: {other}.leaf is the same leaf: remove one of the two")
+        if settings.leaf is not None:
+            leaf = settings.leaf.lower() if is_b32_address(settings.leaf) else settings.leaf  # a tunnel's name has case
+            if (other := leaves.setdefault(leaf, table)) != table:
+                raise ValueError(f"{table}.leaf: {other}.leaf is the same leaf: remove one of the two")
         if settings.leaf_forward is not None:
-            place = _place(settings.leaf_forward)
-            if (other := forwards.setdefault(place, table)) != table:
-                raise ValueError(f"{table}.leaf_forward: is the address of {other}.leaf_forward: name another port")
+            for name, address in (listening | forwards).items():
+                if _meet(settings.leaf_forward, address):
+                    raise ValueError(f"{table}.leaf_forward: is the address of {name}: name another port")
+            forwards[f"{table}.leaf_forward"] = settings.leaf_forward
     for table, settings in tables.items():
-        forward = None if settings.leaf_service is None else forwards.get(_place(settings.leaf_service))
-        if forward is not None:
-            raise ValueError(
-                f"{table}.leaf_service: is the address of {forward}.leaf_forward: name the service's own address"
-            )
+        for name, address in forwards.items():
+            if settings.leaf_service is not None and _meet(settings.leaf_service, address):
+                raise ValueError(f"{table}.leaf_service: is the address of {name}: name the service's own address")
 
 
-def _place(address: str) -> tuple[object, int]:
-    """Return IP address and port, however the address is written."""
-    host, port = host_and_port(address)
-    return ip_address(host), port
+def _meet(one: str, other: str) -> bool:
+    """Whether two addresses may lead to one socket; 0.0.0.0 and [::] mean every address of this machine."""
+    (host, port), (other_host, other_port) = host_and_port(one), host_and_port(other)
+    hosts = ip_address(host), ip_address(other_host)
+    return port == other_port and (hosts[0] == hosts[1] or any(each.is_unspecified for each in hosts))
 
 
 def _check_leaf(table: str, settings: LeafSettings, router: RouterTable) -> None:

@@ -118,7 +118,7 @@ keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, 
 # [bridge]
 # listen = "127.0.0.1:7651"
 # plain = true                # HTTP without TLS, on loopback only
-# sign_entries = true         # signs plain entries of such programs with the keys above; only where mode is off
+# sign_entries = true         # signs plain entries of such programs with the keys above; not with mode meta or failover
 
 """
 

@@ -35,6 +35,7 @@ class FileSigner:
         router: str = "auto",
         check_node: Callable[[], Awaitable[Callable[[], bool]]] = _never,
         clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         """Read nothing yet.
 
@@ -44,11 +45,13 @@ class FileSigner:
             check_node: raises `RouterError` while a node may publish in this place. Otherwise `check_node` returns a
                 function that says whether that still holds.
             clock: seconds since the epoch.
+            sleep: waits for so many seconds.
         """
         self._path = path
         self._router = router
         self._check_node = check_node
         self._clock = clock
+        self._sleep = sleep
         self._newest: dict[bytes, int] = {}
         """`published` of the last signed set, by master."""
 
@@ -66,6 +69,8 @@ class FileSigner:
             )
         lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=_ended(entries, published, keys.ends))
         self._newest[master] = published
+        # One set a second: so versions do not run ahead of the clock, and a signer that has just started is not behind.
+        await self._sleep(min(max(published - now, 0.0), 1.0))
         session = keys.fresh_session(Purpose.META, int(now * 1000))
         return Publication(lease_set, session, keys.signed_session(Purpose.META), may_give=may_give)
 

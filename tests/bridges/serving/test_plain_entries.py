@@ -29,11 +29,16 @@ class Signer:
     def __init__(self) -> None:
         self.asked: list[tuple[bytes, Sequence[MetaLease], int | None]] = []
         self.error: Exception | None = None
+        self.may = asyncio.Event()
+        """Set: the signer signs. Clear: the signer waits."""
+        self.may.set()
 
     async def sign(self, master: bytes, entries: Sequence[MetaLease], newest: int | None) -> Publication:
         self.asked.append((master, entries, newest))
         if self.error is not None:
             raise self.error
+        if not self.may.is_set():
+            await self.may.wait()
         made = MetaLeaseSet.build(KEYS, published=NOW + len(self.asked), entries=entries)
         return Publication(made, session_config(KEYS, NOW * 1000))
 
@@ -134,6 +139,14 @@ async def test_nothing_is_signed_while_a_set_is_on_its_way() -> None:
         assert len(signer.asked) == 1
         served.bridge.go_on.set()
         assert (await soon(first))["result"]["State"] == "sent"
+
+
+async def test_the_time_limit_counts_the_signing() -> None:
+    signer = Signer()
+    async with serving(signer=signer) as served:
+        signer.may.clear()
+        assert await served.code(Method.PUBLISH, **plain(Timeout=0.05)) == -32013
+        assert served.bridge.published == []
 
 
 async def test_a_call_without_patience_publishes_all_the_same() -> None:

@@ -236,6 +236,27 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
         ),
         (("[publish]", f"[publish]\n{further(leaf=OTHER, leave='1')}"), "publish.leaves[1].leave: no such key"),
         (
+            ("[publish]", f'[publish]\n[publish.leaves]\nleaf = "{OTHER}"'),
+            "publish.leaves: is one table, and each leaf has a table of its own: write [[publish.leaves]]",
+        ),
+        *(
+            (
+                ("[publish]", f"[publish]\n{forwarded(OTHER, HERE, forward)}\n[bridge]\nlisten = '127.0.0.1:7651'"),
+                f"publish.leaves[1].leaf_forward: is the address of {name}: name another port",
+            )
+            for forward, name in (
+                ("127.0.0.1:7656", "router.sam"),
+                ("127.0.0.1:7654", "router.i2cp"),
+                ("127.0.0.1:4444", "router.proxy"),
+                ("127.0.0.1:4150", "node.listen"),
+                ("127.0.0.1:7651", "bridge.listen"),
+            )
+        ),
+        (
+            ("[router]\n\n[publish]", '[router]\ninfo_file = "a\\u0000b"\n[publish]'),
+            "router.info_file: 'a\\x00b' is no path of a file",
+        ),
+        (
             ("[publish]", "[publish]\n" + "\n".join(further(leaf=address(number)) for number in range(17))),
             "publish.leaves: there are 17 leaves, and the most are 16",
         ),
@@ -266,6 +287,33 @@ def test_publishing_needs_a_router(tmp_path: Path) -> None:
     needs = r'router: is missing, and publish.mode = "meta" needs .* add the table \[router\]'
     with pytest.raises(ConfigError, match=needs):
         load(tmp_path, text.replace("[publish]", '[publish]\nmode = "meta"'))
+
+
+@pytest.mark.parametrize(("leaf", "name"), [(f'leaf = "{OTHER}"', "leaf"), (further(leaf=OTHER), "leaves")])
+def test_a_leaf_needs_a_router(tmp_path: Path, leaf: str, name: str) -> None:
+    text = GOOD.replace("[router]", "").replace(ADDRESS, "a.example").replace(f"{OTHER}:80", "b.example:80")
+    with pytest.raises(
+        ConfigError, match=rf"router: is missing, and publish.{name} needs it: add the table \[router\]"
+    ):
+        load(tmp_path, text.replace("[publish]", f"[publish]\n{leaf}"))
+
+
+@pytest.mark.parametrize("forward", ["0.0.0.0:8080", "[::]:8080"])
+def test_a_forwarder_at_every_address_does_not_lead_to_itself(tmp_path: Path, forward: str) -> None:
+    text = GOOD.replace("[router]", "[router]\nbeyond_loopback = true")
+    with pytest.raises(ConfigError, match=r"leaf_service: is the address of publish.leaves.*leaf_forward"):
+        load(tmp_path, text.replace("[publish]", f"[publish]\n{forwarded(OTHER, HERE, forward)}"))
+    assert load(
+        tmp_path, text.replace("[publish]", f"[publish]\n{forwarded(OTHER, '127.0.0.1:1', forward)}")
+    ).publish.leaves
+
+
+def test_names_of_tunnels_have_case(tmp_path: Path) -> None:
+    router = '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\ni2pcontrol_few_tunnels = true\n'
+    leaves = further(leaf="Shop") + further(leaf="shop")
+    assert (
+        len(load(tmp_path, GOOD.replace("[router]\n\n[publish]", f"{router}[publish]\n{leaves}")).publish.leaves) == 2
+    )
 
 
 def test_a_server_may_have_several_leaves_each_with_its_own_settings(tmp_path: Path) -> None:

@@ -31,6 +31,9 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
 
 @pytest.fixture
 def clock() -> Clock:
@@ -86,19 +89,30 @@ async def test_delegated_keys_and_their_end(path: Path, clock: Clock) -> None:
 
 
 async def test_versions_rise(path: Path, clock: Clock) -> None:
-    signer = FileSigner(path, clock=clock)
+    signer = FileSigner(path, clock=clock, sleep=clock.sleep)
 
     async def version(newest: int | None = None) -> int:
         return (await signer.sign(MASTER, ENTRIES, newest)).lease_set.published
 
     assert [await version() for _ in range(3)] == [NOW, NOW + 1, NOW + 2]
-    clock.now += 100
+    clock.now = NOW + 100.0
     assert await version() == NOW + 100
     assert await version(NOW + 130) == NOW + 131, "the caller has signed a set itself"
-    clock.now -= 50
+    clock.now = NOW + 50.0
     assert "its date would be 82 s in the future" in await refusal(signer)
-    clock.now += 50
+    clock.now = NOW + 100.0
     assert await version() == NOW + 132
+
+
+async def test_versions_do_not_run_ahead_of_the_clock(path: Path, clock: Clock) -> None:
+    """So a signer that starts again, and knows no earlier version, makes a greater one."""
+    versions = []
+    for _ in range(2):
+        signer = FileSigner(path, clock=clock, sleep=clock.sleep)
+        versions += [(await signer.sign(MASTER, ENTRIES, None)).lease_set.published for _ in range(75)]
+        assert versions[-1] <= clock.now
+        clock.now += 1
+    assert versions == sorted(set(versions))
 
 
 async def test_only_the_master_of_the_keys(path: Path, clock: Clock) -> None:
