@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lock test test-all check fast pipeline test-lowest test-pythons simulate canaries scenarios test-docker bench soak growth absence torture day clean
+.PHONY: farm lock test test-all check fast pipeline test-lowest test-pythons simulate canaries mutants scenarios test-docker bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -199,6 +199,13 @@ simulate: $(VENV)/.test
 # Cores and farms that are broken on purpose, each of which must be noticed.
 canaries: $(VENV)/.test
 	@$(BIN)/python -m gf_i2p.cli.main simulate --canaries
+
+# Breaks the core by rules, one place at a time: how many of these mutants does the simulator notice alone, and how many do
+# the unit tests? Hours for all of them; RUN_ARGS="--sample 200" takes a part. MUTATED: modules or folders.
+MUTATED ?= gf_i2p/raft
+mutants: $(VENV)/.test
+	@$(BIN)/python -m integration.mutation --by simulator $(RUN_ARGS) $(MUTATED)
+	@$(BIN)/python -m integration.mutation --by tests --tests $(patsubst gf_i2p/%,tests/%,$(MUTATED)) $(RUN_ARGS) $(MUTATED)
 
 # On a private network of real I2P routers, in namespaces of its own.
 scenarios: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.spark-programs

@@ -5,9 +5,11 @@ from typing import Any
 
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
+from gf_i2p.raft.inputs import Input
 from gf_i2p.raft.settings import Timing
 from gf_i2p.simulator.cluster.disk_contents import Store
-from gf_i2p.simulator.cluster.invariants import ALL, FASTEST_CLOCK, Invariant, NobodyAccused
+from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.cluster.invariants import ALL, FASTEST_CLOCK, NobodyAccused
 from gf_i2p.simulator.facts import Facts, Hearing, ServerFacts, Violation
 from gf_i2p.wire.entries import Entry
 
@@ -50,6 +52,7 @@ class Checker:
         self._boots = overridden("boots")
         self._steps = overridden("steps")
         self._writes = overridden("writes")
+        self._takes = overridden("takes")
         self._leads = overridden("leads")
         self._stands = overridden("stands")
         self._commits = overridden("commits")
@@ -104,6 +107,12 @@ class Checker:
         if commit > server.commit:
             self._advance(server, commit)
 
+    def took(self, server_id: int, event: Input, effects: Effects, clock: float) -> None:
+        """A core has taken an input at this time of its own clock; `stepped` was called before."""
+        server = self.facts.servers[server_id]
+        for ask in self._takes:
+            ask(server, event, effects, clock)
+
     def followed(self, server_id: int, leader: int, term: int) -> None:
         """A server has taken a message of the leader of this term."""
         server, now = self.facts.servers[server_id], self.facts.now()
@@ -128,7 +137,7 @@ class Checker:
         """Writes are durable, one after another."""
         server = self.facts.servers[server_id]
         server.make_durable(writes, self.facts.committed)
-        _call(self._is_durable, server)
+        _call(self._is_durable, server, writes)
 
     def damaged(self, server_id: int) -> None:
         """The snapshot of a stopped server is damaged: the server must get a snapshot from another server."""

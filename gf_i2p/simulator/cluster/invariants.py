@@ -1,7 +1,7 @@
 """The invariants that must hold after every step, one class each. An invariant looks only at the changes of the step.
 
 "Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's. To add an invariant: write a class, state the
-invariant and its source in the docstring, and add the class to `ALL`.
+invariant and its source in the docstring, and add the class to `ALL`. See also `hearing_invariants`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,16 @@ from typing import Final
 
 from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
-from gf_i2p.simulator.facts import Facts, ServerFacts, Violation, Voters, voters_of
+from gf_i2p.simulator.cluster.hearing_invariants import (
+    CommitsProven,
+    JoinersCaughtUp,
+    LeaderIsHeard,
+    PatientServers,
+    ReadsConfirmed,
+    WonByMajority,
+)
+from gf_i2p.simulator.cluster.invariant import Invariant
+from gf_i2p.simulator.facts import Facts, ServerFacts, Voters, voters_of
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, MessageType
@@ -18,65 +27,6 @@ from gf_i2p.wire.messages import NOBODY, MessageType
 FASTEST_CLOCK: Final = 1.35
 SLOWEST_CLOCK: Final = 0.75
 """Range of the rates of the servers' clocks (`plan.draw`)."""
-
-
-class Invariant:
-    """One invariant. Each method is called at the event of its name; most invariants define few of the methods."""
-
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-
-    def violated(self, observation: str) -> Violation:
-        """Return the error to raise."""
-        return Violation(type(self).__name__, observation)
-
-    def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
-        """A server starts with the content that its storage has loaded. Called before `ServerFacts.restart`."""
-
-    def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
-        """A step has ended with this term and commit index. Called before `server` has these."""
-
-    def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
-        """A step has issued a write, and left the server in this term and role. Called before `server` has these."""
-
-    def leads(self, server: ServerFacts) -> None:
-        """A server has become leader."""
-
-    def stands(self, server: ServerFacts) -> None:
-        """A server has become a candidate, in a new term."""
-
-    def commits(self, server: ServerFacts, before: int) -> None:
-        """A server's commit index has risen from `before`."""
-
-    def committed(self, server: ServerFacts, first: int) -> None:
-        """`server` is the first to commit the entries from `first` on."""
-
-    def is_durable(self, server: ServerFacts) -> None:
-        """Writes of a server have become durable."""
-
-    def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
-        """A message to another server leaves. Answers to clients are left out: they promise nothing about this disk."""
-
-    def keeps(self, server: ServerFacts, write: Write) -> None:
-        """A step has issued a write with a snapshot. Called before `server` has the snapshot."""
-
-    def restores(self, server: ServerFacts, index: int, data: bytes) -> None:
-        """A state machine has begun again from a snapshot up to this index; `data` is a snapshot of its state now."""
-
-    def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
-        """A server hands an entry to its state machine."""
-
-    def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """By the log up to `index`, `server` has chosen this publisher, and these leaves for the set."""
-
-    def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
-        """A caller is told that its entries are committed, the last entry at this index."""
-
-    def refuses(self, values: Sequence[bytes]) -> None:
-        """A caller is told that its entries are not in the log, and never will be."""
-
-    def reads(self, server: ServerFacts, applied: int, owed: int) -> None:
-        """A read sees entries up to `applied`; entries up to `owed` were acknowledged before the read was sent."""
 
 
 class ElectionSafety(Invariant):
@@ -221,9 +171,10 @@ class VoteOnce(Invariant):
         elif item.response.accepted and item.response.type is MessageType.REQUEST_VOTE_RESPONSE:
             self._note_vote(server, item.response.term, item.response.destination)
 
-    def is_durable(self, server: ServerFacts) -> None:
-        if server.hard_state.vote != NOBODY:
-            self._note_vote(server, server.hard_state.term, server.hard_state.vote)
+    def is_durable(self, server: ServerFacts, writes: Sequence[Write]) -> None:
+        for write in writes:
+            if write.hard_state is not None and write.hard_state.vote != NOBODY:
+                self._note_vote(server, write.hard_state.term, write.hard_state.vote)
 
     def _note_vote(self, server: ServerFacts, term: int, candidate: int) -> None:
         other = self._votes.setdefault((server.id, term), candidate)
@@ -521,6 +472,12 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     SameChoice,
     NobodyAccused,
     LiveLeaderStays,
+    WonByMajority,
+    LeaderIsHeard,
+    ReadsConfirmed,
+    CommitsProven,
+    PatientServers,
+    JoinersCaughtUp,
     StepsSucceed,
     Linearizable,
     Liveness,

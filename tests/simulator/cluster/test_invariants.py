@@ -1,6 +1,5 @@
 """Every invariant notices a violation made by hand, and is silent when all is well."""
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
@@ -9,6 +8,7 @@ import pytest
 from gf_i2p.raft.effects import Effects, HardState, Send, SendReply, Snapshot, Write
 from gf_i2p.simulator.cluster.clients import OperationHistory
 from gf_i2p.simulator.cluster.farm import SimulatedFarm
+from gf_i2p.simulator.cluster.invariant import Invariant
 from gf_i2p.simulator.cluster.invariants import (
     ALL,
     Acknowledged,
@@ -17,7 +17,6 @@ from gf_i2p.simulator.cluster.invariants import (
     DiskKeeps,
     ElectionSafety,
     FreshReads,
-    Invariant,
     LeaderAppendOnly,
     LeaderCompleteness,
     LiveLeaderStays,
@@ -33,29 +32,15 @@ from gf_i2p.simulator.cluster.invariants import (
 )
 from gf_i2p.simulator.cluster.linearizability import OperationKind
 from gf_i2p.simulator.cluster.plan import draw
-from gf_i2p.simulator.facts import Facts, Hearing, ServerFacts, ShadowLog, Violation
+from gf_i2p.simulator.facts import Hearing, ServerFacts, ShadowLog, Violation
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.raft.lab import application, configuration
+from tests.simulator.cluster import test_hearing_invariants
+from tests.simulator.cluster.made_facts import facts, fires, leader
 
 A1, B1, C1, A2 = application("a", 1), application("b", 1), application("c", 1), application("a", 2)
-
-
-def facts(*logs: list[Entry], term: int = 1) -> Facts:
-    """Servers 1, 2, ... with these logs, in memory and on disk, and this term on disk."""
-    servers = {}
-    for server, log in enumerate(logs, 1):
-        servers[server] = ServerFacts(server, tuple(range(1, len(logs) + 1)))
-        servers[server].durable = ShadowLog(log)
-        servers[server].hard_state = HardState(term, NOBODY)
-        servers[server].restart()
-    return Facts(servers)
-
-
-def leader(found: Facts, server: int, term: int) -> ServerFacts:
-    found.servers[server].leads, found.servers[server].term = True, term
-    return found.servers[server]
 
 
 def servers_entry(term: int, index: int, *ids: int) -> Entry:
@@ -77,12 +62,6 @@ def acknowledgement(term: int, next_index: int) -> SendReply:
 
 def request(message_type: MessageType, term: int) -> Send:
     return Send(2, Request(message_type, 1, 2, term, 0, 0, 0), 1)
-
-
-def fires(invariant: Invariant, act: Callable[[], None], text: str) -> None:
-    with pytest.raises(Violation, match=text) as raised:
-        act()
-    assert raised.value.invariant == type(invariant).__name__
 
 
 def test_election_safety() -> None:
@@ -191,8 +170,8 @@ def test_votes_once() -> None:
     check.sends(one, vote(5, 3))
     fires(check, lambda: check.sends(one, vote(4, 3)), "server 1 votes for 2 and for 3 in term 4")
     fires(check, lambda: check.sends(one, request(MessageType.REQUEST_VOTE_REQUEST, 5)), "for 3 and for 1 in term 5")
-    one.hard_state = HardState(4, 1)
-    fires(check, lambda: check.is_durable(one), "for 2 and for 1 in term 4")
+    stored = [Write(HardState(4, 1), 0, ()), Write(HardState(6, NOBODY), 0, ())]
+    fires(check, lambda: check.is_durable(one, stored), "for 2 and for 1 in term 4")
 
 
 def test_persisted_before_sent() -> None:
@@ -383,7 +362,8 @@ def test_liveness_says_what_is_missing() -> None:
 
 def test_every_invariant_is_tested_here_and_says_what_it_states() -> None:
     elsewhere = {"StepsSucceed", "Linearizable", "Liveness", "Bounded"}
-    tested = {name for name, each in globals().items() if isinstance(each, type) and issubclass(each, Invariant)}
+    names = {**globals(), **vars(test_hearing_invariants)}
+    tested = {name for name, each in names.items() if isinstance(each, type) and issubclass(each, Invariant)}
     assert {each.__name__ for each in ALL} - elsewhere == tested - {"Invariant"}
     assert all(each.__doc__ and each.__doc__ != Invariant.__doc__ for each in ALL)
     assert len(RESPONSE_TYPE) == 9, "a new kind of message: which invariants hold for it?"
