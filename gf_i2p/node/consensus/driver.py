@@ -31,7 +31,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.log_values import Configuration
-from gf_i2p.wire.messages import NOBODY, MessageType, OversizedRequest, Request, Response
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request, Response
 
 logger = structlog.get_logger()
 
@@ -202,6 +202,17 @@ class Driver:
                 self._pass_over(request, done)
             else:
                 self._step(inputs.Incoming(done, request))
+
+    def refuse(self, request: Request, done: Done) -> None:
+        """Refuse a request that only a leader serves. The answer names the leader, which may be this server."""
+        core = self.core
+        if self._end_reason is not None:
+            done(None)
+        elif core.is_leader:
+            next_index = core.log.last_index + 1
+            done(Response(RESPONSE_TYPE[request.type], core.id, core.id, core.term, next_index, accepted=False))
+        else:
+            self._step(inputs.Propose([inputs.Proposal(done, request.entries)]))
 
     def _pass_over(self, request: OversizedRequest, done: Done) -> None:
         """Take a request over a limit. The answer leaves late, because a JRaft leader repeats the request at once."""
