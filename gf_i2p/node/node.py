@@ -15,6 +15,7 @@ from bridges.hosting_protocol import ServiceHosting
 from bridges.router_protocol import RouterBridge
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.node.access.budgets import Budgets
 from gf_i2p.node.access.posts import Posts
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
@@ -129,8 +130,10 @@ class Node:
             storage.close()
             raise
         self.storage = storage
-        self.refusals = Refusals(config.node.id)
-        self.posts = Posts(self.driver, self.rights, self.refusals, leads=lambda: self.driver.core.is_leader)
+        self.refusals, self.budgets = Refusals(config.node.id), Budgets(config.limits.limits)
+        self.posts = Posts(
+            self.driver, self.rights, self.budgets, self.refusals, leads=lambda: self.driver.core.is_leader
+        )
         transport: Transport = self._tls
         if i2p is not None:
             listening = i2p if config.own_endpoint.is_i2p else self._tls
@@ -339,6 +342,8 @@ class Node:
         self._authenticator.without_qop = config.compat.digest_without_qop
         self._users.clear()
         self.rights.forget(changed)
+        self.budgets.forget(changed)
+        self.budgets.limits = config.limits.limits
         self.server.disconnect(self.cluster, changed)
         self.driver.change_plan(config.plan)
         pending = [

@@ -7,8 +7,10 @@ the check. Posts of one user keep their order; posts of different users take tur
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
+from gf_i2p.node.access.budgets import Budgets
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User
@@ -68,11 +70,20 @@ class _Check:
 class Posts:
     """Takes the posts of all users of one farm at this server."""
 
-    def __init__(self, consensus: Consensus, rights: Rights, refusals: Refusals, *, leads: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        consensus: Consensus,
+        rights: Rights,
+        budgets: Budgets,
+        refusals: Refusals,
+        *,
+        leads: Callable[[], bool],
+    ) -> None:
         """`refusals` counts and logs the refused posts. `leads` says whether this server leads now."""
         self._consensus = consensus
         self._leads = leads
         self._rights = rights
+        self._budgets = budgets
         self._refusals = refusals
         self._loop = asyncio.get_running_loop()
         self._taken = 0  # bytes that were checked at once in this turn of the loop
@@ -95,6 +106,11 @@ class Posts:
             self._consensus.refuse(request, reply)
             return
         size = sum([len(entry.value) + _ENTRY_BYTES for entry in request.entries])
+        if (too_much := self._budgets.objection(user, size)) is not None:
+            self._refusals.note(Refusal.BUDGET, user.name, too_much)
+            self._consensus.refuse(request, reply)
+            return
+        reply = partial(self._answered, user, size, reply)
         values = [entry.value for entry in request.entries if entry.value_type is ValueType.APPLICATION]
         if user.name not in self._waiting and self._taken + size <= AT_ONCE_BYTES:
             if not self._taken:
@@ -122,6 +138,10 @@ class Posts:
         for posts in waiting.values():
             for _, _, reply in posts:
                 reply(None)
+
+    def _answered(self, user: User, size: int, reply: Done, response: Response | None) -> None:
+        self._budgets.answered(user, size)
+        reply(response)
 
     def _end_turn(self) -> None:
         self._taken = 0

@@ -22,6 +22,8 @@ class Refusal(StrEnum):
     """The user may not post such a value."""
     RECORDS = "records"
     """A leaf member posts too often."""
+    BUDGET = "budget"
+    """The user posts too many bytes."""
 
 
 class Refusals:

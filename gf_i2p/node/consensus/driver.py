@@ -76,7 +76,8 @@ _NO_LEADER: Final = NotTaken("no leader could be reached within the time limit; 
 async def _refusal(leader: int, response: Response | None) -> NotTaken:
     """Return why the server that was taken for the leader has refused a post."""
     if response is not None and response.destination == leader:
-        return NotTaken("the leader's queue is full: post fewer entries at a time, or set a longer time limit")
+        why = "the leader's queue is full, or [limits] there allow no more"
+        return NotTaken(f"{why}: post less at a time, or set a longer time limit")
     return _NO_LEADER
 
 
@@ -205,10 +206,9 @@ class Driver:
 
     def refuse(self, request: Request, done: Done) -> None:
         """Refuse a request that only a leader serves. The answer names the leader, which may be this server."""
-        core = self.core
         if self._end_reason is not None:
             done(None)
-        elif core.is_leader:
+        elif (core := self.core).is_leader:
             next_index = core.log.last_index + 1
             done(Response(RESPONSE_TYPE[request.type], core.id, core.id, core.term, next_index, accepted=False))
         else:

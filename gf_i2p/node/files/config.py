@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from gf_i2p.node.access.budgets import Limits
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
@@ -122,6 +123,27 @@ class HistoryTable(Table):
         )
 
 
+class LimitsTable(Table):
+    """Limits for the posts of each user."""
+
+    client_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 1024
+    """KiB per second of a client or an administrator, on average; 0: no limit."""
+    server_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 8192
+    """KiB per second of another server, on average; 0: no limit."""
+    burst_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+    in_flight_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+
+    @property
+    def limits(self) -> Limits:
+        """The same limits in bytes."""
+        return Limits(
+            client_rate=self.client_kib_per_second << 10,
+            server_rate=self.server_kib_per_second << 10,
+            burst=self.burst_mib << 20,
+            in_flight=self.in_flight_mib << 20,
+        )
+
+
 class CompatTable(Table):
     """Exceptions for peers that are not nodes of this program."""
 
@@ -153,6 +175,7 @@ class Config(Table):
     tls: TlsTable = TlsTable()
     logging: LoggingTable = LoggingTable()
     history: HistoryTable = HistoryTable()
+    limits: LimitsTable = LimitsTable()
     router: RouterTable | None = None
     publish: PublishTable = PublishTable()
     bridge: BridgeTable = BridgeTable()

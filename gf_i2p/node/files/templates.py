@@ -31,6 +31,13 @@ rotate_mib = 64               # size in MiB at which a file is packed, and a new
 rotate_hours = 24             # age in hours at which the same happens
 keep_days = 0                 # days after which packed files are removed; 0: never
 
+# What each user may post to this server while it leads. All servers should have the same limits.
+[limits]                      # reloaded
+client_kib_per_second = 1024  # of a client or an administrator, on average; 0: no limit
+server_kib_per_second = 8192  # of another server, on average; 0: no limit
+burst_mib = 32                # what a user may save up and post at once
+in_flight_mib = 32            # of posts that are not answered yet
+
 # Exceptions for peers that are not nodes of this program.
 # [compat]                    # reloaded
 # digest_without_qop = true   # let users log in by the Digest of RFC 2069 (MD5), which knows no qop

@@ -10,10 +10,14 @@ import pytest
 from gf_i2p.farm import strict_json
 from gf_i2p.farm.record.status_record import MAX_RECORD_BYTES
 from gf_i2p.node.access import posts
+from gf_i2p.node.access.budgets import Limits
+from gf_i2p.node.access.refusals import Refusal
 from gf_i2p.node.access.rights import RECORDS_AT_ONCE
 from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.node.status.node_status import status
 from gf_i2p.wire.entries import Entry, ValueType
+from gf_i2p.wire.errors import NotCommittedError
 from gf_i2p.wire.messages import MessageType, Request
 from tests.farm.strategies import leaf, record
 from tests.node.farm import NodeFarm
@@ -143,3 +147,26 @@ async def test_a_node_that_stops_answers_no_post_that_waits(tmp_path: Path) -> N
             node.posts.take(User("client-test"), post(*[crafted()] * 100), answers.append)
         await node.posts.stop()
         assert answers == [None, None]
+
+
+async def test_a_client_over_its_limit_is_told_and_counted_and_the_others_go_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+        node.budgets.limits = Limits(client_rate=1 << 10, server_rate=1 << 10, burst=1 << 10, in_flight=1 << 20)
+        async with farm.client() as client:
+            assert await client.post([b"x" * (1 << 20)], timeout=10)
+            with pytest.raises(NotCommittedError, match=r"posts more than \[limits\] there allows: post less at a time"):
+                await client.post([b"one more"], timeout=1)
+        assert await node.driver.post([b"the server's own"], seconds=10)
+        admin = ClientFile.load(tmp_path / "admin-test.toml")
+        async with admin.open() as client:
+            assert await client.post([b"another user's"], timeout=10)
+        answer = status(node, 0.0)["posts"]
+        assert answer["refused"]["budget"] == node.refusals.counts[Refusal.BUDGET] > 0
+        assert answer["in_flight"] == {}
+        assert answer["client_bytes_per_second"] == 1 << 10
+        printed = capsys.readouterr().out
+        assert "client-test posts more than 1 KiB per second: post less, or raise client_kib_per_second" in printed
+        assert b"one more" not in farm.values(1)
