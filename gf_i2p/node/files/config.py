@@ -51,7 +51,7 @@ Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # timers and disks are no m
 
 
 MIN_PASSWORD: Final = 16
-"""Least characters of the bridge's password: a stranger can try ten passwords a minute."""
+"""Least characters of the bridge's password: a stranger may try as many passwords as the endpoint can answer."""
 
 
 class NodeTable(Table):
