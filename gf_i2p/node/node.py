@@ -22,6 +22,7 @@ from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.consensus.timing import Timeouts
+from gf_i2p.node.disk_use import DiskUse
 from gf_i2p.node.exporter import Exporter
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
 from gf_i2p.node.files.config import Config, Secrets
@@ -131,8 +132,14 @@ class Node:
             raise
         self.storage = storage
         self.refusals, self.budgets = Refusals(config.node.id), Budgets(config.limits.limits)
+        self.disk = DiskUse(directory / DATABASE_FILE, directory / HISTORY_DIRECTORY, config.history.max_mib << 20)
         self.posts = Posts(
-            self.driver, self.rights, self.budgets, self.refusals, leads=lambda: self.driver.core.is_leader
+            self.driver,
+            self.rights,
+            self.budgets,
+            self.refusals,
+            leads=lambda: self.driver.core.is_leader,
+            full=lambda: self.disk.full,
         )
         transport: Transport = self._tls
         if i2p is not None:
@@ -299,6 +306,7 @@ class Node:
         self._tasks.append(
             asyncio.get_running_loop().create_task(self.removal_check.run(), name="looking for the farm")
         )
+        self._tasks.append(asyncio.get_running_loop().create_task(self.disk.run(), name="a look at the disk"))
         self.farm_tasks.start()
         self._log.info("started", cluster=self.cluster, listen=list(bound.addresses))
 

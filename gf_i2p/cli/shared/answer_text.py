@@ -57,6 +57,7 @@ def show_status(answer: dict[str, Any]) -> str:
         f"leader   {leader}",
         f"log      {_log(log)}",
         f"timing   {_timing(answer['timing'])}",
+        *_disk_lines(answer),
         *_post_lines(answer),
         *_farm_lines(answer),
         "servers",
@@ -70,6 +71,16 @@ def _log(log: dict[str, int]) -> str:
     text = f"{log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here"
     dropped = log["first_index"] - 1
     return text if dropped == 0 else f"{text}; the first {dropped} are in the snapshot only"
+
+
+def _disk_lines(answer: dict[str, Any]) -> list[str]:
+    """Describe the disk use of log and history; give no line for a node of an older version."""
+    disk = answer.get("disk")
+    if disk is None:
+        return []
+    used, budget = disk["used"] >> 20, disk["budget"] >> 20
+    lines = [f"disk     {used} MiB of log and history" + (f", at most {budget} are allowed" if budget else "")]
+    return lines if disk["full"] is None else [*lines, f"trouble  {disk['full']}"]
 
 
 def _post_lines(answer: dict[str, Any]) -> list[str]:

@@ -94,7 +94,7 @@ class Budgets:
 
 
 class _Budget:
-    """What one user has left."""
+    """The present budget of one user."""
 
     __slots__ = ("in_flight", "left", "refilled_at")
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from gf_i2p.farm.state import read_entry
 from gf_i2p.node.access.budgets import Budgets
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
-from gf_i2p.node.access.roles import User
+from gf_i2p.node.access.roles import Role, User
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.messages import Request, Response
 
@@ -78,10 +79,15 @@ class Posts:
         refusals: Refusals,
         *,
         leads: Callable[[], bool],
+        full: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`refusals` counts and logs the refused posts. `leads` says whether this server leads now."""
+        """`refusals` counts and logs the refused posts. `leads` says whether this server leads now.
+
+        `full` says why clients' posts find no room on the disk; None while there is room.
+        """
         self._consensus = consensus
         self._leads = leads
+        self._full = full
         self._rights = rights
         self._budgets = budgets
         self._refusals = refusals
@@ -105,6 +111,10 @@ class Posts:
             self._refusals.note(Refusal.RECORDS, user.name, too_many)
             self._consensus.refuse(request, reply)
             return
+        if user.role is Role.CLIENT and (full := self._full()) is not None:
+            self._refusals.note(Refusal.DISK, user.name, f"{user.name}: {full}")
+            self._consensus.refuse(request, reply)
+            return
         size = sum([len(entry.value) + _ENTRY_BYTES for entry in request.entries])
         if (too_much := self._budgets.objection(user, size)) is not None:
             self._refusals.note(Refusal.BUDGET, user.name, too_much)
@@ -123,7 +133,13 @@ class Posts:
             self._task = self._loop.create_task(self._run(), name="checks of large posts")
 
     async def objection_to(self, user: User, values: Sequence[bytes]) -> str | None:
-        """Return why this user may not post these values, None when the user may: a check in slices."""
+        """Return why this user may not post these values, None when the user may: a check in slices.
+
+        Also for the operator's own posts: when the disk is full, these are entries of the farm only.
+        """
+        full = self._full()
+        if full is not None and any(read_entry(value) is None for value in values):
+            return full
         check = _Check(user, values)
         while not check.go_on(self._rights, self._loop.time):  # noqa: ASYNC110 -- the other tasks have a turn
             await asyncio.sleep(0)

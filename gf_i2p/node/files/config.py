@@ -54,6 +54,10 @@ MIN_PASSWORD: Final = 16
 """Least characters of the bridge's password: a stranger may try as many passwords as the endpoint can answer."""
 
 
+LOG_MIB: Final = 512
+"""MiB of the disk budget that are kept for the log: `view.KEPT_BYTES` twice, a snapshot, and SQLite's companions."""
+
+
 class NodeTable(Table):
     """The table `[node]`: id, farm, endpoint and listening address of this node."""
 
@@ -112,6 +116,10 @@ class HistoryTable(Table):
     rotate_hours: Annotated[int, Field(ge=1, le=8_760)] = 24
     keep_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     """Days until packed files are removed; 0: never."""
+    max_mib: Annotated[int, Field(ge=0, le=1 << 24)] = 16_384
+    """Most MiB of log and history together; 0: no limit."""
+    when_full: Literal["refuse", "remove"] = "refuse"
+    """At that limit, clients' posts are refused, or the oldest packed files are removed."""
 
     @property
     def rotation(self) -> Rotation:
@@ -120,7 +128,14 @@ class HistoryTable(Table):
             bytes=self.rotate_mib << 20,
             ms=self.rotate_hours * 3_600_000,
             keep_ms=self.keep_days * 24 * 3_600_000,
+            keep_bytes=max(self.max_mib - LOG_MIB, 1) << 20 if self.max_mib and self.when_full == "remove" else 0,
         )
+
+    @model_validator(mode="after")
+    def _room_for_the_log(self) -> Self:
+        if 0 < self.max_mib < 2 * LOG_MIB:
+            raise ValueError(f"history.max_mib: the log alone needs up to {LOG_MIB} MiB: give {2 * LOG_MIB} at least")
+        return self
 
 
 class LimitsTable(Table):

@@ -30,6 +30,8 @@ enabled = true
 rotate_mib = 64               # size in MiB at which a file is packed, and a new file begins
 rotate_hours = 24             # age in hours at which the same happens
 keep_days = 0                 # days after which packed files are removed; 0: never
+max_mib = 16384               # size in MiB of log and history together; 0: no limit. At the limit:
+when_full = "refuse"          # "refuse": clients' posts are refused; "remove": the oldest packed files are removed
 
 # What each user may post to this server while it leads. All servers should have the same limits.
 [limits]                      # reloaded

@@ -23,7 +23,8 @@ def status(node: Node, started: float) -> dict[str, Any]:
     of the last reload, null before the first. `posts` has the limits of each user, the bytes of each user that wait for
     their commitment at this leader, and the number of refused requests, by kind. `connections` counts the listener's
     connections, for all farms that share the listener. `cannot_follow` says why this node cannot take the leader's
-    entries, null when it can.
+    entries, null when it can. `disk` has the bytes of log and history, the budget (0: none), and what to do when the
+    budget is used up, null while there is room.
 
     `healthy` means: there is a leader that this node can follow, this node is connected to a majority, and this server
     has not been removed.
@@ -85,6 +86,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "i2p": _i2p(node),
         "farm": farm_status(node.farm_tasks),
         "history": None if node.farm_tasks.exporter is None else {"exported": node.farm_tasks.exporter.durable_index},
+        "disk": {"used": node.disk.used, "budget": node.disk.budget, "full": node.disk.full},
         "posts": {
             **node.budgets.shown(),
             "refused": {str(kind): count for kind, count in node.refusals.counts.items()},
