@@ -66,7 +66,9 @@ class Rights:
         fields = decode_entry(value)
         if fields is None:
             return None
-        return self._objection_to_record(user, fields, servers) or self._objection_to_admin(user, fields, value)
+        if (why_not := self._objection_to_record(user, fields, servers)) is not None or "action" not in fields:
+            return why_not
+        return self._objection_to_admin(user, fields, value)
 
     def too_many(self, user: User) -> str | None:
         """Count a post of a leaf member; return why the leaf member posts too often. Only the leader calls this."""
@@ -86,7 +88,7 @@ class Rights:
 
     def _objection_to_record(self, user: User, fields: Mapping[str, Any], servers: Collection[int]) -> str | None:
         try:
-            record = StatusRecord.of_fields(dict(fields))
+            record = StatusRecord.of_fields(fields)
         except RecordError:
             return None
         if record.cluster != self._cluster or record.id == user.server_id:
