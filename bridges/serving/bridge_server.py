@@ -128,7 +128,7 @@ class BridgeServer:
 
     async def _result(self, call: Call, caller: HttpCaller) -> dict[str, Json]:
         if call.method == _AUTHENTICATE:
-            return self._authenticate(call, caller)
+            return await self._authenticate(call, caller)
         self._access.check(call.token)
         caller.authenticated = True
         method = self._methods.get(call.method)
@@ -136,9 +136,9 @@ class BridgeServer:
             return await self._pass_on(call.method, call.params)
         return await method(CallParameters(call.params))
 
-    def _authenticate(self, call: Call, caller: HttpCaller) -> dict[str, Json]:
+    async def _authenticate(self, call: Call, caller: HttpCaller) -> dict[str, Json]:
         try:
-            token = self._access.authenticate(call.params.get("Password"), caller.source)
+            token = await self._access.authenticate(call.params.get("Password"), caller.source)
         except CallError:
             now = time.monotonic()
             if now - self._logged_at >= _LOG_SECONDS:

@@ -1,5 +1,10 @@
-"""Access of callers: one password, tokens for the password, and a limit on wrong passwords."""
+"""Access of callers: one password, tokens for the password, and slow answers after many wrong passwords.
 
+The right password always gets in, and at once: otherwise any process on this machine could lock the right caller out.
+Against guesses stands the length of the password; the slow answers only make guesses dear and visible.
+"""
+
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -18,32 +23,30 @@ MAX_TOKENS: Final = 256
 MAX_TEXT: Final = 1024
 """Most characters of a password or token that are checked."""
 FREE_TRIES: Final = 10
-"""Wrong passwords that a source may give in a row."""
+"""Wrong passwords of a source in a row that are answered at once."""
 TRY_SECONDS: Final = 6.0
 """Time after which one wrong password is forgiven: ten a minute."""
+PAUSE_SECONDS: Final = 2.0
+"""Time until the answer to a wrong password, after too many."""
 MAX_SOURCES: Final = 1024
 """Most sources with counts of their own; all further sources share one count."""
 
 _OTHERS: Final = ""
-# One text for both reasons: a guesser does not learn which guesses were checked.
-_WRONG: Final = "the password is wrong, or there were too many wrong passwords: check the password, and wait a minute"
+_WRONG: Final = "the password is wrong: give bridge_password from secrets.toml of the node's directory"
 
 
 class Throttle:
-    """Counts wrong passwords by source. After too many, even the right password is refused for a while."""
+    """Counts wrong passwords by source. After too many, the answers to wrong passwords are slow."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._debts: dict[str, tuple[float, float]] = {}  # unforgiven wrong passwords, and the time of that count
 
-    def allows(self, source: str) -> bool:
-        """Whether the source may try now."""
-        return self._debt(source)[1] <= FREE_TRIES - 1
-
-    def wrong(self, source: str) -> None:
-        """Count a wrong password."""
+    def wrong(self, source: str) -> float:
+        """Count a wrong password; return the seconds until its answer."""
         key, debt = self._debt(source)
-        self._debts[key] = debt + 1, self._clock()
+        self._debts[key] = min(debt, FREE_TRIES) + 1, self._clock()
+        return PAUSE_SECONDS if debt > FREE_TRIES - 1 else 0.0
 
     def _debt(self, source: str) -> tuple[str, float]:
         now = self._clock()
@@ -68,13 +71,11 @@ class CallerAccess:
         self._throttle = Throttle(clock)
         self._tokens: dict[bytes, float] = {}  # digest of the token -> when the token ends; the oldest first
 
-    def authenticate(self, password: Json, source: str) -> str:
-        """Return a token for the right password. Raises `CallError`."""
+    async def authenticate(self, password: Json, source: str) -> str:
+        """Return a token for the right password. Raises `CallError`, which may take `PAUSE_SECONDS`."""
         guess = password if isinstance(password, str) else ""
-        allowed = self._throttle.allows(source)
-        if not hmac.compare_digest(_digest(guess), self._password) or not allowed:
-            if allowed:
-                self._throttle.wrong(source)
+        if not hmac.compare_digest(_digest(guess), self._password):
+            await asyncio.sleep(self._throttle.wrong(source))
             raise CallError(Code.PASSWORD, _WRONG)
         while len(self._tokens) >= MAX_TOKENS:
             del self._tokens[next(iter(self._tokens))]

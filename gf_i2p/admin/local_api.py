@@ -56,6 +56,10 @@ SNAPSHOT_SECONDS: Final = 30.0
 _BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one byte
 
 
+async def _no_objection(_: Sequence[bytes]) -> str | None:
+    return None
+
+
 class LocalInterface:
     """Serves one node through these callbacks.
 
@@ -75,7 +79,7 @@ class LocalInterface:
         snapshot: Callable[[], Awaitable[SavedSnapshot | None]],
         *,
         lacking: Callable[[ClusterServer], str | None] = lambda _: None,
-        objection: Callable[[Sequence[bytes]], str | None] = lambda _: None,
+        objection: Callable[[Sequence[bytes]], Awaitable[str | None]] = _no_objection,
         administration: Callable[[], dict[str, Any]] = dict,
         farm: Callable[[], Sequence[ClusterServer] | None] = lambda: None,
         explain: Callable[[], dict[str, Any]] = dict,
@@ -138,7 +142,7 @@ class LocalInterface:
     async def _post_entries(self, request: web.Request) -> web.Response:
         timeout = _number(request, "timeout", DEFAULT_TIMEOUT, 0.001, MAX_TIMEOUT)
         values = _values(await _json(request))
-        if (why_not := self._objection_to(values)) is not None:
+        if (why_not := await self._objection_to(values)) is not None:
             return _error(403, f"nothing was posted: {why_not}", outcome="no")
         if (farm := self._farm()) is not None:
             # The leader might still accept the values, but the operator must learn of the removal.

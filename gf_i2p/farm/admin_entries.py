@@ -17,6 +17,7 @@ from gf_i2p.farm.strict_json import (
     RecordError,
     a_hash,
     an_object,
+    check_limits,
     decode_object,
     integer,
     text,
@@ -36,6 +37,7 @@ MAX_LOG: Final = 64
 """Most changes that are kept for the explanation of the choice."""
 _MAX_OPENINGS: Final = 32
 """Most lists and objects in one entry. Eight floodfills with profiles have 18; later versions may need more."""
+_NAME: Final = "an admin entry"
 _OF_HASHES: Final = frozenset({"exclude", "include", "cost", "sensed"})
 _OF_SERVERS: Final = frozenset({"move", "drain", "undrain"})
 
@@ -79,7 +81,17 @@ class AdminEntry:
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a log entry's value. Raises `RecordError` for anything that is no admin entry."""
-        entry = decode_object(data, "an admin entry", max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
+        entry = decode_object(data, _NAME, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
+        return cls._of_fields(entry)
+
+    @classmethod
+    def of_decoded(cls, entry: Mapping[str, Any], data: bytes) -> Self:
+        """Read a value that was decoded from `data` already. Raises `RecordError`."""
+        check_limits(data, _NAME, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
+        return cls._of_fields(entry)
+
+    @classmethod
+    def _of_fields(cls, entry: Mapping[str, Any]) -> Self:
         action = text(entry, "action")
         if action not in ACTIONS:
             raise RecordError(f"action is one of {', '.join(ACTIONS)}")

@@ -20,11 +20,11 @@ from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Posters
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
-from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
+from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, MAX_OPENINGS, MAX_RECORD_BYTES, StatusRecord
 from gf_i2p.farm.set_versions import MAX_AHEAD_MS, newest_announced
-from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, integer
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, decode_object, integer
 
-__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
+__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "decode_entry", "read_entry"]
 
 _FORMAT: Final = 2
 _SENSED_MS: Final = 900_000
@@ -52,14 +52,30 @@ class SnapshotError(ValueError):
     """The bytes are not a state that this version can read; `str()` says why."""
 
 
+def decode_entry(value: bytes) -> dict[str, Any] | None:
+    """Decode an Application entry of any farm; None: the entry is surely neither a status record nor an admin entry.
+
+    A value without the names of either is not decoded at all. JSON can write a name with escapes.
+    """
+    if not (b'"up"' in value or b'"action"' in value or b"\\u" in value):
+        return None
+    try:
+        return decode_object(value, "an entry", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
+    except RecordError:
+        return None
+
+
 def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
     """Read an Application entry of any farm; None: the entry is neither a status record nor an admin entry."""
+    fields = decode_entry(value)
+    if fields is None:
+        return None
     try:
-        return StatusRecord.parse(value)
+        return StatusRecord.of_fields(fields)
     except RecordError:
         pass
     try:
-        return AdminEntry.parse(value)
+        return AdminEntry.of_decoded(fields, value)
     except RecordError:
         return None
 

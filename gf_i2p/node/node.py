@@ -15,10 +15,14 @@ from bridges.hosting_protocol import ServiceHosting
 from bridges.router_protocol import RouterBridge
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.node.access.budgets import Budgets
+from gf_i2p.node.access.posts import Posts
+from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
 from gf_i2p.node.access.roles import User, concerned
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.consensus.timing import Timeouts
+from gf_i2p.node.disk_use import DiskUse
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
@@ -46,7 +50,7 @@ from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.log_values import ClusterServer
-from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
+from gf_i2p.wire.messages import NOBODY, MessageType, Request
 
 logger = structlog.get_logger()
 
@@ -127,6 +131,16 @@ class Node:
             storage.close()
             raise
         self.storage = storage
+        self.refusals, self.budgets = Refusals(config.node.id), Budgets(config.limits.limits)
+        self.disk = DiskUse(directory / DATABASE_FILE, directory / HISTORY_DIRECTORY, config.history.max_mib << 20)
+        self.posts = Posts(
+            self.driver,
+            self.rights,
+            self.budgets,
+            self.refusals,
+            leads=lambda: self.driver.core.is_leader,
+            full=lambda: self.disk.full,
+        )
         transport: Transport = self._tls
         if i2p is not None:
             listening = i2p if config.own_endpoint.is_i2p else self._tls
@@ -292,6 +306,7 @@ class Node:
         self._tasks.append(
             asyncio.get_running_loop().create_task(self.removal_check.run(), name="looking for the farm")
         )
+        self._tasks.append(asyncio.get_running_loop().create_task(self.disk.run(), name="a look at the disk"))
         self.farm_tasks.start()
         self._log.info("started", cluster=self.cluster, listen=list(bound.addresses))
 
@@ -303,6 +318,7 @@ class Node:
             await self.farm_tasks.resign()
         await self.farm_tasks.stop()
         await self.listener.leave(self.cluster, 0.0 if self.driver.halted else STOP_SECONDS)
+        await self.posts.stop()
         await self.driver.stop(STOP_SECONDS)
         await asyncio.gather(*(link.stop() for link in self.links.values()), *self._ending)
         self.storage.close()
@@ -334,6 +350,8 @@ class Node:
         self._authenticator.without_qop = config.compat.digest_without_qop
         self._users.clear()
         self.rights.forget(changed)
+        self.budgets.forget(changed)
+        self.budgets.limits = config.limits.limits
         self.server.disconnect(self.cluster, changed)
         self.driver.change_plan(config.plan)
         pending = [
@@ -426,7 +444,7 @@ class Node:
             try:
                 user = self._users[name] = User(name)
             except ValueError as error:
-                self._log.warning("refused", reason=str(error))
+                self.refusals.note(Refusal.ROLE, name, str(error))
         return user
 
     def _incoming(self, caller: AuthenticatedConnection, request: Request, reply: Replier) -> None:
@@ -434,28 +452,22 @@ class Node:
         if user is None:
             reply(None)
             return
-        objection = user.objection(request) or self.rights.objection(user, request)
+        objection = user.objection(request)
         if objection is not None:
-            self._log.warning("refused", reason=objection)
+            self.refusals.note(Refusal.ROLE, user.name, objection)
             reply(None)
+        elif request.type is MessageType.CLIENT_REQUEST and request.entries:
+            self.posts.take(user, request, reply)
         elif (lacking := self._objection_to_newcomer(user, request)) is not None:
             self._log.warning("servers", what=lacking)
             self.driver.notice = lacking
-            self._refuse(request, reply)
-        elif self.driver.core.is_leader and self.rights.too_many(user, request):
-            self._refuse(request, reply)
+            self.driver.refuse(request, reply)
         else:
             self.driver.incoming(request, reply)
 
-    def _refuse(self, request: Request, reply: Replier) -> None:
-        core = self.driver.core
-        reply(
-            Response(RESPONSE_TYPE[request.type], core.id, core.id, core.term, core.log.last_index + 1, accepted=False)
-        )
-
-    def objection_to_own(self, values: Sequence[bytes]) -> str | None:
+    async def objection_to_own(self, values: Sequence[bytes]) -> str | None:
         """Why this server's operator may not post these values; None when the operator may."""
-        return self.rights.objection_to(User(f"server-{self._config.node.id}"), values)
+        return await self.posts.objection_to(User(f"server-{self._config.node.id}"), values)
 
     def _objection_to_newcomer(self, user: User, request: Request) -> str | None:
         """Return why this node, as leader, cannot speak with a server that an administrator adds; None: no reason.

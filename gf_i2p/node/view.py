@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import structlog
@@ -20,6 +20,8 @@ logger = structlog.get_logger()
 
 _PAGE_ENTRIES: Final = 256
 _PAGE_BYTES: Final = 1 << 20
+_SLICE_SECONDS: Final = 0.01
+"""Seconds for which entries are applied in one turn of the event loop; one entry more takes some milliseconds."""
 
 SNAPSHOT_ENTRIES: Final = 10_000
 """Entries after which the node makes a snapshot, so that the log can drop old entries; or after `SNAPSHOT_BYTES`."""
@@ -77,8 +79,7 @@ class FarmView:
                 page = core.log.slice(
                     self.applied + 1, core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES
                 )
-                for entry in page:
-                    self._apply(entry)
+                await self._apply_page(page)
                 self._keep_snapshot()
                 await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
                 self._take_received()
@@ -139,6 +140,18 @@ class FarmView:
         index, total = snapshots[0]
         snapshots.append((self.applied, self._total_bytes))
         return index if self._total_bytes - total >= KEPT_BYTES else 0
+
+    async def _apply_page(self, page: Sequence[Entry]) -> None:
+        """Apply the entries after `applied`, in slices of time: some entries are slow to read."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _SLICE_SECONDS
+        for entry in page:
+            self._apply(entry)
+            if loop.time() >= end:
+                await asyncio.sleep(0)
+                if self._received_snapshot is not None:
+                    return  # the rest of the page may be older than the snapshot
+                end = loop.time() + _SLICE_SECONDS
 
     def _apply(self, entry: Entry) -> None:
         self.applied += 1

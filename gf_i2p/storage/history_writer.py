@@ -77,6 +77,8 @@ class Rotation:
     """Age at which a file with entries is ended, in milliseconds."""
     keep_ms: int = 0
     """Milliseconds from packing to removing a packed file, the oldest first; 0: never remove."""
+    keep_bytes: int = 0
+    """Bytes of all files beyond which packed files are removed, the oldest first; 0: never remove."""
 
 
 def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
@@ -306,12 +308,17 @@ class History:
         self._first, self._size, self._opened_ms, self._ended = first, len(header), opened_ms, False
 
     def _remove_old(self) -> None:
-        if not self._rotation.keep_ms:
+        keep_ms, keep_bytes = self._rotation.keep_ms, self._rotation.keep_bytes
+        if not keep_ms and not keep_bytes:
             return
-        limit = self._clock() - self._rotation.keep_ms
-        for file in history_files(self.directory):
-            if file.is_plain or file.packed.stat().st_mtime_ns // 1_000_000 > limit:
+        files = history_files(self.directory)
+        limit = self._clock() - keep_ms
+        excess = sum(_size_of(file) for file in files) - keep_bytes
+        for file in files:
+            old = keep_ms and not file.is_plain and file.packed.stat().st_mtime_ns // 1_000_000 <= limit
+            if file.is_plain or not (old or (keep_bytes and excess > 0)):
                 break
+            excess -= _size_of(file)
             file.packed.unlink()
 
     # Opening --------------------------------------------------------------------------------------------------------
@@ -381,6 +388,13 @@ class History:
     def _check(self, header: Header) -> None:
         if (header.cluster, header.server) != self._owner:
             raise mixed(self.directory, header, *self._owner)
+
+
+def _size_of(file: HistoryFile) -> int:
+    try:
+        return (file.plain if file.is_plain else file.packed).stat().st_size
+    except FileNotFoundError:
+        return 0  # somebody has taken the file away, or it was packed meanwhile
 
 
 def _servers_of(entry: Entry) -> list[int] | None:

@@ -64,7 +64,7 @@ def test_what_is_said_is_read_and_kept(given_: list[AdminEntry]) -> None:
         (text(action="set", parameters={"tree": "oak"}), "tree is one of best, tree"),
         (text(x="y" * 9000), "up to 8192 bytes"),
         (text(x=[[]] * 32), "up to 32 lists and objects"),
-        (b"hello", "JSON in UTF-8"),
+        (b"hello", "JSON object in UTF-8"),
     ],
 )
 def test_refused(data: bytes, why: str) -> None:

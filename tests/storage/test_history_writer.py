@@ -208,6 +208,22 @@ def test_packed_files_go_when_their_days_are_over_the_oldest_first(directory: Pa
     assert found(directory) == [each for each in expected(60) if each[0] > 30]
 
 
+def test_packed_files_go_when_all_files_are_over_the_budget_the_oldest_first(directory: Path) -> None:
+    with closing(open_history(directory, rotation=Rotation(bytes=3000))) as history:
+        export(history, 200)
+    whole = names(directory)
+    size = sum((directory / name).stat().st_size for name in whole)
+    assert len(whole) > 4
+    kept_bytes = size - (directory / whole[0]).stat().st_size - 1  # so two files are too many
+    with closing(open_history(directory, rotation=Rotation(bytes=3000, keep_bytes=kept_bytes))) as history:
+        assert history.pack()
+        assert names(directory) == whole[2:]
+        assert history.durable_index == 200
+    with closing(open_history(directory, rotation=Rotation(bytes=3000, keep_bytes=1))) as history:
+        assert history.pack()
+        assert names(directory) == whole[-1:], "the file under way stays"
+
+
 def test_a_reader_takes_the_present_file_as_far_as_it_is_written(directory: Path) -> None:
     with closing(open_history(directory)) as history:
         export(history, 30)

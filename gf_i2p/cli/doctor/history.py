@@ -16,6 +16,8 @@ from gf_i2p.storage.history_writer import check_owner
 HISTORY: Final = "history"
 MOST_BEHIND: Final = 1_000
 """Committed entries that may wait for export without a warning: the work of some seconds."""
+MOST_USED: Final = 0.8
+"""Share of the disk budget that may be used without a warning."""
 LEAST_FREE_BYTES: Final = 256 << 20
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -53,6 +55,18 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
                 "Wait some seconds and run doctor again; if the export does not catch up, see the node's output."
             ),
         )
+    disk = status.get("disk")
+    if disk is not None and disk["budget"]:
+        use = f"log and history use {disk['used'] >> 20} of {disk['budget'] >> 20} MiB"
+        if disk["used"] >= MOST_USED * disk["budget"] and config.history.when_full == "refuse":
+            return warn(
+                f"{use}; at the limit, clients' posts are refused",
+                Remedy.either(
+                    "Move packed files out of history/, the oldest first, or raise history.max_mib, or set "
+                    'history.when_full = "remove".'
+                ),
+            )
+        text = f"{text}, {use}"
     return ok(f"{text}, exported up to {exported}")
 
 

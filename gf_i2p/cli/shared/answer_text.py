@@ -57,6 +57,8 @@ def show_status(answer: dict[str, Any]) -> str:
         f"leader   {leader}",
         f"log      {_log(log)}",
         f"timing   {_timing(answer['timing'])}",
+        *_disk_lines(answer),
+        *_post_lines(answer),
         *_farm_lines(answer),
         "servers",
     ]
@@ -69,6 +71,27 @@ def _log(log: dict[str, int]) -> str:
     text = f"{log['last_index']} entries, {log['commit']} committed, {log['stored']} durable here"
     dropped = log["first_index"] - 1
     return text if dropped == 0 else f"{text}; the first {dropped} are in the snapshot only"
+
+
+def _disk_lines(answer: dict[str, Any]) -> list[str]:
+    """Describe the disk use of log and history; give no line for a node of an older version."""
+    disk = answer.get("disk")
+    if disk is None:
+        return []
+    used, budget = disk["used"] >> 20, disk["budget"] >> 20
+    lines = [f"disk     {used} MiB of log and history" + (f", at most {budget} are allowed" if budget else "")]
+    return lines if disk["full"] is None else [*lines, f"trouble  {disk['full']}"]
+
+
+def _post_lines(answer: dict[str, Any]) -> list[str]:
+    """Describe the refused requests, with the limits; give no line when none was refused."""
+    posts = answer.get("posts")
+    if not posts or not posts["refused"]:
+        return []
+    refused = ", ".join(f"{count} by {kind}" for kind, count in sorted(posts["refused"].items()))
+    rates = [posts[f"{kind}_bytes_per_second"] for kind in ("client", "server")]
+    client, server = (f"{rate >> 10} KiB/s" if rate else "any number of bytes" for rate in rates)
+    return [f"refused  {refused}; a client may post {client}, a server {server}: see the node's log"]
 
 
 def _farm_lines(answer: dict[str, Any]) -> list[str]:

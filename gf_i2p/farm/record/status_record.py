@@ -247,7 +247,13 @@ class StatusRecord:
     @classmethod
     def parse(cls, data: bytes) -> Self:
         """Read a log entry's value. Raises `RecordError` for anything that is no status record."""
-        record = decode_object(data, "a status record", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
+        return cls.of_fields(
+            decode_object(data, "a status record", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
+        )
+
+    @classmethod
+    def of_fields(cls, record: Mapping[str, Any]) -> Self:
+        """Read a decoded value within the limits of a record; takes it over. Raises `RecordError`."""
         router = an_object(record.get("router", {}), "router")
         sensing = record.get("metaSensing")
         cluster, date_ms = text(record, "cluster"), integer(record, "date", MAX_DATE_MS)

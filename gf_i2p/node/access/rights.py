@@ -10,27 +10,22 @@ leader. A leader with stolen credentials can write anything: servers trust each 
 """
 
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
 
-import structlog
-
-from gf_i2p.farm.admin_entries import MAX_ENTRY_BYTES, AdminEntry
+from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, RecordError, StatusRecord
-from gf_i2p.farm.strict_json import decode_object
+from gf_i2p.farm.state import decode_entry
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.wire.entries import ValueType
-from gf_i2p.wire.messages import MessageType, Request
-
-logger = structlog.get_logger()
+from gf_i2p.wire.messages import Request
 
 MAX_MEMBER_DESTINATIONS: Final = 16
 RECORD_SECONDS: Final = 5.0
 """Seconds between two records of one leaf member, on average."""
 RECORDS_AT_ONCE: Final = 6
 """Most records that one leaf member may post at once, after 30 s without a record."""
-_MAX_OPENINGS: Final = 8
 
 
 class Rights:
@@ -41,56 +36,59 @@ class Rights:
     ) -> None:
         """`servers` returns the ids of the farm's servers. `clock`: monotonic seconds."""
         self._cluster = cluster
-        self._servers = servers
+        self.servers = servers
         self._clock = clock
         self._allowances: dict[str, _Allowance] = {}
 
-    def objection(self, user: User, request: Request) -> str | None:
-        """Return why this user may not post the request's entries; None when the user may, or for other requests."""
-        if request.type is not MessageType.CLIENT_REQUEST:
-            return None
+    def objection_to_shape(self, user: User, request: Request) -> str | None:
+        """Return why this user may not post that number or kind of entries; None when the user may. Reads no value."""
         if user.role is Role.LEAF and (
             len(request.entries) > 1 or any(each.value_type is not ValueType.APPLICATION for each in request.entries)
         ):
             return f"{user.name} posted something other than one status record"
-        return self.objection_to(
-            user, [entry.value for entry in request.entries if entry.value_type is ValueType.APPLICATION]
-        )
+        return None
 
     def objection_to(self, user: User, values: Sequence[bytes]) -> str | None:
-        """Return why this user may not post these Application values; None when the user may.
-
-        Also for values that a server's operator posts on the server's own machine: those come without a request.
-        """
-        servers = self._servers()
+        """Return why this user may not post these Application values; None when the user may."""
+        servers = self.servers()
         for value in values:
-            if user.role is Role.LEAF:
-                why_not = self._objection_to_member(user, value, servers)
-            else:
-                why_not = self._objection_to_record(user, value, servers) or self._objection_to_admin(user, value)
-            if why_not is not None:
+            if (why_not := self.objection_to_value(user, value, servers)) is not None:
                 return why_not
         return None
 
-    def too_many(self, user: User, request: Request) -> bool:
-        """Count a post of a leaf member; return whether the leaf member posts too often. Only the leader calls this."""
-        if user.role is not Role.LEAF or not request.entries:
-            return False
+    def objection_to_value(self, user: User, value: bytes, servers: Collection[int]) -> str | None:
+        """Return why this user may not post this Application value, which is parsed once; None when the user may.
+
+        `servers`: the ids of the farm's servers.
+        """
+        if user.role is Role.LEAF:
+            return self._objection_to_member(user, value, servers)
+        fields = decode_entry(value)
+        if fields is None:
+            return None
+        if (why_not := self._objection_to_record(user, fields, servers)) is not None or "action" not in fields:
+            return why_not
+        return self._objection_to_admin(user, fields, value)
+
+    def too_many(self, user: User) -> str | None:
+        """Count a post of a leaf member; return why the leaf member posts too often. Only the leader calls this."""
+        if user.role is not Role.LEAF:
+            return None
         allowance = self._allowances.get(user.name)
         if allowance is None:
             allowance = self._allowances[user.name] = _Allowance(self._clock())
-        return not allowance.take(self._clock(), user.name)
+        if allowance.take(self._clock()):
+            return None
+        return f"{user.name} posts more than one record each {RECORD_SECONDS:g} s"
 
     def forget(self, users: Collection[str]) -> None:
         """Drop the counts of users that are gone."""
         for user in users:
             self._allowances.pop(user, None)
 
-    def _objection_to_record(self, user: User, value: bytes, servers: Collection[int]) -> str | None:
-        if not _may_contain(value, b'"up"'):
-            return None
+    def _objection_to_record(self, user: User, fields: Mapping[str, Any], servers: Collection[int]) -> str | None:
         try:
-            record = StatusRecord.parse(value)
+            record = StatusRecord.of_fields(fields)
         except RecordError:
             return None
         if record.cluster != self._cluster or record.id == user.server_id:
@@ -120,15 +118,13 @@ class Rights:
             return f"{user.name} posted a record with meta or remoteRouters, which only servers may post"
         return None
 
-    def _objection_to_admin(self, user: User, value: bytes) -> str | None:
-        if not _may_contain(value, b'"action"'):
-            return None
+    def _objection_to_admin(self, user: User, fields: Mapping[str, Any], value: bytes) -> str | None:
         try:
-            entry = AdminEntry.parse(value)
+            entry = AdminEntry.of_decoded(fields, value)
         except RecordError as error:
             # The farm ignores such an entry. An administrator or server that clearly meant an admin entry learns of the
             # mistake. From a client, the value may be an application's own data.
-            meant = user.role is not Role.CLIENT and self._looks_like_admin(value)
+            meant = user.role is not Role.CLIENT and self._looks_like_admin(fields)
             return f"{user.name} posted an admin entry with a mistake: {error}" if meant else None
         if entry.cluster != self._cluster:
             return None
@@ -138,46 +134,25 @@ class Rights:
             return f"{user.name} posted an admin entry, which only administrators and servers may post"
         return None
 
-    def _looks_like_admin(self, value: bytes) -> bool:
+    def _looks_like_admin(self, fields: Mapping[str, Any]) -> bool:
         """Whether the value has the fields of an admin entry for this farm; an application's data hardly has them."""
-        try:
-            fields = decode_object(value, "it", max_bytes=4 * MAX_ENTRY_BYTES, max_openings=4 * _MAX_OPENINGS)
-        except RecordError:
-            return False
         return fields.get("cluster") == self._cluster and "by" in fields and "action" in fields
-
-
-def _may_contain(value: bytes, name: bytes) -> bool:
-    """Whether a JSON text may contain this name: a quick test that saves parsing most posts.
-
-    A text with a backslash may contain any name, because JSON can write a name with escapes.
-    """
-    return name in value or b"\\" in value
 
 
 class _Allowance:
     """The number of records that one leaf member may post now: a token bucket."""
 
-    __slots__ = ("_refilled_at", "_refusal_logged", "_tokens")
+    __slots__ = ("_refilled_at", "_tokens")
 
     def __init__(self, now: float) -> None:
         self._tokens = float(RECORDS_AT_ONCE)
         self._refilled_at = now
-        self._refusal_logged = False
 
-    def take(self, now: float, user: str) -> bool:
-        """Take one record from the bucket; return whether one was left.
-
-        Only the first refusal is logged, until the bucket is full again.
-        """
+    def take(self, now: float) -> bool:
+        """Take one record from the bucket; return whether one was left."""
         self._tokens = min(self._tokens + (now - self._refilled_at) / RECORD_SECONDS, float(RECORDS_AT_ONCE))
         self._refilled_at = now
-        if self._tokens >= RECORDS_AT_ONCE:
-            self._refusal_logged = False
-        if self._tokens >= 1:
-            self._tokens -= 1
-            return True
-        if not self._refusal_logged:
-            self._refusal_logged = True
-            logger.warning("refused", reason=f"{user} posts more than one record each {RECORD_SECONDS:g} s")
-        return False
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True

@@ -31,7 +31,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from gf_i2p.wire.limits import MAX_BUFFERED_BYTES, MAX_REQUESTS_IN_FLIGHT
 from gf_i2p.wire.log_values import Configuration
-from gf_i2p.wire.messages import NOBODY, MessageType, OversizedRequest, Request, Response
+from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request, Response
 
 logger = structlog.get_logger()
 
@@ -76,7 +76,8 @@ _NO_LEADER: Final = NotTaken("no leader could be reached within the time limit; 
 async def _refusal(leader: int, response: Response | None) -> NotTaken:
     """Return why the server that was taken for the leader has refused a post."""
     if response is not None and response.destination == leader:
-        return NotTaken("the leader's queue is full: post fewer entries at a time, or set a longer time limit")
+        why = "the leader's queue is full, or [limits] there allow no more"
+        return NotTaken(f"{why}: post less at a time, or set a longer time limit")
     return _NO_LEADER
 
 
@@ -202,6 +203,16 @@ class Driver:
                 self._pass_over(request, done)
             else:
                 self._step(inputs.Incoming(done, request))
+
+    def refuse(self, request: Request, done: Done) -> None:
+        """Refuse a request that only a leader serves. The answer names the leader, which may be this server."""
+        if self._end_reason is not None:
+            done(None)
+        elif (core := self.core).is_leader:
+            next_index = core.log.last_index + 1
+            done(Response(RESPONSE_TYPE[request.type], core.id, core.id, core.term, next_index, accepted=False))
+        else:
+            self._step(inputs.Propose([inputs.Proposal(done, request.entries)]))
 
     def _pass_over(self, request: OversizedRequest, done: Done) -> None:
         """Take a request over a limit. The answer leaves late, because a JRaft leader repeats the request at once."""

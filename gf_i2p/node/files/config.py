@@ -5,6 +5,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from gf_i2p.node.access.budgets import Limits
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
@@ -50,7 +51,11 @@ Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # timers and disks are no m
 
 
 MIN_PASSWORD: Final = 16
-"""Least characters of the bridge's password: a stranger can try ten passwords a minute."""
+"""Least characters of the bridge's password: a stranger may try as many passwords as the endpoint can answer."""
+
+
+LOG_MIB: Final = 512
+"""MiB of the disk budget that are kept for the log: `view.KEPT_BYTES` twice, a snapshot, and SQLite's companions."""
 
 
 class NodeTable(Table):
@@ -111,6 +116,10 @@ class HistoryTable(Table):
     rotate_hours: Annotated[int, Field(ge=1, le=8_760)] = 24
     keep_days: Annotated[int, Field(ge=0, le=36_500)] = 0
     """Days until packed files are removed; 0: never."""
+    max_mib: Annotated[int, Field(ge=0, le=1 << 24)] = 16_384
+    """Most MiB of log and history together; 0: no limit."""
+    when_full: Literal["refuse", "remove"] = "refuse"
+    """At that limit, clients' posts are refused, or the oldest packed files are removed."""
 
     @property
     def rotation(self) -> Rotation:
@@ -119,6 +128,34 @@ class HistoryTable(Table):
             bytes=self.rotate_mib << 20,
             ms=self.rotate_hours * 3_600_000,
             keep_ms=self.keep_days * 24 * 3_600_000,
+            keep_bytes=max(self.max_mib - LOG_MIB, 1) << 20 if self.max_mib and self.when_full == "remove" else 0,
+        )
+
+    @model_validator(mode="after")
+    def _room_for_the_log(self) -> Self:
+        if 0 < self.max_mib < 2 * LOG_MIB:
+            raise ValueError(f"history.max_mib: the log alone needs up to {LOG_MIB} MiB: give {2 * LOG_MIB} at least")
+        return self
+
+
+class LimitsTable(Table):
+    """Limits for the posts of each user."""
+
+    client_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 1024
+    """KiB per second of a client or an administrator, on average; 0: no limit."""
+    server_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 8192
+    """KiB per second of another server, on average; 0: no limit."""
+    burst_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+    in_flight_mib: Annotated[int, Field(ge=1, le=1024)] = 32
+
+    @property
+    def limits(self) -> Limits:
+        """The same limits in bytes."""
+        return Limits(
+            client_rate=self.client_kib_per_second << 10,
+            server_rate=self.server_kib_per_second << 10,
+            burst=self.burst_mib << 20,
+            in_flight=self.in_flight_mib << 20,
         )
 
 
@@ -153,6 +190,7 @@ class Config(Table):
     tls: TlsTable = TlsTable()
     logging: LoggingTable = LoggingTable()
     history: HistoryTable = HistoryTable()
+    limits: LimitsTable = LimitsTable()
     router: RouterTable | None = None
     publish: PublishTable = PublishTable()
     bridge: BridgeTable = BridgeTable()

@@ -30,6 +30,15 @@ enabled = true
 rotate_mib = 64               # size in MiB at which a file is packed, and a new file begins
 rotate_hours = 24             # age in hours at which the same happens
 keep_days = 0                 # days after which packed files are removed; 0: never
+max_mib = 16384               # size in MiB of log and history together; 0: no limit. At the limit:
+when_full = "refuse"          # "refuse": clients' posts are refused; "remove": the oldest packed files are removed
+
+# What each user may post to this server while it leads. All servers should have the same limits.
+[limits]                      # reloaded
+client_kib_per_second = 1024  # of a client or an administrator, on average; 0: no limit
+server_kib_per_second = 8192  # of another server, on average; 0: no limit
+burst_mib = 32                # what a user may save up and post at once
+in_flight_mib = 32            # of posts that are not answered yet
 
 # Exceptions for peers that are not nodes of this program.
 # [compat]                    # reloaded

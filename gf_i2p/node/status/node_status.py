@@ -20,8 +20,11 @@ def status(node: Node, started: float) -> dict[str, Any]:
     Times are in seconds. `lag` is the number of entries that a follower is behind, null where only the leader knows.
     `round_trip` has the percentiles p50 and p99 and the number of samples, null without samples. `silence` has the
     leader's usual and longest silence. `history` has the index up to which entries are exported. `reload` is the result
-    of the last reload, null before the first. `connections` counts the listener's connections, for all farms that share
-    the listener. `cannot_follow` says why this node cannot take the leader's entries, null when it can.
+    of the last reload, null before the first. `posts` has the limits of each user, the bytes of each user that wait for
+    their commitment at this leader, and the number of refused requests, by kind. `connections` counts the listener's
+    connections, for all farms that share the listener. `cannot_follow` says why this node cannot take the leader's
+    entries, null when it can. `disk` has the bytes of log and history, the budget (0: none), and what to do when the
+    budget is used up, null while there is room.
 
     `healthy` means: there is a leader that this node can follow, this node is connected to a majority, and this server
     has not been removed.
@@ -83,6 +86,11 @@ def status(node: Node, started: float) -> dict[str, Any]:
         "i2p": _i2p(node),
         "farm": publishing_status(node.farm_tasks),
         "history": None if node.farm_tasks.exporter is None else {"exported": node.farm_tasks.exporter.durable_index},
+        "disk": {"used": node.disk.used, "budget": node.disk.budget, "full": node.disk.full},
+        "posts": {
+            **node.budgets.shown(),
+            "refused": {str(kind): count for kind, count in node.refusals.counts.items()},
+        },
         "connections": {**asdict(counters), "refused": {str(why): count for why, count in counters.refused.items()}},
     }
 

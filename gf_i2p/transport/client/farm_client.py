@@ -398,7 +398,7 @@ class FarmClient:
         server, leader = place.server, response.destination
         if leader == response.source:
             self._leader = server
-            why = "its queue is full, or this user posts too often"
+            why = "its queue or disk is full, or this user posts more than [limits] there allows: post less, or wait"
             return NotTaken(f"server {server} leads, and takes nothing now: {why}")
         leader_places = [each for each in self._directory.of(leader) if each.endpoint != place.endpoint]
         if leader_places:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from secrets import randbelow
 from typing import Final
 
 from cryptography import x509
@@ -21,6 +22,7 @@ _PREFIX: Final = "sha256:"
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 # A new certificate is valid at once, also for a farm member with a slow clock.
 _BACKDATED: Final = timedelta(days=1)
+_SCATTER_SECONDS: Final = 365 * 24 * 3600
 
 
 def make_certificate(
@@ -32,7 +34,8 @@ def make_certificate(
         common_name: 1 to 64 characters, a label for the operator.
         hosts: names and addresses of this server, for peers that use a CA file (this certificate may be the CA file). A
             peer that pins the fingerprint needs none.
-        now: UTC; the present by default.
+        now: UTC; by default the present, and begin and end are moved apart by up to a year each, at random. Otherwise
+            the same second in the certificates of several servers would show strangers that one operator made them.
         days: validity from `now`. A peer that pins the fingerprint ignores the validity.
 
     Returns:
@@ -48,14 +51,15 @@ def make_certificate(
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
     start = now or datetime.now(UTC)
+    earlier, longer = (timedelta(seconds=0 if now else randbelow(_SCATTER_SECONDS)) for _ in range(2))
     builder = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(start - _BACKDATED)
-        .not_valid_after(start + timedelta(days=days))
+        .not_valid_before(start - _BACKDATED - earlier)
+        .not_valid_after(start + timedelta(days=days) + longer)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     )
     alternatives = [_alternative_name(host) for host in hosts]

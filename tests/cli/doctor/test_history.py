@@ -46,6 +46,19 @@ async def test_one_that_keeps_up(node: Path) -> None:
     assert (result.state, result.text) == (CheckState.OK, "1 files from entry 1 on, exported up to 7")
 
 
+async def test_a_budget_that_is_nearly_used_up(node: Path) -> None:
+    exported(node)
+    use = {"used": 700 << 20, "budget": 1 << 30, "full": None}
+    result = await look(node, {**status(7, 7), "disk": use})
+    assert result.state is CheckState.OK
+    assert "log and history use 700 of 1024 MiB" in result.text
+    result = await look(node, {**status(7, 7), "disk": {**use, "used": 900 << 20}})
+    assert (result.state, result.text) == (
+        CheckState.WARN,
+        "log and history use 900 of 1024 MiB; at the limit, clients' posts are refused",
+    )
+
+
 async def test_one_that_falls_behind(node: Path) -> None:
     exported(node)
     result = await look(node, status(7, 8 + MOST_BEHIND))

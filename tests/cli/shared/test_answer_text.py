@@ -94,6 +94,20 @@ def test_status_of_a_farm_that_is_well() -> None:
     ]
 
 
+def test_status_shows_the_disk_and_the_refused_requests() -> None:
+    posts = {"client_bytes_per_second": 1 << 20, "server_bytes_per_second": 0, "refused": {}}
+    lines = show_status(status(disk={"used": 5 << 20, "budget": 0, "full": None}, posts=posts)).splitlines()
+    assert "disk     5 MiB of log and history" in lines
+    assert not any(line.startswith("refused") for line in lines)
+    disk = {"used": 5 << 20, "budget": 4 << 20, "full": "make room"}
+    posts["refused"] = {"disk": 7, "budget": 3}
+    lines = show_status(status(disk=disk, posts=posts)).splitlines()
+    assert "disk     5 MiB of log and history, at most 4 are allowed" in lines
+    assert "trouble  make room" in lines
+    refused = next(line for line in lines if line.startswith("refused"))
+    assert "3 by budget, 7 by disk; a client may post 1024 KiB/s, a server any number of bytes" in refused
+
+
 def test_status_without_leader_and_quorum_says_so_first() -> None:
     text = show_status(status(leader=None, leader_endpoint=None, quorum={"reachable": 1, "needed": 2, "servers": 3}))
     lines = text.splitlines()

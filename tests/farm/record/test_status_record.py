@@ -1,5 +1,6 @@
 """Status records: a written record can be read, and nothing else can."""
 
+import contextlib
 import json
 import math
 import sys
@@ -209,11 +210,11 @@ def test_a_value_that_is_something_else_is_refused_or_harmless(name: str, value:
         (text(destinations=["x"]), "a destination is an object"),
         (text(destinations=[{"hash": to_base64(bytes(32)), "up": True}] * (MAX_DESTINATIONS + 1)), "up to 256"),
         (text(x="y" * MAX_RECORD_BYTES), "up to 65536 bytes"),
-        (text() + b"x", "JSON in UTF-8"),
-        (b"\xff" + text(), "JSON in UTF-8"),
-        (b"\xef\xbb\xbf" + text(), "JSON in UTF-8"),
-        (b"", "JSON in UTF-8"),
-        (b"null", "the record is an object"),
+        (text() + b"x", "JSON object in UTF-8"),
+        (b"\xff" + text(), "JSON object in UTF-8"),
+        (b"\xef\xbb\xbf" + text(), "JSON object in UTF-8"),
+        (b"", "JSON object in UTF-8"),
+        (b"null", "JSON object in UTF-8"),
         (b"[" * 60_000, "lists and objects"),
         (b'{"a":' * 10_000, "lists and objects"),
     ],
@@ -266,6 +267,10 @@ _TEXTS = st.recursive(
 @example("9" * 31 + "E+0400", "", "")
 @example("1.5e400", "", "")
 @example("1e-400", "", "")
+@example('"' + "0" * MAX_DIGITS + '\\\\"', "", "")
+@example('"\\\\", ' + "1" * (MAX_DIGITS + 1), "", "")
+@example("0e999", "", "")
+@example("1" * 310 + ".0", "", "")
 def test_numbers_are_read_fast_as_they_are_read_with_care(value: str, before: str, after: str) -> None:
     text_ = f'{before}{{"x": {value}}}{after}'
 
@@ -275,7 +280,49 @@ def test_numbers_are_read_fast_as_they_are_read_with_care(value: str, before: st
         except ValueError:
             return "refused"
 
-    assert read(lambda: strict_json._decode(text_.encode())) == read(lambda: strict_json._JSON.decode(text_))
+    assert read(lambda: strict_json._decode(text_.encode())) == read(lambda: _CAREFUL.decode(text_))
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(digits)
+    return int(digits)
+
+
+def _fraction(digits: str) -> float:
+    if not math.isfinite(float(digits)):
+        raise ValueError(digits)
+    return float(digits)
+
+
+_CAREFUL = json.JSONDecoder(parse_int=_whole_number, parse_float=_fraction, parse_constant=_whole_number)
+"""Looks at each number: the slow way."""
+
+
+@pytest.mark.parametrize("odd", ["1" * MAX_DIGITS, "0." + "0" * 40, "1e300", "1e-4000", "9" * 40, "1e999", '"1e999"'])
+@pytest.mark.parametrize("before", ["", " "])
+def test_no_text_makes_python_look_at_each_number(odd: str, before: str) -> None:
+    """A client that posts 16 MiB of such zeros took half a minute of every server's processor."""
+    crafted = f'{before}{{"up":[{"0," * 10_000}{odd}]}}'.encode()
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        with contextlib.suppress(ValueError):
+            strict_json._decode(crafted)
+    finally:
+        sys.setprofile(None)
+    assert calls < 100
+
+
+@pytest.mark.parametrize("text_", ['"' + '\\"' * 30_000, '{"x":' + '"' * 60_000, "-" * 65_000, "0e000" * 13_000])
+def test_a_text_that_is_no_json_is_refused_without_looking_again_and_again(text_: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        strict_json._decode((text_ + "0" * MAX_DIGITS).encode())
 
 
 def test_the_masters_hash() -> None:

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from gf_i2p.farm import strict_json
 from gf_i2p.farm.admin_entries import AdminEntry
 from gf_i2p.farm.closest_floodfills import Floodfill, Sensed
 from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
 from gf_i2p.farm.record.remote_sensing import RemoteRouter
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, StatusRecord
+from gf_i2p.farm.state import read_entry
 from gf_i2p.node.access.rights import (
     MAX_MEMBER_DESTINATIONS,
     RECORD_SECONDS,
@@ -36,8 +38,9 @@ def post(*values: bytes, kind: ValueType = ValueType.APPLICATION) -> Request:
     return Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, tuple(Entry(0, kind, value) for value in values))
 
 
-def objection(user: str, *values: bytes) -> str | None:
-    return Rights("farm", lambda: {1, 2}).objection(User(user), post(*values))
+def objection(name: str, *values: bytes, rights: Rights | None = None) -> str | None:
+    rights, user = rights or Rights("farm", lambda: {1, 2}), User(name)
+    return rights.objection_to_shape(user, post(*values)) or rights.objection_to(user, values)
 
 
 def record(number: int, *leaves: Leaf, cluster: str = "farm", **more: Any) -> bytes:
@@ -122,13 +125,15 @@ def test_a_member_posts_its_own_records_and_nothing_else() -> None:
     assert "another farm" in str(objection(user, record(MEMBER, cluster="another")))
     assert "other than one status record" in str(objection(user, record(MEMBER), record(MEMBER)))
     rights = Rights("farm", lambda: {1, 2})
-    assert "other than one status record" in str(rights.objection(User(user), post(b"", kind=ValueType.CONFIGURATION)))
+    assert "other than one status record" in str(
+        rights.objection_to_shape(User(user), post(b"", kind=ValueType.CONFIGURATION))
+    )
 
 
 def test_a_member_is_no_server_whatever_its_id() -> None:
     rights = Rights("farm", lambda: {MEMBER})
-    assert "a status record in the name of" in str(rights.objection(User(f"leaf-{MEMBER}"), post(record(MEMBER))))
-    assert rights.objection(User(f"server-{MEMBER}"), post(record(MEMBER))) is None
+    assert "a status record in the name of" in str(objection(f"leaf-{MEMBER}", record(MEMBER), rights=rights))
+    assert objection(f"server-{MEMBER}", record(MEMBER), rights=rights) is None
 
 
 def test_a_members_record_has_its_limits() -> None:
@@ -147,20 +152,35 @@ def test_a_members_record_has_its_limits() -> None:
 def test_a_member_posts_one_record_in_five_seconds_on_average() -> None:
     clock = Clock()
     rights = Rights("farm", lambda: {1, 2}, clock=clock)
-    user, other = User(f"leaf-{MEMBER}"), User(f"leaf-{MEMBER + 1}")
-    one = post(record(MEMBER))
-    assert [rights.too_many(user, one) for _ in range(RECORDS_AT_ONCE + 2)] == [False] * RECORDS_AT_ONCE + [True] * 2
-    assert not rights.too_many(other, one)
-    assert not rights.too_many(user, post()), "that only asks who leads"
-    assert not any(rights.too_many(User("client-web"), one) for _ in range(100))
+
+    def too_many(times: int, user: str = f"leaf-{MEMBER}") -> list[bool]:
+        return [rights.too_many(User(user)) is not None for _ in range(times)]
+
+    assert too_many(RECORDS_AT_ONCE + 2) == [False] * RECORDS_AT_ONCE + [True] * 2
+    assert too_many(1, f"leaf-{MEMBER + 1}") == [False]
+    assert not any(too_many(100, "client-web"))
     clock.now += RECORD_SECONDS
-    assert [rights.too_many(user, one) for _ in range(2)] == [False, True]
+    assert too_many(2) == [False, True]
     clock.now += 1000 * RECORD_SECONDS
-    assert [rights.too_many(user, one) for _ in range(RECORDS_AT_ONCE + 1)] == [False] * RECORDS_AT_ONCE + [True]
+    assert too_many(RECORDS_AT_ONCE + 1) == [False] * RECORDS_AT_ONCE + [True]
 
 
-def test_that_a_member_posts_too_often_is_logged_once(capsys: pytest.CaptureFixture[str]) -> None:
-    rights = Rights("farm", lambda: {1, 2}, clock=Clock())
-    for _ in range(RECORDS_AT_ONCE + 100):
-        rights.too_many(User(f"leaf-{MEMBER}"), post(record(MEMBER)))
-    assert capsys.readouterr().out.count("more than one record each 5 s") == 1
+def test_a_value_is_decoded_once_and_one_without_the_names_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    decode = strict_json._decode
+
+    def count(data: bytes) -> dict[str, Any]:
+        decoded.append(data)
+        return decode(data)
+
+    monkeypatch.setattr(strict_json, "_decode", count)
+    both = b'{"up":true,"action":"set","cluster":"farm","by":"me","a":[0]}'
+    plain = b'{"cluster":"farm","date":5,"text":"\\n"}'
+    assert objection("client-web", both, plain) is None
+    assert decoded == [both]
+    for user in ("server-1", "admin-alice"):
+        assert "admin entry with a mistake" in str(objection(user, both))
+    assert decoded == [both] * 3
+    for value in (both, plain):
+        assert read_entry(value) is None
+    assert decoded == [both] * 4

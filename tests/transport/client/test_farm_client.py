@@ -139,7 +139,7 @@ async def test_a_full_queue_is_waited_for(node: Identity) -> None:
         farm.elect(2)
         farm.members[2].queue_full = 10**9
         posting = asyncio.ensure_future(farm.client.post([b"a"]))
-        await until(lambda: "its queue is full, or this user posts too often" in farm.client.waits_for)
+        await until(lambda: "its queue or disk is full, or this user posts" in farm.client.waits_for)
         await until(lambda: farm.members[2].request_count > 3)
         request_count = farm.members[2].request_count
         farm.members[2].queue_full = 5

@@ -1,5 +1,5 @@
 import ssl
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
@@ -83,3 +83,16 @@ def test_a_fingerprint_is_read_as_people_write_it(text: str) -> None:
 def test_what_is_no_fingerprint_is_refused(text: str) -> None:
     with pytest.raises(TransportError, match="expected sha256: and 64 hexadecimal digits"):
         parse_fingerprint(text)
+
+
+def test_certificates_of_one_second_have_different_times_and_are_all_valid() -> None:
+    """Equal times would link the servers of one operator."""
+    certificates = [x509.load_pem_x509_certificate(make_certificate("node")[0]) for _ in range(3)]
+    now = datetime.now(UTC)
+    assert len({certificate.not_valid_before_utc for certificate in certificates}) == 3
+    assert len({certificate.not_valid_after_utc for certificate in certificates}) == 3
+    for certificate in certificates:
+        assert timedelta(days=1) <= now - certificate.not_valid_before_utc < timedelta(days=367)
+        assert timedelta(days=3649) < certificate.not_valid_after_utc - now < timedelta(days=3650 + 366)
+    lengths = {each.not_valid_after_utc - each.not_valid_before_utc for each in certificates}
+    assert len(lengths) == 3
