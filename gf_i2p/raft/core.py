@@ -12,12 +12,13 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
 - When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
   time (`Timing.doubt`). All other followers still regard the leader as live.
 - A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
+- Other servers raise this server's term at a bounded rate (`term_allowance`).
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
   the connection is closed.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
@@ -44,12 +45,9 @@ from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.raft.state import State
+from gf_i2p.raft.term_allowance import LAST_TERM, TermAllowance
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request
-
-MAX_TERM_STEP: Final = 2**32
-"""Largest step by which one message may raise the term. At ten elections a second, so many terms take thirteen years.
-Without a bound, one message of a broken or hostile server would bring the farm to the last possible term."""
 
 
 class Core:
@@ -88,6 +86,7 @@ class Core:
             snapshot=snapshot,
         )
         self._now = now
+        self._term_allowance = TermAllowance(now)
         self._role: Leader | Candidate | None = None  # None: follower
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
@@ -387,9 +386,6 @@ class Core:
                 self._state.answer_client(proposal.token, accepted=False, next_index=next_index, known=hears)
 
     def _incoming(self, token: Token, request: Request) -> None:
-        if request.term > self._state.term + MAX_TERM_STEP:
-            self._state.violated(token, self._term_fault(request.source, request.term))
-            return
         if isinstance(request, OversizedRequest):
             self._oversized(token, request)
             return
@@ -428,12 +424,6 @@ class Core:
         elif self._hear_leader(token, request):
             self._follower.pass_over(token, request)
 
-    def _term_fault(self, server: int, term: int) -> str:
-        return (
-            f"server {server} claims term {term}, but this server is in term {self._state.term}: server {server} is "
-            "broken or hostile; stop that server, or remove it from the farm"
-        )
-
     def _answered(self, event: Answered) -> None:
         response = event.response
         if response.source != event.peer:
@@ -442,11 +432,11 @@ class Core:
                 "check that every endpoint leads to its server"
             )
             return
-        if response.term > self._state.term + MAX_TERM_STEP:
-            self._state.effects.violation = self._term_fault(event.peer, response.term)
-            return
         if response.term > self._state.term:
-            self._enter_term(response.term)
+            fault = self._raise_term(event.peer, response.term, is_answer=True)
+            if fault is not None:
+                self._state.effects.violation = fault
+                return
         elif response.term == self._state.term:
             if response.type != MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Leader):
                 self._role.answered(event.peer, event.tag, response, self._now)
@@ -490,6 +480,30 @@ class Core:
         self._state.set_hard_state(term, NOBODY)
         self._follow(NOBODY)
 
+    def _raise_term(self, server: int, term: int, *, is_answer: bool = False) -> str | None:
+        """Enter a higher term that another server claims; see `term_allowance`.
+
+        Return the fault in words when the term is too far; then some of the terms towards it may have been entered.
+        """
+        state = self._state
+        step = term - state.term
+        if state.log.last_index == 0 and not self.was_voter and term <= LAST_TERM:  # a newcomer
+            self._enter_term(term)
+            return None
+        far = f"server {server} claims term {term}, but this server is in term"
+        # Requests are different: after a long absence, this server may not know the members.
+        if is_answer and server not in state.configurations.voters and not self._term_allowance.has(step, self._now):
+            return f"{far} {state.term}, and server {server} is no member: begin that server again with an empty log"
+        taken = self._term_allowance.take(step, self._now)
+        if taken:
+            self._enter_term(state.term + taken)
+        if taken == step:
+            return None
+        return (
+            f"{far} {state.term}: server {server} is broken or hostile, or this server was away while such a server "
+            "raised the terms; stop the broken or hostile server, or remove that server from the farm"
+        )
+
     def _campaign(self) -> None:
         """Become a candidate: increment the term, vote for this server, ask the others (Raft 5.2)."""
         refused = isinstance(self._role, Candidate) and self._role.refused
@@ -527,7 +541,10 @@ class Core:
             if self._leader_is_live():
                 state.promise(token, request, accepted=False)
                 return
-            self._enter_term(request.term)
+            fault = self._raise_term(request.source, request.term)
+            if fault is not None:
+                state.violated(token, fault)
+                return
         up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
         if not up_to_date and request.source in state.configurations.voters:
             self._older_log_asked = True
@@ -558,7 +575,10 @@ class Core:
             )
             return False
         if request.term > state.term:
-            self._enter_term(request.term)
+            fault = self._raise_term(request.source, request.term)
+            if fault is not None:
+                state.violated(token, fault)
+                return False
         self._follow(request.source)
         self._older_log_asked = False
         self._timeout.refusals = 0

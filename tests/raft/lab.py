@@ -203,7 +203,8 @@ class Lab:
         server.gated.extend((server.issued, item) for item in gated)
         for token in effects.dropped:
             if isinstance(token, Asked):
-                self._post(Message(server.id, token.peer, token.tag, Response(4, 0, 0, 0, 0, False), lost=True))  # type: ignore[arg-type]
+                nothing = Response(MessageType.APPEND_ENTRIES_RESPONSE, 0, 0, 0, 0, accepted=False)
+                self._post(Message(server.id, token.peer, token.tag, nothing, lost=True))
             else:
                 self.on_event(f"{server.id} drops {token}")
                 self.dropped.append(token)
