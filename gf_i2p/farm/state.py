@@ -24,7 +24,7 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, StatusRecord
 from gf_i2p.farm.set_versions import MAX_AHEAD_MS, newest_announced
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, integer
 
-__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry"]
+__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "read_entry", "snapshot_fault"]
 
 _FORMAT: Final = 2
 _SENSED_MS: Final = 900_000
@@ -50,6 +50,15 @@ class _Judgement:
 
 class SnapshotError(ValueError):
     """The bytes are not a state that this version can read; `str()` says why."""
+
+
+def snapshot_fault(cluster: str, data: bytes) -> str | None:
+    """Return why a snapshot's data is no state of this farm, as a clause; None: the data is such a state."""
+    try:
+        FarmState.decode(cluster, data)
+    except SnapshotError as error:
+        return f"{error}; if another version of gf-i2p has written the snapshot, install that version here, too"
+    return None
 
 
 def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:

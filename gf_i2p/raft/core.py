@@ -12,7 +12,7 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
 - When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
   time (`Timing.doubt`). All other followers still regard the leader as live.
 - A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
-- Other servers raise this server's term at a bounded rate (`term_allowance`).
+- Other servers raise this server's term at a bounded rate (`allowance`).
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
   the connection is closed.
 """
@@ -20,6 +20,7 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
 from collections.abc import Callable, Sequence
 from typing import assert_never
 
+from gf_i2p.raft.allowance import LAST_TERM, TERMS_A_SECOND, TERMS_AT_ONCE, Allowance
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
@@ -45,7 +46,6 @@ from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.raft.state import State
-from gf_i2p.raft.term_allowance import LAST_TERM, TermAllowance
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request
 
@@ -58,6 +58,8 @@ class Core:
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
         configurations: the Configurations of the stored log, and the Configuration before the log.
+        check_snapshot: returns why a snapshot's data is no state of the farm, as a clause; None: the data can be used.
+            Nothing is replaced by a received snapshot before this check.
         snapshot: the stored snapshot. None: there is none, or it is damaged and the leader must send another.
         uniform: returns a random float between its two arguments, for the election time-out.
         now: the present time in seconds. All times of a core come from one clock that never goes back.
@@ -72,6 +74,7 @@ class Core:
         configurations: Configurations,
         uniform: Callable[[float, float], float],
         now: float,
+        check_snapshot: Callable[[bytes], str | None],
         timing: Timing = LAN,
         flow: Flow | None = None,
         snapshot: Snapshot | None = None,
@@ -86,13 +89,13 @@ class Core:
             snapshot=snapshot,
         )
         self._now = now
-        self._term_allowance = TermAllowance(now)
+        self._term_allowance = Allowance(TERMS_AT_ONCE, TERMS_A_SECOND, now)
         self._role: Leader | Candidate | None = None  # None: follower
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._timeout = ElectionTimeout(self._state, uniform)
         self._older_log_asked = False  # whether, since a leader was heard, a voter with an older log wanted a vote
-        self._follower = Follower(self._state)
+        self._follower = Follower(self._state, check_snapshot, now)
         self._inquiry = Inquiry(self._state)
         self._await_election()
         self._inquiry.begin_anew(self._now, self._state.timing.doubt)
@@ -399,7 +402,7 @@ class Core:
                 self._propose([Proposal(token, request.entries)])
             case MessageType.INSTALL_SNAPSHOT_REQUEST:
                 if self._hear_leader(token, request):
-                    self._follower.install_snapshot(token, request)
+                    self._follower.install_snapshot(token, request, self._now)
             case MessageType.JOIN_CLUSTER_REQUEST:
                 if self._hear_leader(token, request):
                     self._follower.join_cluster(token, request)
@@ -481,13 +484,13 @@ class Core:
         self._follow(NOBODY)
 
     def _raise_term(self, server: int, term: int, *, is_answer: bool = False) -> str | None:
-        """Enter a higher term that another server claims; see `term_allowance`.
+        """Enter a higher term that another server claims; see `allowance`.
 
         Return the fault in words when the term is too far; then some of the terms towards it may have been entered.
         """
         state = self._state
         step = term - state.term
-        if state.log.last_index == 0 and not self.was_voter and term <= LAST_TERM:  # a newcomer
+        if state.is_newcomer and term <= LAST_TERM:
             self._enter_term(term)
             return None
         far = f"server {server} claims term {term}, but this server is in term"

@@ -7,7 +7,7 @@ import secrets as randomness
 from typing import Final
 
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.raft.term_allowance import LAST_TERM
+from gf_i2p.raft.allowance import LAST_TERM
 
 ELECTIONS_A_SECOND: Final = 2
 """Most elections a second by a server that has lost the others, with the shortest time-outs of any profile."""

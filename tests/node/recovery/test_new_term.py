@@ -4,7 +4,7 @@ import pytest
 
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.recovery.new_term import TERM_LEAP, TERM_SCATTER, term_beyond
-from gf_i2p.raft.term_allowance import LAST_TERM
+from gf_i2p.raft.allowance import LAST_TERM
 
 
 def test_a_term_that_cannot_have_been_reached() -> None:

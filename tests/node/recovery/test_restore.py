@@ -18,7 +18,7 @@ from gf_i2p.node.recovery import restore as restoring
 from gf_i2p.node.recovery.new_term import TERM_LEAP
 from gf_i2p.node.recovery.restore import plan_restoration, restore
 from gf_i2p.node.recovery.snapshot_copy import of_running, of_stopped, state_of
-from gf_i2p.raft.term_allowance import LAST_TERM
+from gf_i2p.raft.allowance import LAST_TERM
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Restored as BeginsAnew

@@ -1,4 +1,4 @@
-"""The bound on how fast other servers may raise this server's term.
+"""The bounds on how fast other servers may raise this server's term, and the index of this server's log.
 
 Raft lets any message raise the term, and a term never falls. Terms are 64-bit numbers, so a broken or hostile server
 could bring the farm to the last term, or to terms that some servers reach and other servers refuse. The rules:
@@ -10,6 +10,9 @@ could bring the farm to the last term, or to terms that some servers reach and o
 - A newcomer, whose log is empty and which no Configuration names, takes any term up to `LAST_TERM` at once. A newcomer
   has promised nothing, so only the newcomer itself can be harmed, and can begin again with an empty log.
 - The answer of a server that is no member, as of a joining server, raises the term only within the allowance.
+
+An AppendEntries lengthens a log by its own entries only. But a snapshot brings a log to any index, and indexes are
+64-bit numbers, too. So a snapshot takes its step from an allowance of indexes, and is refused when that is too small.
 
 docs/design/consensus.md has the reasons.
 """
@@ -26,27 +29,44 @@ LAST_TERM: Final = 2**62
 last term of the wire, so elections are never at an end."""
 
 
-class TermAllowance:
-    """The terms by which other servers may raise this server's term now: a token bucket."""
+INDEXES_AT_ONCE: Final = 2**36
+"""The same for the indexes by which snapshots lengthen the log: more entries than a farm takes in two months at full
+speed."""
+INDEXES_A_SECOND: Final = 2**16
+"""Several times the entries that a farm takes in a second; two thousand years to `LAST_INDEX`."""
+LAST_INDEX: Final = 2**52
+"""The last index of a snapshot that a newcomer takes. The farm's state holds indexes up to 2^53 (`MAX_DATE_MS`)."""
 
-    __slots__ = ("_filled_at", "_terms")
 
-    def __init__(self, now: float) -> None:
-        self._terms = float(TERMS_AT_ONCE)
+class Allowance:
+    """The terms or indexes by which other servers may bring this server forward now: a token bucket.
+
+    Arguments:
+        at_once: the most in the bucket, and its content at first.
+        a_second: the bucket's gain in a second.
+        now: seconds, by a clock that never goes back.
+    """
+
+    __slots__ = ("_a_second", "_at_once", "_content", "_filled_at")
+
+    def __init__(self, at_once: int, a_second: int, now: float) -> None:
+        self._at_once = at_once
+        self._a_second = a_second
+        self._content = float(at_once)
         self._filled_at = now
 
-    def take(self, terms: int, now: float) -> int:
-        """Take as many of `terms` as there are; return the number. `now`: seconds, by a clock that never goes back."""
+    def take(self, step: int, now: float) -> int:
+        """Take as much of `step` as there is, and return the taken part."""
         self._fill(now)
-        taken = min(terms, int(self._terms))
-        self._terms -= taken
+        taken = min(step, int(self._content))
+        self._content -= taken
         return taken
 
-    def has(self, terms: int, now: float) -> bool:
-        """Whether the allowance has so many terms."""
+    def has(self, step: int, now: float) -> bool:
+        """Whether the bucket has so much."""
         self._fill(now)
-        return terms <= self._terms
+        return step <= self._content
 
     def _fill(self, now: float) -> None:
-        self._terms = min(self._terms + (now - self._filled_at) * TERMS_A_SECOND, float(TERMS_AT_ONCE))
+        self._content = min(self._content + (now - self._filled_at) * self._a_second, float(self._at_once))
         self._filled_at = now

@@ -1,11 +1,11 @@
-"""One server's claims about the term: no single server strands the farm."""
+"""One server's claims about term and index: no single server strands the farm."""
 
 import pytest
 
 from gf_i2p.raft import inputs
+from gf_i2p.raft.allowance import LAST_TERM, TERMS_A_SECOND, TERMS_AT_ONCE, Allowance
 from gf_i2p.raft.effects import HardState
 from gf_i2p.raft.settings import LAN
-from gf_i2p.raft.term_allowance import LAST_TERM, TERMS_A_SECOND, TERMS_AT_ONCE, TermAllowance
 from gf_i2p.wire.limits import MAX_INTEGER
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.raft.lab import Disk, Lab, application
@@ -140,7 +140,7 @@ def test_the_far_term_of_a_server_that_is_no_member_deposes_no_leader() -> None:
 
 
 def test_the_allowance_is_full_at_first_and_fills_with_time() -> None:
-    allowance = TermAllowance(100.0)
+    allowance = Allowance(TERMS_AT_ONCE, TERMS_A_SECOND, 100.0)
     assert allowance.take(5, 100.0) == 5
     assert allowance.take(2**62, 100.0) == TERMS_AT_ONCE - 5
     assert allowance.take(1, 100.0) == 0
