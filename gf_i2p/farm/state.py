@@ -24,7 +24,7 @@ from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, MAX_OPENINGS,
 from gf_i2p.farm.set_versions import MAX_AHEAD_MS, newest_announced
 from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, decode_object, integer
 
-__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "decode_entry", "read_entry"]
+__all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "decode_entry", "read_entry", "snapshot_fault"]
 
 _FORMAT: Final = 2
 _SENSED_MS: Final = 900_000
@@ -63,6 +63,15 @@ def decode_entry(value: bytes) -> dict[str, Any] | None:
         return decode_object(value, "an entry", max_bytes=MAX_RECORD_BYTES, max_openings=MAX_OPENINGS)
     except RecordError:
         return None
+
+
+def snapshot_fault(cluster: str, data: bytes) -> str | None:
+    """Return why a snapshot's data is no state of this farm, as a clause; None: the data is such a state."""
+    try:
+        FarmState.decode(cluster, data)
+    except SnapshotError as error:
+        return f"{error}; if another version of gf-i2p has written the snapshot, install that version here, too"
+    return None
 
 
 def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
@@ -390,7 +399,7 @@ class FarmState:
             if server == publisher:
                 continue
             reason = self.objection(server)
-            if reason is None and publisher is not None:
+            if reason is None and publisher in standings:  # by another version's snapshot the publisher may not be able
                 reason = why_not(server, standings[server], publisher, standings[publisher])
             reasons[server] = reason or "it was not chosen"
         entries, branches = self.entries()
@@ -451,25 +460,22 @@ class FarmState:
     @classmethod
     def decode(cls, cluster: str, data: bytes) -> Self:
         """Read a snapshot's data. Raises `SnapshotError`."""
-        try:
-            snapshot = json.loads(data)
-            snapshot_format = snapshot["format"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
-        if snapshot_format != _FORMAT:
-            raise SnapshotError(f"it has the format {str(snapshot_format)[:80]!r}, and this program knows {_FORMAT}")
         state = cls(cluster)
         try:
-            state.servers = tuple(integer({"server": each}, "server", MAX_SERVER_ID) for each in snapshot["servers"])
-            state.last_published_ms = integer(snapshot, "lastPublishedTime", MAX_DATE_MS)
-            state._restore(snapshot)
+            state._restore(json.loads(data))
+            _ = state.choice  # the first user of the state must not fail
         except SnapshotError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        except Exception as error:  # another server may have made the snapshot up: no bytes may end this program
             raise SnapshotError(f"it is no state of a farm ({type(error).__name__}: {error})") from error
         return state
 
     def _restore(self, snapshot: Mapping[str, Any]) -> None:
+        if snapshot["format"] != _FORMAT:
+            found = str(snapshot["format"])[:80]
+            raise SnapshotError(f"it has the format {found!r}, and this program knows {_FORMAT}")
+        self.servers = tuple(integer({"server": each}, "server", MAX_SERVER_ID) for each in snapshot["servers"])
+        self.last_published_ms = integer(snapshot, "lastPublishedTime", MAX_DATE_MS)
         self.posters = Posters.parse(snapshot["posters"], self.servers)
         for poster_id, poster in self.posters.by_id.items():
             self._check_poster(poster.record, poster_id)
@@ -483,6 +489,8 @@ class FarmState:
         )
         self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in snapshot["accused"]}
         self.election = Election.parse(snapshot["election"])
+        if self.publisher is not None and self.publisher not in self.servers:
+            raise SnapshotError(f"it has the publisher {self.publisher}, which is no server")
         self.listing = Listing.parse(snapshot["listing"])
         self.administration = Administration.parse(snapshot["administration"])
         self.common_setting = Setting.most_frequent(self._settings)

@@ -15,6 +15,7 @@ from bridges.hosting_protocol import ServiceHosting
 from bridges.router_protocol import RouterBridge
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.status_record import StatusRecord
+from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.access.budgets import Budgets
 from gf_i2p.node.access.posts import Posts
 from gf_i2p.node.access.refusals import Refusal, Refusals
@@ -111,7 +112,13 @@ class Node:
         # A shared listener calls this node outside the node's logging context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
         timeouts = Timeouts(config.plan, servers=len(config.servers))
-        storage = Storage.open(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
+        check_snapshot = partial(snapshot_fault, config.node.cluster)
+        storage = Storage.open(
+            directory / DATABASE_FILE,
+            cluster=config.node.cluster,
+            server_id=config.node.id,
+            check_snapshot=check_snapshot,
+        )
         try:
             if config.history.enabled:
                 history = directory / HISTORY_DIRECTORY
@@ -121,6 +128,7 @@ class Node:
                 storage,
                 bootstrap=config.bootstrap,
                 timeouts=timeouts,
+                check_snapshot=check_snapshot,
                 on_timing=self._derive_times,
                 on_halt=on_halt,
             )

@@ -8,9 +8,8 @@ from typing import Final
 import structlog
 
 from gf_i2p.farm.choice.publisher import Choice
-from gf_i2p.farm.state import FarmState, SnapshotError
+from gf_i2p.farm.state import FarmState
 from gf_i2p.node.consensus.driver import Driver
-from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
 from gf_i2p.wire.entries import Entry, ValueType
@@ -39,7 +38,6 @@ class FarmView:
     """
 
     def __init__(self, cluster: str, driver: Driver, *, droppable: Callable[[], int] | None = None) -> None:
-        """Raises `ConfigError` when the stored snapshot cannot be read, as one of another version."""
         self.state = FarmState(cluster)
         self.applied = 0
         """Index of the last entry that was applied to the state."""
@@ -104,13 +102,7 @@ class FarmView:
         snapshot, self._received_snapshot = self._received_snapshot, None
         if snapshot is None or snapshot.index <= self.applied:
             return
-        try:
-            self.state = FarmState.decode(self._cluster, snapshot.data)
-        except SnapshotError as error:
-            raise ConfigError(
-                f"the farm's snapshot cannot be read: {error}. Was it written by another version of gf-i2p? Then "
-                "install that version here, too."
-            ) from error
+        self.state = FarmState.decode(self._cluster, snapshot.data)  # checked by storage or core, see `snapshot_fault`
         self.applied = snapshot.index
         self._new_bytes = 0
 

@@ -12,13 +12,15 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
 - When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
   time (`Timing.doubt`). All other followers still regard the leader as live.
 - A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
+- Other servers raise this server's term at a bounded rate (`allowance`).
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
   the connection is closed.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
+from gf_i2p.raft.allowance import LAST_TERM, TERMS_A_SECOND, TERMS_AT_ONCE, Allowance
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
@@ -47,10 +49,6 @@ from gf_i2p.raft.state import State
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, OversizedRequest, Request
 
-MAX_TERM_STEP: Final = 2**32
-"""Largest step by which one message may raise the term. At ten elections a second, so many terms take thirteen years.
-Without a bound, one message of a broken or hostile server would bring the farm to the last possible term."""
-
 
 class Core:
     """The Raft state machine of one server.
@@ -60,6 +58,8 @@ class Core:
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
         configurations: the Configurations of the stored log, and the Configuration before the log.
+        check_snapshot: returns why a snapshot's data is no state of the farm, as a clause; None: the data can be used.
+            Nothing is replaced by a received snapshot before this check.
         snapshot: the stored snapshot. None: there is none, or it is damaged and the leader must send another.
         uniform: returns a random float between its two arguments, for the election time-out.
         now: the present time in seconds. All times of a core come from one clock that never goes back.
@@ -74,6 +74,7 @@ class Core:
         configurations: Configurations,
         uniform: Callable[[float, float], float],
         now: float,
+        check_snapshot: Callable[[bytes], str | None],
         timing: Timing = LAN,
         flow: Flow | None = None,
         snapshot: Snapshot | None = None,
@@ -88,12 +89,13 @@ class Core:
             snapshot=snapshot,
         )
         self._now = now
+        self._term_allowance = Allowance(TERMS_AT_ONCE, TERMS_A_SECOND, now)
         self._role: Leader | Candidate | None = None  # None: follower
         self._heard_at = float("-inf")  # when the leader last sent something
         self._in_doubt = False  # whether dialling the leader has failed since its connection broke
         self._timeout = ElectionTimeout(self._state, uniform)
         self._older_log_asked = False  # whether, since a leader was heard, a voter with an older log wanted a vote
-        self._follower = Follower(self._state)
+        self._follower = Follower(self._state, check_snapshot, now)
         self._inquiry = Inquiry(self._state)
         self._await_election()
         self._inquiry.begin_anew(self._now, self._state.timing.doubt)
@@ -387,9 +389,6 @@ class Core:
                 self._state.answer_client(proposal.token, accepted=False, next_index=next_index, known=hears)
 
     def _incoming(self, token: Token, request: Request) -> None:
-        if request.term > self._state.term + MAX_TERM_STEP:
-            self._state.violated(token, self._term_fault(request.source, request.term))
-            return
         if isinstance(request, OversizedRequest):
             self._oversized(token, request)
             return
@@ -403,7 +402,7 @@ class Core:
                 self._propose([Proposal(token, request.entries)])
             case MessageType.INSTALL_SNAPSHOT_REQUEST:
                 if self._hear_leader(token, request):
-                    self._follower.install_snapshot(token, request)
+                    self._follower.install_snapshot(token, request, self._now)
             case MessageType.JOIN_CLUSTER_REQUEST:
                 if self._hear_leader(token, request):
                     self._follower.join_cluster(token, request)
@@ -428,12 +427,6 @@ class Core:
         elif self._hear_leader(token, request):
             self._follower.pass_over(token, request)
 
-    def _term_fault(self, server: int, term: int) -> str:
-        return (
-            f"server {server} claims term {term}, but this server is in term {self._state.term}: server {server} is "
-            "broken or hostile; stop that server, or remove it from the farm"
-        )
-
     def _answered(self, event: Answered) -> None:
         response = event.response
         if response.source != event.peer:
@@ -442,11 +435,11 @@ class Core:
                 "check that every endpoint leads to its server"
             )
             return
-        if response.term > self._state.term + MAX_TERM_STEP:
-            self._state.effects.violation = self._term_fault(event.peer, response.term)
-            return
         if response.term > self._state.term:
-            self._enter_term(response.term)
+            fault = self._raise_term(event.peer, response.term, is_answer=True)
+            if fault is not None:
+                self._state.effects.violation = fault
+                return
         elif response.term == self._state.term:
             if response.type != MessageType.REQUEST_VOTE_RESPONSE and isinstance(self._role, Leader):
                 self._role.answered(event.peer, event.tag, response, self._now)
@@ -490,6 +483,30 @@ class Core:
         self._state.set_hard_state(term, NOBODY)
         self._follow(NOBODY)
 
+    def _raise_term(self, server: int, term: int, *, is_answer: bool = False) -> str | None:
+        """Enter a higher term that another server claims; see `allowance`.
+
+        Return the fault in words when the term is too far; then some of the terms towards it may have been entered.
+        """
+        state = self._state
+        step = term - state.term
+        if state.is_newcomer and term <= LAST_TERM:
+            self._enter_term(term)
+            return None
+        far = f"server {server} claims term {term}, but this server is in term"
+        # Requests are different: after a long absence, this server may not know the members.
+        if is_answer and server not in state.configurations.voters and not self._term_allowance.has(step, self._now):
+            return f"{far} {state.term}, and server {server} is no member: begin that server again with an empty log"
+        taken = self._term_allowance.take(step, self._now)
+        if taken:
+            self._enter_term(state.term + taken)
+        if taken == step:
+            return None
+        return (
+            f"{far} {state.term}: server {server} is broken or hostile, or this server was away while such a server "
+            "raised the terms; stop the broken or hostile server, or remove that server from the farm"
+        )
+
     def _campaign(self) -> None:
         """Become a candidate: increment the term, vote for this server, ask the others (Raft 5.2)."""
         refused = isinstance(self._role, Candidate) and self._role.refused
@@ -527,7 +544,10 @@ class Core:
             if self._leader_is_live():
                 state.promise(token, request, accepted=False)
                 return
-            self._enter_term(request.term)
+            fault = self._raise_term(request.source, request.term)
+            if fault is not None:
+                state.violated(token, fault)
+                return
         up_to_date = state.log.is_up_to_date(request.last_log_term, request.last_log_index)
         if not up_to_date and request.source in state.configurations.voters:
             self._older_log_asked = True
@@ -558,7 +578,10 @@ class Core:
             )
             return False
         if request.term > state.term:
-            self._enter_term(request.term)
+            fault = self._raise_term(request.source, request.term)
+            if fault is not None:
+                state.violated(token, fault)
+                return False
         self._follow(request.source)
         self._older_log_asked = False
         self._timeout.refusals = 0

@@ -3,8 +3,9 @@
 Before a call, `Core` has checked that the sender leads the present term.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from gf_i2p.raft.allowance import INDEXES_A_SECOND, INDEXES_AT_ONCE, LAST_INDEX, Allowance
 from gf_i2p.raft.effects import Snapshot, Token
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry
@@ -61,7 +62,9 @@ class SnapshotReceiver:
     at offset 0.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, check: Callable[[bytes], str | None]) -> None:
+        """`check`: see `Core`."""
+        self._check = check
         self._covers: tuple[int, int, int] | None = None
         self._data = bytearray()
 
@@ -69,7 +72,7 @@ class SnapshotReceiver:
         """Take a block that server `source` sent; return the next needed offset, or the whole snapshot.
 
         The returned offset is the block's end if the block was taken. Raises `RemoteProtocolError` when the snapshot
-        exceeds `MAX_SNAPSHOT_BYTES`, is empty, or covers no entry.
+        exceeds `MAX_SNAPSHOT_BYTES`, is empty, covers no entry, or has data that the check refuses.
         """
         covers = source, block.last_log_index, block.last_log_term
         if block.offset == 0 and (covers != self._covers or not self._contains(block)):
@@ -84,6 +87,7 @@ class SnapshotReceiver:
             del self._data[end:]
         elif block.offset == len(self._data):
             if len(self._data) + len(block.data) > MAX_SNAPSHOT_BYTES:
+                self.forget()
                 raise RemoteProtocolError(f"the snapshot has more than {MAX_SNAPSHOT_BYTES} bytes")
             self._data += block.data
         else:
@@ -94,6 +98,8 @@ class SnapshotReceiver:
         self.forget()
         if not snapshot.data or snapshot.index < 1:
             raise RemoteProtocolError("the snapshot has no data, or covers no entry")
+        if (fault := self._check(snapshot.data)) is not None:
+            raise RemoteProtocolError(fault)
         return snapshot
 
     def forget(self) -> None:
@@ -110,9 +116,10 @@ class SnapshotReceiver:
 class Follower:
     """Applies the requests of leaders to this server's log."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, check_snapshot: Callable[[bytes], str | None], now: float) -> None:
         self._state = state
-        self._receiver = SnapshotReceiver()
+        self._index_allowance = Allowance(INDEXES_AT_ONCE, INDEXES_A_SECOND, now)
+        self._receiver = SnapshotReceiver(check_snapshot)
         self._newcomer: JoiningServer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
         """Whether the state after the dropped entries is lost. This server then needs a leader's snapshot first."""
@@ -179,18 +186,22 @@ class Follower:
             return f"server {request.source} sent entries that cannot be in a log: {error}"
         return None
 
-    def install_snapshot(self, token: Token, request: Request) -> None:
-        """Take one block of a snapshot; after the last block, install the snapshot (Raft 7)."""
-        state, log = self._state, self._state.log
+    def install_snapshot(self, token: Token, request: Request, now: float) -> None:
+        """Take one block of a snapshot; after the last block, install the snapshot (Raft 7).
+
+        The snapshot replaces nothing before its content is checked. docs/design/consensus.md has the checks' limits.
+        """
+        state = self._state
         try:
             block = SnapshotSyncRequest.decode(request.entries[0].value)
             end = block.offset + len(block.data)
-            if block.last_log_index <= (log.base - 1 if self.needs_snapshot else state.commit):
+            if block.last_log_index <= (state.log.base - 1 if self.needs_snapshot else state.commit):
                 # This snapshot is too old to help. After an acceptance the leader goes on with the log; after a refusal
                 # the leader makes a newer snapshot.
                 next_index = block.offset if self.needs_snapshot else end
                 state.promise(token, request, accepted=not self.needs_snapshot, next_index=next_index)
                 return
+            self._check_block(block, request.term, now)
             snapshot = self._receiver.take(request.source, block)
         except RemoteProtocolError as error:
             state.violated(token, f"server {request.source} sent a snapshot that cannot be used: {error}")
@@ -198,6 +209,37 @@ class Follower:
         if isinstance(snapshot, int):  # the offset of the next block
             state.promise(token, request, accepted=snapshot == end, next_index=snapshot)
             return
+        self._install(snapshot, now)
+        state.promise(token, request, accepted=True, next_index=end)
+
+    def _check_block(self, block: SnapshotSyncRequest, term: int, now: float) -> None:
+        """Raise `RemoteProtocolError` if the sender, leading in `term`, cannot have such a snapshot of this log."""
+        state, index = self._state, block.last_log_index
+        known = min(index, state.commit)
+        known_term = state.log.term(known)
+        # Terms never fall along a log, so the snapshot's last term is at least that of any committed entry before.
+        if not known_term <= block.last_log_term <= term or (known == index and block.last_log_term != known_term):
+            raise RemoteProtocolError(
+                f"it ends in term {block.last_log_term}, but entry {known} is of term {known_term}, and the sender "
+                f"leads in term {term}"
+            )
+        if not block.configuration.servers or block.configuration.log_index > index:
+            raise RemoteProtocolError("its Configuration is empty, or from an entry after the snapshot")
+        if state.is_newcomer:
+            is_too_far = index > LAST_INDEX
+        else:
+            is_too_far = not self._index_allowance.has(index - state.commit, now)
+        if is_too_far:
+            raise RemoteProtocolError(
+                f"it ends at entry {index}, too far after entry {state.commit}. If the farm has so many entries, "
+                "remove this server, and invite this server again with an empty directory"
+            )
+
+    def _install(self, snapshot: Snapshot, now: float) -> None:
+        """Replace the log by a checked snapshot, or only the entries before the snapshot's end."""
+        state, log = self._state, self._state.log
+        if not state.is_newcomer:
+            self._index_allowance.take(snapshot.index - state.commit, now)
         self.needs_snapshot = False
         self.obstacle = None
         if log.base <= snapshot.index <= log.last_index and log.term(snapshot.index) == snapshot.term:
@@ -209,7 +251,6 @@ class Follower:
         if self._newcomer is not None:
             self._newcomer.agreed = snapshot.index
         state.effects.restore = snapshot
-        state.promise(token, request, accepted=True, next_index=end)
 
     def join_cluster(self, token: Token, request: Request) -> None:
         """Accept an invitation. SyncLogRequests of the leader follow."""

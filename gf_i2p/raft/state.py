@@ -48,6 +48,11 @@ class State:
         return [voter for voter in self.configurations.voters if voter != self.id]
 
     @property
+    def is_newcomer(self) -> bool:
+        """Whether this server has no entries, and no known Configuration names this server."""
+        return self.log.last_index == 0 and not self.configurations.ever_has(self.id)
+
+    @property
     def vote_is_durable(self) -> bool:
         """Whether the present term and vote are on the disk."""
         return self._stored >= self._vote_write

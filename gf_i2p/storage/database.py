@@ -23,7 +23,7 @@ from typing import Final
 
 from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held_elsewhere
-from gf_i2p.storage.loading import Loaded, load_stored_log
+from gf_i2p.storage.loading import CheckSnapshot, Loaded, load_stored_log
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.write_group import WriteGroup
@@ -116,7 +116,7 @@ class Storage:
             private_files.sync_directory(path.parent)
 
     @staticmethod
-    def examine(path: Path, *, cluster: str, server_id: int) -> Loaded:
+    def examine(path: Path, *, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None = None) -> Loaded:
         """Check everything that `open` checks, and change nothing. Raises as `open` does.
 
         Only for a log that no node has open (`private_files.holder`).
@@ -125,11 +125,13 @@ class Storage:
         with explaining(path):
             if not path.exists():
                 raise _missing(path)
-            return _check_and_load(path, cluster, server_id)
+            return _check_and_load(path, cluster, server_id, check_snapshot)
 
     @staticmethod
     @contextmanager
-    def reading(path: Path, *, cluster: str, server_id: int) -> Iterator[Tables]:
+    def reading(
+        path: Path, *, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None = None
+    ) -> Iterator[Tables]:
         """Read a log that no node has open, without a change. No node can open the log meanwhile.
 
         Use only the reading methods of `Tables`. Raises as `open` does.
@@ -142,14 +144,23 @@ class Storage:
             check_header(path)
             usable = wal.usable_bytes(path)
             connection = stack.enter_context(closing(connect(path, _read_only(usable))))
-            loaded = load_stored_log(path, connection, cluster, server_id, usable)
+            loaded = load_stored_log(path, connection, cluster, server_id, usable, check_snapshot)
             yield Tables(path, connection, connection, (cluster, server_id), loaded)
 
     @classmethod
-    def open(cls, path: Path, *, cluster: str, server_id: int, locked: bool = False) -> "Storage":
+    def open(
+        cls,
+        path: Path,
+        *,
+        cluster: str,
+        server_id: int,
+        locked: bool = False,
+        check_snapshot: CheckSnapshot | None = None,
+    ) -> "Storage":
         """Open the existing log of this server. On return the log's content is on the disk.
 
         `locked`: the caller holds the log's `private_files.Lock`, and keeps the lock longer than the log is open.
+        A snapshot that `check_snapshot` refuses counts as damaged.
 
         Raises `StorageError` when the file is missing, in use, of another program, version, farm or server, or damaged,
         or when the WAL was lost. Nothing in the files is changed in these cases.
@@ -161,7 +172,7 @@ class Storage:
             with ExitStack() as stack:
                 if not locked:
                     stack.callback(private_files.Lock(path).close)
-                loaded = _check_and_load(path, cluster, server_id)
+                loaded = _check_and_load(path, cluster, server_id, check_snapshot)
                 least = private_files.lengthen(wal.wal_path(path), WAL_BYTES)
                 private_files.sync_directory(path.parent)
                 reading = stack.enter_context(
@@ -249,12 +260,12 @@ def _missing(path: Path) -> LostError:
     )
 
 
-def _check_and_load(path: Path, cluster: str, server_id: int) -> Loaded:
+def _check_and_load(path: Path, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None) -> Loaded:
     """Check and load a log without a change of its files."""
     check_header(path)
     usable = wal.usable_bytes(path)
     with closing(connect(path, _read_only(usable))) as connection:
-        return load_stored_log(path, connection, cluster, server_id, usable)
+        return load_stored_log(path, connection, cluster, server_id, usable, check_snapshot)
 
 
 def _read_only(wal_bytes: int) -> str:

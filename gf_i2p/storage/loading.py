@@ -1,7 +1,7 @@
 """The content of a log file at opening, and the checks of that content."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gf_i2p.raft.effects import HardState, Snapshot
 from gf_i2p.storage import wal
 from gf_i2p.storage.entry_chunks import Chunk, TermRun, term_at, unpack_chunk
-from gf_i2p.storage.errors import StorageError, damaged
+from gf_i2p.storage.errors import REJOIN, StorageError, damaged
 from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
 from gf_i2p.storage.stored_snapshot import StoredSnapshot, read_snapshot
 from gf_i2p.storage.write_group import Base
@@ -52,12 +52,24 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
         raise damaged(path, str(error)) from error
 
 
-def load_stored_log(path: Path, connection: sqlite3.Connection, cluster: str, server_id: int, wal_bytes: int) -> Loaded:
+CheckSnapshot = Callable[[bytes], str | None]
+"""Returns why a snapshot's data is no state of the farm, as a clause; None: the data can be used."""
+
+
+def load_stored_log(
+    path: Path,
+    connection: sqlite3.Connection,
+    cluster: str,
+    server_id: int,
+    wal_bytes: int,
+    check_snapshot: CheckSnapshot | None = None,
+) -> Loaded:
     """Read all content except the entries; read only those entries that confirm the term runs and Configurations.
 
     The time depends on the number of terms and the size of the snapshot, not on the number of entries. Raises
     `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError` when
-    its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`.
+    its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot that
+    `check_snapshot` refuses counts as damaged.
     """
     execute = connection.execute
     # The WAL may name another version than the main file's header.
@@ -86,7 +98,7 @@ def load_stored_log(path: Path, connection: sqlite3.Connection, cluster: str, se
     if last_index < row.last_index:
         raise damaged(path, f"the entries {last_index + 1} to {row.last_index} are missing")
     _check_terms(path, connection, row, base, last_index, runs, configurations)
-    snapshot, fault = _snapshot(path, connection, base, last_index, runs)
+    snapshot, fault = _snapshot(path, connection, base, last_index, runs, check_snapshot)
     return Loaded(
         HardState(row.term, row.vote),
         last_index,
@@ -133,7 +145,12 @@ def _check_terms(
 
 
 def _snapshot(
-    path: Path, connection: sqlite3.Connection, base: Base, last_index: int, runs: tuple[TermRun, ...]
+    path: Path,
+    connection: sqlite3.Connection,
+    base: Base,
+    last_index: int,
+    runs: tuple[TermRun, ...],
+    check: CheckSnapshot | None,
 ) -> StoredSnapshot:
     """Read the snapshot, or describe its damage."""
     snapshot, fault = read_snapshot(connection)
@@ -145,13 +162,17 @@ def _snapshot(
     # The checksums of log and snapshot are right, so a contradiction means that the two are from different times.
     if snapshot is not None and (snapshot.index > last_index or term_at(runs, snapshot.index) != snapshot.term):
         raise damaged(path, f"the entry {snapshot.index}, with which its snapshot ends, is not in the log")
+    advice = (
+        f"The log begins at {base.last + 1}: the leader has to send another snapshot."
+        if base.last
+        else "The log still has all entries."
+    )
     if fault is not None:
-        advice = (
-            f"The log begins at {base.last + 1}: the leader has to send another snapshot."
-            if base.last
-            else "The log still has all entries."
-        )
         fault = f"the snapshot in {path} is damaged: {fault}. {advice} Check the disk."
+    elif snapshot is not None and check is not None and (why := check(snapshot.data)) is not None:
+        fault = f"the snapshot in {path} cannot be used: {why}. {advice}"
+        if base.last:
+            fault += f" If no leader sends one, the log is lost. {REJOIN}"
     return StoredSnapshot(snapshot, fault)
 
 

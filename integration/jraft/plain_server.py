@@ -44,6 +44,7 @@ class PlainServer:
             self._storage,
             bootstrap=founders,
             timeouts=Timeouts(TimingPlan("lan", RANGE_OUTSIDE_I2P, fixed=timing), servers=len(founders.servers) or 1),
+            check_snapshot=lambda data: None if data.startswith(HEAD) else "it is no list of values",
             on_halt=self.halted.append,
             flow=flow,
         )

@@ -156,6 +156,9 @@ class Lab:
         self.reads: dict[Token, int | None] = {}
         self.violations: list[str] = []
         self.on_event: Callable[[str], None] = lambda line: None
+        self.check_snapshot: Callable[[bytes], str | None] = lambda data: (
+            None if data.startswith(b"state ") else "it is no state of the lab"
+        )
         self.after_step: Callable[[Server], None] = lambda server: None
         self.servers = {i: self._boot(i, Disk()) for i in range(1, servers + 1)}
 
@@ -181,6 +184,7 @@ class Lab:
             configurations=Configurations(first, stored),
             uniform=self.uniform,
             now=self.now,
+            check_snapshot=self.check_snapshot,
             timing=self.timing,
             flow=self.flow,
             snapshot=disk.snapshot,
@@ -203,7 +207,8 @@ class Lab:
         server.gated.extend((server.issued, item) for item in gated)
         for token in effects.dropped:
             if isinstance(token, Asked):
-                self._post(Message(server.id, token.peer, token.tag, Response(4, 0, 0, 0, 0, False), lost=True))  # type: ignore[arg-type]
+                nothing = Response(MessageType.APPEND_ENTRIES_RESPONSE, 0, 0, 0, 0, accepted=False)
+                self._post(Message(server.id, token.peer, token.tag, nothing, lost=True))
             else:
                 self.on_event(f"{server.id} drops {token}")
                 self.dropped.append(token)

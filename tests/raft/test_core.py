@@ -3,7 +3,6 @@
 import pytest
 
 from gf_i2p.raft import inputs
-from gf_i2p.raft.core import MAX_TERM_STEP
 from gf_i2p.raft.settings import LAN, Flow, Timing
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
@@ -345,23 +344,6 @@ def test_a_second_leader_of_one_term_is_disconnected_and_reported() -> None:
     assert lab.dropped == ["bad"]
     assert "both claim to lead term 3" in lab.violations[0]
     assert lab.core(1).log.last_index == 0
-
-
-def test_a_term_that_no_farm_reaches_is_not_taken_over() -> None:
-    for request in (append(MAX_TERM_STEP + 2, (0, 0)), vote_request(3, MAX_TERM_STEP + 2, 9, 9)):
-        lab = Lab(3)
-        lab.step(1, inputs.Incoming("bad", request))
-        assert (lab.dropped, lab.core(1).term) == (["bad"], 0)
-        assert "claims term 4294967298, but this server is in term 0" in lab.violations[0]
-        assert lab.servers[1].issued == 0
-    lab = Lab(3)
-    lab.elect(1)
-    lab.timeout(1)
-    message = next(m for m in lab.network if m.receiver == 2)
-    answer = Response(MessageType.APPEND_ENTRIES_RESPONSE, 2, 1, MAX_TERM_STEP + 2, 0, accepted=False)
-    lab.step(1, inputs.Answered(2, message.tag, answer))
-    assert (lab.core(1).term, lab.core(1).is_leader, len(lab.violations)) == (1, True, 1)
-    assert ask(Lab(3), vote_request(3, MAX_TERM_STEP, 9, 9)).accepted
 
 
 def test_a_committed_entry_is_never_replaced() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import stat
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.cli.shared.router_setup import own_keys
+from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
@@ -113,7 +115,10 @@ class NodeFiles:
             holder = private_files.holder(database.resolve())
             if holder is not None:
                 return ok(f"in use by process {holder}")
-            loaded = await asyncio.to_thread(Storage.examine, database, cluster=node.cluster, server_id=node.id)
+            check = partial(snapshot_fault, node.cluster)
+            loaded = await asyncio.to_thread(
+                Storage.examine, database, cluster=node.cluster, server_id=node.id, check_snapshot=check
+            )
         except StorageError as error:
             fault, advice = fault_and_advice(str(error))
             return fail(fault, Remedy.either(advice))

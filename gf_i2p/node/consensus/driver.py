@@ -96,6 +96,7 @@ class Driver:
         *,
         bootstrap: Configuration,
         timeouts: Timeouts,
+        check_snapshot: Callable[[bytes], str | None],
         on_halt: Callable[[BaseException], None],
         on_timing: Callable[[Timing], None] = lambda _: None,
         flow: Flow | None = None,
@@ -134,7 +135,7 @@ class Driver:
         self._callers: set[asyncio.Future[Any]] = set()
         loaded = storage.loaded
         if loaded.snapshot_fault is not None:
-            self._log.error("the snapshot is damaged: the leader is asked for another", what=loaded.snapshot_fault)
+            self._log.error("the snapshot cannot be used: the leader is asked for another", what=loaded.snapshot_fault)
         configurations = [(index, Configuration.decode(value)) for index, value in loaded.configurations]
         self.core = Core(
             server_id,
@@ -145,6 +146,7 @@ class Driver:
             ),
             uniform=random.SystemRandom().uniform,
             now=self._loop.time(),
+            check_snapshot=check_snapshot,
             timing=timeouts.timing,
             flow=flow,
             snapshot=loaded.snapshot,

@@ -5,8 +5,10 @@ committed.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
@@ -32,10 +34,17 @@ class StoppedLog:
 def read_stopped_log(directory: Path) -> StoppedLog:
     """Read the log of the stopped node of this directory. Raises `ConfigError` or `StorageError`."""
     config = Config.load(directory)
-    loaded = Storage.examine(directory / DATABASE_FILE, cluster=config.node.cluster, server_id=config.node.id)
+    cluster = config.node.cluster
+    loaded = Storage.examine(
+        directory / DATABASE_FILE,
+        cluster=cluster,
+        server_id=config.node.id,
+        check_snapshot=partial(snapshot_fault, cluster),
+    )
     if loaded.snapshot_fault is not None:
         raise ConfigError(
-            f"{loaded.snapshot_fault} This server alone cannot give the farm's state: recover from another one"
+            f"{loaded.snapshot_fault} This server alone cannot give the farm's state: recover from another "
+            "one, or begin anew with a saved snapshot (gf-i2p snapshot restore)"
         )
     if loaded.configurations:
         current = Configuration.decode(loaded.configurations[-1][1])

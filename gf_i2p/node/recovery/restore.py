@@ -14,9 +14,11 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
@@ -101,7 +103,10 @@ def _examine_old_log(directory: Path, config: Config) -> OldLog | None:
     if not path.exists() and not wal.wal_path(path).exists():
         return None
     try:
-        loaded = Storage.examine(path, cluster=config.node.cluster, server_id=config.node.id)
+        cluster = config.node.cluster
+        loaded = Storage.examine(
+            path, cluster=cluster, server_id=config.node.id, check_snapshot=partial(snapshot_fault, cluster)
+        )
     except (DamagedError, LostError) as error:
         return OldLog(str(error))
     return OldLog(loaded.snapshot_fault, loaded.last_index, loaded.hard_state.term)

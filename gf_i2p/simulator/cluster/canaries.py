@@ -272,10 +272,10 @@ def _keeps_its_servers(configurations: Configurations, first: Configuration) -> 
     """Ignore the Configuration that comes with a snapshot."""
 
 
-def _goes_back(follower: Follower, token: Token, request: Request) -> None:
+def _goes_back(follower: Follower, token: Token, request: Request, now: float) -> None:
     state = follower._state
     commit, state.commit = state.commit, state.log.base
-    _install_snapshot(follower, token, request)
+    _install_snapshot(follower, token, request, now)
     state.commit = commit if state.effects.restore is None else state.commit
 
 

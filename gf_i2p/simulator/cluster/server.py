@@ -101,6 +101,7 @@ class SimulatedServer:
             ),
             uniform=farm.rng.uniform,
             now=self.clock.monotonic,
+            check_snapshot=_snapshot_fault,
             timing=plan.timing,
             flow=plan.flow,
             snapshot=loaded.snapshot,
@@ -321,10 +322,8 @@ class SimulatedServer:
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Begin again from a snapshot."""
-        state, _, registers = snapshot.data.partition(_SPLIT)
         try:
-            self.state = FarmState.decode(CLUSTER, state)
-            self.registers = Registers.decode(registers)
+            self.state, self.registers = _decode(snapshot.data)
         except ValueError as error:
             raise Violation("SnapshotSafety", f"server {self.id} cannot read its snapshot: {error}") from error
         self.applied = self._skipped = snapshot.index
@@ -364,3 +363,18 @@ class SimulatedServer:
 def _follows(core: Core, request: Request) -> bool:
     """Whether the core, after the request, takes the request's sender for the leader."""
     return request.type in _OF_LEADERS and request.source == core.leader and request.term == core.term
+
+
+def _decode(data: bytes) -> tuple[FarmState, Registers]:
+    """Read a snapshot's data. Raises `ValueError`."""
+    state, _, registers = data.partition(_SPLIT)
+    return FarmState.decode(CLUSTER, state), Registers.decode(registers)
+
+
+def _snapshot_fault(data: bytes) -> str | None:
+    """Return why a snapshot's data cannot be used; None: it can."""
+    try:
+        _decode(data)
+    except ValueError as error:
+        return str(error)
+    return None

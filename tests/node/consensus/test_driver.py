@@ -145,6 +145,7 @@ async def rig(
         storage,
         bootstrap=configuration(range(1, servers + 1)),
         timeouts=timeouts or Timeouts(TimingPlan("fixed", RANGE_OUTSIDE_I2P, fixed=timing), servers=servers),
+        check_snapshot=lambda _: None,
         on_timing=on_timing,
         flow=flow,
         on_halt=halts.append,

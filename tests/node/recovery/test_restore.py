@@ -18,7 +18,7 @@ from gf_i2p.node.recovery import restore as restoring
 from gf_i2p.node.recovery.new_term import TERM_LEAP
 from gf_i2p.node.recovery.restore import plan_restoration, restore
 from gf_i2p.node.recovery.snapshot_copy import of_running, of_stopped, state_of
-from gf_i2p.raft.core import MAX_TERM_STEP
+from gf_i2p.raft.allowance import LAST_TERM
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Restored as BeginsAnew
@@ -237,7 +237,7 @@ async def test_a_log_that_has_more_is_told_of_and_another_farm_is_refused(tmp_pa
         for bad, says in (
             (replace(saved, cluster="other"), "--cluster other"),
             (replace(saved, snapshot=replace(saved.snapshot, data=b"[]")), "state cannot be read"),
-            (replace(saved, reached=MAX_TERM_STEP), "begin a new farm"),
+            (replace(saved, reached=LAST_TERM), "begin a new farm"),
         ):
             with pytest.raises(ConfigError, match=says):
                 restore(bad, farm.path(1))
