@@ -7,13 +7,28 @@ and carries the clients' streams to the operator's local service.
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from bridges.errors import RouterError
 from gf_i2p.farm.record.master_load import MasterLoad
 from gf_i2p.netdb.lease_set import LeaseSet2
 from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.netdb.session_config import SERVICE_OPTIONS
+
+MAX_STREAMS: Final = 512
+MAX_STREAMS_PER_DESTINATION: Final = 256
+"""Most streams of one destination. An HTTP proxy is one destination for all its users: 50 pages a second, each on its
+way for five seconds, are 250 streams. More crowded destinations give way to less crowded ones anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Limits of a service's streams. First packets without data have the same limits, and are counted apart."""
+
+    streams: int = MAX_STREAMS
+    """Most open streams."""
+    per_destination: int = MAX_STREAMS_PER_DESTINATION
+    """Most open streams of one client destination."""
 
 
 class ServiceState(StrEnum):
@@ -55,7 +70,10 @@ class ServiceOffer:
     on_given: Callable[[LeaseSet2], None] = _ignore
     """Called with each announced set after the router has got the set."""
     http: bool = False
-    """Whether the service is a web server that wants to know its clients: `bridges.streaming.http_headers`."""
+    """Whether the service is a web server. Its requests name the client (`bridges.streaming.http_headers`), and its
+    answers say nothing about the server (`bridges.streaming.http_response`)."""
+    limits: StreamLimits = field(default_factory=StreamLimits)
+    """Most streams, in all and of one client destination."""
     options: Mapping[str, str] = field(default_factory=lambda: dict(SERVICE_OPTIONS))
     """I2CP options of the session: length and number of tunnels."""
     signed_session: bytes | None = None

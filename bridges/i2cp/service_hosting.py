@@ -31,7 +31,7 @@ from bridges.i2cp.messages import (
 from bridges.i2cp.router_kind import router_kind
 from bridges.i2cp.session import begin_session, end_session, no_request, read_config, session_ended
 from bridges.i2cp.settings import I2cpSettings, RouterKind
-from bridges.streaming.limits import MAX_BACKLOG, MAX_STREAMS
+from bridges.streaming.limits import MAX_BACKLOG
 from bridges.streaming.stream import StreamPeer
 from bridges.streaming.tcp_forward import Forwarder
 from gf_i2p.farm.record.master_load import MasterLoad
@@ -138,7 +138,7 @@ class I2cpService:
         self._set_given = asyncio.Event()
         self._giving = GivingTimes(self._times)
         self._ended = asyncio.Event()
-        self._forwarder = Forwarder(offer.keys, offer.target, self._send, http=offer.http)
+        self._forwarder = Forwarder(offer.keys, offer.target, self._send, http=offer.http, most=offer.limits)
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: RouterError | None = None
 
@@ -173,7 +173,7 @@ class I2cpService:
         return MasterLoad(
             configured_tunnels=self._tunnels,
             current_tunnels=sum(lease.end > self._router_now for lease in self._leases),
-            configured_connections=MAX_STREAMS,
+            configured_connections=self._offer.limits.streams,
             current_connections=self._forwarder.open,
             current_bandwidth=self._forwarder.bytes_per_second,
         )

@@ -3,7 +3,7 @@
 Each stream carries one request. The web server gets the request's head with three headers in place of any that
 the client sent, `Connection: close`, and exactly the body that the head announces. Bytes after that body could be a
 second request with unchecked headers, so nothing after the body is passed on. Headers of one hop are dropped, and so
-are the headers that `Connection` names (RFC 9110, 7.6.1).
+are the headers that `Connection` names (RFC 9110, 7.6.1), and statements of proxies about a client's address.
 
 h11 reads the request, and the web server gets a request written anew from h11's result. h11 accepts some heads that two
 programs may read differently. The checks here come first, and refuse such heads. Refused are, in a head, a line that
@@ -34,9 +34,13 @@ _HEAD: Final = re.compile(rb"(?:[!-~\x80-\xff][^\x00-\x08\x0a-\x1f\x7f]*\r\n)+\r
 _FRAMING: Final = re.compile(rb"(?im)^(content[^a-z0-9]length|transfer[^a-z0-9]encoding):(.*)")
 _NO_LETTER: Final = re.compile(rb"[^a-z0-9]")
 _OURS: Final = b"x-i2p-"
+_FORWARDED: Final = b"x-forwarded-"
 _OF_ONE_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings", b"te", b"trailer"}
 )
+_OF_PROXIES: Final = frozenset({b"forwarded", b"x-real-ip", b"proxy", b"proxy-authorization", b"x-accept-encoding"})
+"""Headers of proxies and gateways, by which web programs would believe a client that comes through none: addresses
+(RFC 7239), a proxy for their own requests (CVE-2016-5385), and the mark of a Java proxy that unpacks `x-i2p-gzip`."""
 _NEEDED: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
 """Headers that a client cannot take away by naming them in `Connection`: they say where the request ends and
 whom it is for."""
@@ -95,12 +99,12 @@ class HttpRequest:
         assert isinstance(request, h11.Request)
         lines = [b"%b %b HTTP/%b" % (request.method, request.target, request.http_version)]
         options = b",".join(value.lower() for name, value in request.headers if name == b"connection").split(b",")
-        dropped = _OF_ONE_HOP | {_NO_LETTER.sub(b"-", option.strip()) for option in options} - _NEEDED
+        dropped = _OF_ONE_HOP | _OF_PROXIES | {_NO_LETTER.sub(b"-", option.strip()) for option in options} - _NEEDED
         for name, value in request.headers.raw_items():
             plain = _NO_LETTER.sub(b"-", name.lower())  # the same for equal names in a CGI program (RFC 3875, 4.1.18)
             if plain == b"content-length" and len(value) > _MAX_DIGITS:
                 raise RequestError(f"the length of a request's body has more than {_MAX_DIGITS} digits")
-            if not plain.startswith(_OURS) and plain not in dropped:
+            if not plain.startswith((_OURS, _FORWARDED)) and plain not in dropped:
                 lines.append(name + b": " + (b"%d" % int(value) if plain == b"content-length" else value))
             self._chunked |= plain == b"transfer-encoding"
         if request.http_version not in ({b"1.1"} if self._chunked else {b"1.0", b"1.1"}):

@@ -1,4 +1,7 @@
-"""All limits of streaming; each is checked before any data is kept. Sizes in bytes, times in seconds."""
+"""All limits of streaming, each checked before any data is kept; `StreamLimits` has the two that the operator sets.
+
+Sizes in bytes, times in seconds.
+"""
 
 from typing import Final
 
@@ -21,6 +24,8 @@ MAX_AHEAD: Final = 512
 """Most kept packets that came before an earlier packet; as many as i2pd's largest window."""
 MAX_UNSENT: Final = 256 * 1024
 """Most data of the service that is not sent yet. At this limit, nothing more is read from the service."""
+MAX_UNPROVEN: Final = 64 * 1024
+"""Most data of the service for a client that has not shown that packets reach the client: twice the first window."""
 FIRST_WINDOW: Final = 16
 """Unacknowledged packets that a new stream may have."""
 MAX_WINDOW: Final = 256
@@ -45,14 +50,21 @@ LONG_IDLE: Final = 7200.0
 """Seconds of silence after which a stream of any other service is reset: shells and chats may be silent for long."""
 LINGER: Final = 20.0
 """Seconds for which an ended stream still answers: the peer may have missed the last acknowledgement."""
+HALF_OPEN: Final = 60.0
+"""Seconds for which a first packet without data is kept: about as long as a client waits for the answer."""
+UNFINISHED: Final = 5.0
+"""Seconds of standing still after which a stream may give way before the service has the client's request. A stream
+whose client has not shown that packets reach the client counts as such, too. Round trips take one to some seconds."""
+STANDING: Final = 30.0
+"""Seconds of standing still after which any other stream may give way, when there is no room for a new one."""
 
 # All streams of a session ---------------------------------------------------------------------------------------------
 
-MAX_STREAMS: Final = 512
-MAX_STREAMS_PER_PEER: Final = 64
-"""Most streams of one destination. A browser opens some ten; an HTTP proxy is one destination for all its users."""
+MAX_ENDED: Final = 4096
+"""Most ended streams that still answer: 200 a second for all of `LINGER`, in some 3 MB."""
 MAX_BUFFERED: Final = 64 * 1024 * 1024
-"""Most buffered bytes of all streams. At this limit, no new stream is opened, and data is dropped."""
+"""Most buffered bytes of all streams. At this limit, streams give way that hold data and stand still, or that belong to
+a destination that holds far more than others. Otherwise no new stream is opened, and data is dropped."""
 MAX_EARLY: Final = 64
 """Most kept packets of streams whose first packet has not come yet."""
 EARLY: Final = 10.0

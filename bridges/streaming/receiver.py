@@ -1,7 +1,5 @@
 """The receiving half of a stream: puts the peer's packets in order, once each, and acknowledges them."""
 
-from collections import deque
-
 from bridges.streaming.limits import MAX_AHEAD, MAX_NACKS, MAX_UNREAD
 from bridges.streaming.packet import Flag, Packet
 
@@ -9,12 +7,14 @@ from bridges.streaming.packet import Flag, Packet
 class Receiver:
     """The receiving half of a stream."""
 
+    __slots__ = ("_ahead", "_ahead_bytes", "_unread", "_unread_bytes", "ended", "through")
+
     def __init__(self) -> None:
         self.ended = False
         """Whether the peer has closed, and all earlier packets are here."""
         self.through = 0
         """Number of the last packet with no gap before."""
-        self._unread: deque[bytes] = deque()
+        self._unread: list[bytes] = []
         self._unread_bytes = 0
         self._ahead: dict[int, Packet] = {}
         self._ahead_bytes = 0

@@ -6,6 +6,8 @@ from bridges.streaming.limits import FIRST_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT
 class RoundTripEstimate:
     """An estimate from samples, in seconds. A packet that was sent twice gives no sample (Karn's rule)."""
 
+    __slots__ = ("_backoff", "_variation", "smoothed")
+
     def __init__(self) -> None:
         self.smoothed: float | None = None
         """None before the first sample."""

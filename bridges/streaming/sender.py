@@ -26,6 +26,8 @@ class Sender:
     `now` is seconds of any clock that does not go back.
     """
 
+    __slots__ = ("_recovered", "_threshold", "_under_way", "attempts", "buffered", "next", "round_trip", "window")
+
     def __init__(self) -> None:
         self.next = 0
         """Number of the next packet."""
@@ -51,9 +53,9 @@ class Sender:
         """Whether the peer has acknowledged every packet that was sent."""
         return not self._under_way
 
-    def sent(self, data: bytes, now: float) -> None:
-        """Note the packet with the number `next`, which goes out now."""
-        self._under_way[self.next] = _Sent(data, now)
+    def sent(self, data: bytes, now: float, attempts: int = 1) -> None:
+        """Note the packet with the number `next`, which goes out now. `attempts`: how often the packet has gone out."""
+        self._under_way[self.next] = _Sent(data, now, attempts)
         self.buffered += len(data)
         self.next += 1
 

@@ -21,6 +21,7 @@ from bridges.streaming.limits import (
     MAX_ATTEMPTS,
     MAX_LAST_ATTEMPTS,
     MAX_PAYLOAD,
+    MAX_UNPROVEN,
     MAX_UNSENT,
     MIN_PAYLOAD,
 )
@@ -54,19 +55,99 @@ class StreamPeer:
     """This side's port."""
 
 
+def answer_to(remote_number: int, number: int, keys: DestinationKeys) -> bytes:
+    """Return this side's first packet, which answers the peer's first packet.
+
+    The answer is as long as a first packet without data, or 102 bytes longer with delegated keys.
+    """
+    flags = Flag.SYNCHRONIZE | Flag.FROM | Flag.SIGNATURE | Flag.MAX_PAYLOAD
+    if keys.offline is not None:
+        flags |= Flag.OFFLINE_SIGNATURE
+    packet = Packet(
+        remote_number,
+        number,
+        0,
+        0,
+        flags=flags,
+        source=keys.destination,
+        max_payload=MAX_PAYLOAD,
+        offline=keys.offline,
+    )
+    return packet.encode(keys.key.sign)
+
+
+@dataclass(slots=True)
+class HalfOpen:
+    """A verified first packet without data, and its answer: all that is kept until the peer's next packet."""
+
+    peer: StreamPeer
+    first: Packet
+    """The first packet without its bytes."""
+    number: int
+    """This side's number for the stream."""
+    digest: bytes
+    """Of the first packet's bytes."""
+    answer: bytes
+    at: float
+    """When the answer was last sent."""
+    until: float
+    answers: int = 1
+    """Number of answers, one to each time that the first packet came."""
+
+
 class Stream:
     """The server's side of a stream. Times are seconds of any clock that does not go back.
 
     After every call except the properties, fetch the packets to send with `take`, and call `tick` at `due`.
     """
 
+    __slots__ = (
+        "_ack_at",
+        "_choke_sent",
+        "_choked_by_peer",
+        "_close_sent",
+        "_closing",
+        "_heard",
+        "_idle",
+        "_keys",
+        "_last",
+        "_out",
+        "_payload",
+        "_receiver",
+        "_sender",
+        "_unacknowledged",
+        "_unsent",
+        "number",
+        "peer",
+        "progress",
+        "proven",
+        "reason",
+        "remote_number",
+        "served",
+        "state",
+    )
+
     def __init__(
-        self, keys: DestinationKeys, peer: StreamPeer, first: Packet, number: int, now: float, *, idle: float = IDLE
+        self,
+        keys: DestinationKeys,
+        peer: StreamPeer,
+        first: Packet,
+        number: int,
+        now: float,
+        *,
+        idle: float = IDLE,
+        answered: HalfOpen | None = None,
     ) -> None:
         """Take a verified first packet.
 
-        `number`: this side's number for the stream, random, not 0. `idle`: seconds of silence after which the stream is
-        reset.
+        Args:
+            keys: of this side.
+            peer: who opens the stream.
+            first: the first packet.
+            number: this side's number for the stream, random, not 0.
+            now: the time.
+            idle: seconds of silence after which the stream is reset.
+            answered: the stream so far, if the first packet has its answer already.
         """
         self.peer = peer
         self.number = number
@@ -74,6 +155,14 @@ class Stream:
         self.state = StreamState.OPEN
         self.reason = ""
         """Why the stream was reset, in a sentence."""
+        self.progress = now
+        """When data last came in its turn, or something new was acknowledged."""
+        self.proven = False
+        """Whether the peer has shown that packets reach the peer: the peer knows this side's number."""
+        self.served = False
+        """Whether the local service has a connection for the stream; the caller sets this."""
+        self._heard = False
+        """Whether anything has come but first packets."""
         self._keys = keys
         self._idle = idle
         self._receiver = Receiver()
@@ -95,7 +184,10 @@ class Stream:
         self._receiver.first(first.payload)
         if first.flags & Flag.CLOSE:
             self._receiver.ended = True
-        self._send_first(now)
+        if answered is None:
+            self._put_under_way(answer_to(first.number, number, keys), now)
+        else:
+            self._sender.sent(answered.answer, answered.at, answered.answers)
 
     # Calls of the local side ----------------------------------------------------------------------------------------
 
@@ -121,6 +213,8 @@ class Stream:
         """Number of bytes that `write` takes now."""
         if self.state is not StreamState.OPEN or self._closing:
             return 0
+        if not self.proven:
+            return max(MAX_UNPROVEN - len(self._unsent) - self._sender.buffered, 0)
         return max(MAX_UNSENT - len(self._unsent), 0)
 
     def write(self, data: bytes, now: float) -> None:
@@ -147,6 +241,12 @@ class Stream:
         """Number of bytes kept, in both directions."""
         return self._receiver.buffered + len(self._unsent) + self._sender.buffered
 
+    @property
+    def acknowledgement(self) -> bytes:
+        """A packet that only acknowledges all that has come."""
+        through, nacks = self._receiver.acknowledgement
+        return Packet(self.remote_number, self.number, 0, through, nacks).encode()
+
     # Received packets -----------------------------------------------------------------------------------------------
 
     def receive(self, packet: Packet, now: float) -> None:
@@ -160,6 +260,8 @@ class Stream:
                 self._acknowledge()  # the peer has missed the last acknowledgement
             return
         self._last = now
+        self._heard |= not packet.flags & Flag.SYNCHRONIZE
+        self.proven |= packet.to == self.number
         if packet.flags & Flag.RESET:
             self._end(StreamState.RESET, "the client has reset the stream")
             return
@@ -175,13 +277,16 @@ class Stream:
 
     def _take_acknowledgement(self, packet: Packet, now: float) -> None:
         self._choked_by_peer = packet.delay_ms is not None and packet.delay_ms >= CHOKE_MS - 1
-        resends, _ = self._sender.acknowledge(packet.acknowledged, packet.nacks, now)
+        resends, new = self._sender.acknowledge(packet.acknowledged, packet.nacks, now)
         self._out += resends
+        if new:
+            self.progress = now
 
     def _take(self, packet: Packet, now: float) -> None:
         if not self._receiver.take(packet):
             self._acknowledge()
             return
+        self.progress = now
         self._unacknowledged += 1
         if self._receiver.ended or packet.delay_ms == 0 or self._unacknowledged >= ACK_EVERY:
             self._acknowledge()
@@ -198,10 +303,18 @@ class Stream:
         times = [self._last + (LINGER if self._close_sent and self._sender.all_acknowledged else self._idle)]
         if self._ack_at is not None:
             times.append(self._ack_at)
-        overdue = self._sender.due()
+        overdue = self._overdue_at
         if overdue is not None:
             times.append(overdue)
         return min(times)
+
+    @property
+    def _overdue_at(self) -> float | None:
+        """When to repeat packets; None: never.
+
+        A lone first packet gets one answer each time: a stranger must not make this side send more than the stranger.
+        """
+        return None if self._sender.next == 1 and not self._heard else self._sender.due()
 
     def tick(self, now: float) -> None:
         """Repeat overdue packets, send a delayed acknowledgement, end a silent stream. An early call does nothing."""
@@ -213,7 +326,7 @@ class Stream:
         if now >= self._last + self._idle:
             self.reset(f"nothing was heard of the client for {self._idle:g} s")
             return
-        overdue = self._sender.due()
+        overdue = self._overdue_at
         if overdue is not None and now >= overdue:
             max_attempts = MAX_LAST_ATTEMPTS if self._receiver.ended or self._close_sent else MAX_ATTEMPTS
             if self._sender.attempts >= max_attempts and self._close_sent and self._sender.only_last:
@@ -233,23 +346,6 @@ class Stream:
         return out
 
     # Sent packets ---------------------------------------------------------------------------------------------------
-
-    def _send_first(self, now: float) -> None:
-        flags = Flag.SYNCHRONIZE | Flag.FROM | Flag.SIGNATURE | Flag.MAX_PAYLOAD
-        offline = self._keys.offline
-        if offline is not None:
-            flags |= Flag.OFFLINE_SIGNATURE
-        packet = Packet(
-            self.remote_number,
-            self.number,
-            0,
-            0,
-            flags=flags,
-            source=self._keys.destination,
-            max_payload=MAX_PAYLOAD,
-            offline=offline,
-        )
-        self._put_under_way(packet.encode(self._keys.key.sign), now)
 
     def _send(self, now: float) -> None:
         while self._unsent and self._may_send:

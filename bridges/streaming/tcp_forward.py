@@ -10,10 +10,12 @@ from typing import Final
 import structlog
 
 from bridges.byte_rate import ByteRate
+from bridges.hosting_protocol import StreamLimits
 from bridges.streaming.acceptor import Acceptor
 from bridges.streaming.envelope import pack_packet
 from bridges.streaming.errors import StreamingError
 from bridges.streaming.http_headers import BAD_REQUEST, HttpRequest, RequestError
+from bridges.streaming.http_response import BAD_GATEWAY, HttpResponse, ResponseError
 from bridges.streaming.limits import IDLE, LONG_IDLE, MAX_PAYLOAD
 from bridges.streaming.stream import Stream, StreamPeer, StreamState
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -37,6 +39,8 @@ Send = Callable[[StreamPeer, bytes], None]
 class _Carrier:
     """One stream with its connection to the service."""
 
+    __slots__ = ("changed", "stream", "task", "timer", "timer_at")
+
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
         self.timer: asyncio.Handle | None = None
@@ -57,15 +61,26 @@ class Forwarder:
         send: Send,
         *,
         http: bool = False,
+        most: StreamLimits | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`target`: host and port of the service. `http`: name the client to the service in each request's head."""
+        """Serve no stream yet.
+
+        Args:
+            keys: of the destination.
+            target: host and port of the service.
+            send: gives a packet to the router.
+            http: whether the service is a web server: requests name the client, and heads are filtered.
+            most: the limits of streams; None: the defaults.
+            entropy: gives random bytes.
+            wall: seconds since the epoch.
+        """
         self.trouble: str | None = None
         """Why the last stream did not reach the service, in a sentence; None when it did."""
         self.served = 0
         """Number of streams that were opened."""
-        self._acceptor = Acceptor(keys, entropy, wall, idle=IDLE if http else LONG_IDLE)
+        self._acceptor = Acceptor(keys, entropy, wall, idle=IDLE if http else LONG_IDLE, most=most)
         self._target = target
         self._http = http
         self._send = send
@@ -92,13 +107,23 @@ class Forwarder:
         """Number of streams that were not opened."""
         return self._acceptor.refused
 
+    @property
+    def evicted(self) -> int:
+        """Number of streams that were reset to make room for others."""
+        return self._acceptor.evicted
+
     def receive(self, payload: bytes) -> None:
         """Take an I2CP payload. A bad payload is dropped."""
         try:
             outcome = self._acceptor.receive(payload, self._loop.time())
         except StreamingError as error:
             logger.debug("streaming_dropped", reason=str(error))
-            return
+            outcome = None
+        for peer, data in self._acceptor.take():
+            self._post(peer, data)
+        for evicted in self._acceptor.take_evicted():
+            self._flush(evicted)
+            self._break_off(evicted)
         if outcome is None:
             return
         stream, new = outcome
@@ -108,6 +133,7 @@ class Forwarder:
             self.served += 1
             carrier.task = asyncio.create_task(self._carry(carrier))
         self._flush(stream)
+        self._break_off(stream)
 
     @property
     def accepts_streams(self) -> bool:
@@ -139,7 +165,7 @@ class Forwarder:
     def _flush(self, stream: Stream) -> None:
         """Send the stream's packets, and set its timer."""
         for data in stream.take():
-            self._send(stream.peer, pack_packet(data, stream.peer.local_port, stream.peer.port))
+            self._post(stream.peer, data)
         carrier = self._carriers.get(stream)
         if carrier is None:
             return
@@ -158,6 +184,18 @@ class Forwarder:
         carrier.timer = None
         carrier.stream.tick(self._loop.time())
         self._flush(carrier.stream)
+        self._break_off(carrier.stream)
+
+    def _post(self, peer: StreamPeer, data: bytes) -> None:
+        self._send(peer, pack_packet(data, peer.local_port, peer.port))
+
+    def _break_off(self, stream: Stream) -> None:
+        """End the connection of a stream that was reset, also while the service takes no data."""
+        carrier = self._carriers.get(stream)
+        if carrier is not None and stream.state is StreamState.RESET:
+            assert carrier.task is not None
+            carrier.task.cancel()
+            self._forget(carrier)
 
     # To the service and back ----------------------------------------------------------------------------------------
 
@@ -179,7 +217,8 @@ class Forwarder:
         if carrier.timer is not None:
             carrier.timer.cancel()
             carrier.timer = None
-        self._carriers.pop(carrier.stream, None)
+        if self._carriers.pop(carrier.stream, None) is None:
+            return
         self._acceptor.ended(carrier.stream, self._loop.time())
         if not self._carriers:
             self._idle.set()
@@ -211,11 +250,15 @@ class Forwarder:
             stream.reset(self.trouble)
             return
         self.trouble = None
+        stream.served = True
         try:
             writer.write(first)
             to_service = asyncio.create_task(self._carry_to_service(carrier, writer, request))
             try:
-                await self._carry_to_client(carrier, reader)
+                await self._carry_to_client(carrier, reader, HttpResponse() if self._http else None)
+            except ResponseError as error:
+                logger.warning("service_bad_response", reason=str(error))
+                await self._answer(carrier, BAD_GATEWAY)
             finally:
                 to_service.cancel()
                 await asyncio.gather(to_service, return_exceptions=True)
@@ -283,25 +326,33 @@ class Forwarder:
             self._flush(carrier.stream)
             writer.transport.abort()
 
-    async def _carry_to_client(self, carrier: _Carrier, reader: asyncio.StreamReader) -> None:
-        """Carry data from the service to the client, until the service has ended."""
+    async def _carry_to_client(
+        self, carrier: _Carrier, reader: asyncio.StreamReader, response: HttpResponse | None
+    ) -> None:
+        """Carry data from the service to the client, until the service has ended. Raises `ResponseError`."""
         stream = carrier.stream
-        while True:
-            while not stream.room:
-                if stream.state is not StreamState.OPEN:
-                    return
-                carrier.changed.clear()
-                await carrier.changed.wait()
+        while await self._has_room(carrier):
             data = await reader.read(min(stream.room, _READ))
-            if stream.state is not StreamState.OPEN:
-                return
             if not data:
                 break
             self._rate.add(len(data), self._loop.time())
-            stream.write(data, self._loop.time())
-            self._flush(stream)
+            if response is not None:
+                data = response.feed(data)
+            while data and await self._has_room(carrier):
+                piece, data = data[: stream.room], data[stream.room :]
+                stream.write(piece, self._loop.time())
+                self._flush(stream)
+        if response is not None and not response.begun and stream.state is StreamState.OPEN:
+            raise ResponseError("the web server's answer ends inside its head")
         stream.close(self._loop.time())
         self._flush(stream)
+
+    async def _has_room(self, carrier: _Carrier) -> bool:
+        """Wait until the stream takes data. Return whether the stream is open."""
+        while carrier.stream.state is StreamState.OPEN and not carrier.stream.room:
+            carrier.changed.clear()
+            await carrier.changed.wait()
+        return carrier.stream.state is StreamState.OPEN
 
     async def _next_bytes(self, carrier: _Carrier) -> bytes:
         """Wait for bytes of the stream and return these bytes; b"" at the end of the stream."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from bridges.hosting_protocol import ServiceHosting
+from bridges.hosting_protocol import ServiceHosting, StreamLimits
 from bridges.router_protocol import RouterBridge
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.node.files.config import Config
@@ -211,7 +211,15 @@ def _publisher(
             service = config.publish.service
             target = ServiceWatch(host_and_port(service.target), on_change=reporter.changed)
             return FailoverPublisher(
-                config.node.id, view, reporter, hosting, keys, target, http=service.http, options=service.session
+                config.node.id,
+                view,
+                reporter,
+                hosting,
+                keys,
+                target,
+                http=service.http,
+                limits=StreamLimits(service.max_streams, service.max_streams_per_destination),
+                options=service.session,
             )
         case _:
             return None

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bridges.hosting_protocol import MAX_STREAMS_PER_DESTINATION, StreamLimits
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.node.node import Node
@@ -82,14 +83,17 @@ async def test_mode_failover_makes_who_serves(tmp_path: Path) -> None:
     bridge = FakeBridge(leaf=7)
     made = NodeFarm(tmp_path, 1, bridges={1: bridge}, services={1: (hosting, port)}, keys=KEYS)
     path = made.path(1) / CONFIG_FILE
-    path.write_text(path.read_text() + 'http = true\n[publish.service.session]\n"inbound.length" = "2"\n')
+    text = 'http = true\nmax_streams = 40\n[publish.service.session]\n"inbound.length" = "2"\n'
+    path.write_text(path.read_text() + text)
     async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port), made:
         node = await made.leader()
         assert isinstance(node.farm_tasks.publisher, FailoverPublisher)
         await becomes("it serves", lambda: hosting.services != [])
         offer = hosting.services[0].offer
         assert (offer.target, offer.http, offer.options["inbound.length"]) == (("127.0.0.1", port), True, "2")
+        assert offer.limits == StreamLimits(40, MAX_STREAMS_PER_DESTINATION)
         status = publishing_status(node.farm_tasks)
+        assert status["publishing"]["max_streams"] == 40
         assert (status["mode"], status["farm_mode"], status["publisher"]) == ("failover", "failover", 1)
         assert status["publishing"]["master"] == KEYS.destination.b32
         found = explanation(node)

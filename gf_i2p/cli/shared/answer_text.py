@@ -164,9 +164,8 @@ def publishing_lines(publishing: dict[str, Any]) -> list[str]:
 
 
 def _serving_lines(serving: dict[str, Any]) -> list[str]:
-    lines = [
-        f"{serving['state']} {serving['master']}, which leads to {serving['target']}: {serving['streams']} streams now"
-    ]
+    streams = f"{serving['streams']} of {serving['max_streams']}"
+    lines = [f"{serving['state']} {serving['master']}, which leads to {serving['target']}: {streams} streams now"]
     load = serving["load"]
     if load is not None:
         lines.append(_load_line(load))

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
+from bridges.hosting_protocol import MAX_STREAMS, MAX_STREAMS_PER_DESTINATION
 from bridges.i2pcontrol.access import check_url
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
@@ -325,6 +326,10 @@ class ServiceTable(Table):
     """Address of the service: plain TCP."""
     http: bool = False
     """Whether the service speaks HTTP and is told the client's address, as by the routers' own HTTP server tunnels."""
+    max_streams: Annotated[int, Field(ge=1, le=2048)] = MAX_STREAMS
+    """Most streams of clients at a time. When there are more, streams of the most crowded destination give way."""
+    max_streams_per_destination: Annotated[int, Field(ge=1, le=2048)] = MAX_STREAMS_PER_DESTINATION
+    """Most streams of one client destination at a time."""
     beyond_loopback: bool = False
     """Whether the service may be on another machine: anybody who sees that network can then read along."""
     session: Annotated[Mapping[str, str], AfterValidator(check_options)] = Field(default={})

@@ -119,7 +119,9 @@ keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, 
 
 # [publish.service]           # for mode = "failover": where the master's address leads to on this machine
 # target = "127.0.0.1:8080"
-# http = true                 # for HTTP: passes the client's address on
+# http = true                 # for HTTP: passes the client's address on, and drops headers that tell about the server
+# max_streams = 512           # clients' streams at a time; the most crowded destinations give way
+# max_streams_per_destination = 256
 # [publish.service.session]   # I2CP options of its tunnels; with delegated keys, i2pd uses `keys delegate`'s options
 # "inbound.length" = "3"
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import structlog
 
 from bridges.errors import RouterError
-from bridges.hosting_protocol import HostedService, ServiceHosting, ServiceOffer, ServiceState
+from bridges.hosting_protocol import HostedService, ServiceHosting, ServiceOffer, ServiceState, StreamLimits
 from gf_i2p.farm.publishing.effects import Close, Drain, Effect, Open, PublishingEffects
 from gf_i2p.farm.publishing.failover import DRAIN_SECONDS, FailoverMachine, FailoverState
 from gf_i2p.farm.publishing.situation import Situation
@@ -46,6 +46,7 @@ class FailoverPublisher:
         target: ServiceWatch,
         *,
         http: bool = False,
+        limits: StreamLimits | None = None,
         options: Mapping[str, str] | None = None,
         clock: Callable[[], float] = seconds_since_boot,
     ) -> None:
@@ -59,6 +60,7 @@ class FailoverPublisher:
             keys: the master's own keys, or delegated ones.
             target: the operator's local service, to which clients are led.
             http: whether the service is a web server that gets the client's address.
+            limits: the limits of streams; None: the defaults.
             options: I2CP options of the session, in place of the node's defaults. With delegated keys, i2pd uses the
                 options that the master has signed.
             clock: the reporter's clock, in seconds.
@@ -70,6 +72,7 @@ class FailoverPublisher:
         self._keys = keys
         self._target = target
         self._http = http
+        self._limits = limits or StreamLimits()
         self._options = {**SERVICE_OPTIONS, **(options or {})}
         self._clock = clock
         self._service: HostedService | None = None
@@ -104,6 +107,8 @@ class FailoverPublisher:
             "published": None if lease_set is None else lease_set.published,
             "expires": None if lease_set is None else lease_set.expires_at,
             "streams": 0 if service is None else service.streams,
+            "max_streams": self._limits.streams,
+            "max_streams_per_destination": self._limits.per_destination,
             "sessions": machine.sessions,
             "sent": machine.sent,
             "word": None if progress is None else progress.stage,
@@ -193,6 +198,7 @@ class FailoverPublisher:
             announce=self._announce,
             on_given=self._given,
             http=self._http,
+            limits=self._limits,
             options=self._options,
             signed_session=keys.signed_session(Purpose.SERVICE),
         )

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from bridges.errors import RouterError, RouterRefusedError, RouterUnreachableError
-from bridges.hosting_protocol import ServiceOffer, ServiceState
+from bridges.hosting_protocol import ServiceOffer, ServiceState, StreamLimits
 from bridges.i2cp import service_hosting as module
 from bridges.i2cp.lease_times import LEASES
 from bridges.i2cp.service_hosting import I2cpHosting, I2cpService
 from bridges.i2cp.settings import Deadlines, RouterKind
 from bridges.streaming.envelope import pack_packet, unpack
-from bridges.streaming.limits import MAX_STREAMS
 from bridges.streaming.packet import Packet
 from gf_i2p.netdb.lease_set import EncryptionKey, LeaseSet2
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -371,14 +370,14 @@ async def test_streams_reach_the_local_service_through_the_session() -> None:
     node = OfferingNode()
     # uvloop waits for a server that is open at the end of the loop: a failed assertion must close the server as well.
     async with await asyncio.start_server(echo, "127.0.0.1", 0) as server, routing() as router:
-        offer = node.offer(server.sockets[0].getsockname()[:2])
+        offer = node.offer(server.sockets[0].getsockname()[:2], limits=StreamLimits(7, 3))
         async with serving(router, offer) as service:
             talk = Talk(router, b"hello" * 5000)
             await until(router, talk.done)
             assert talk.client.received == b"hello" * 5000
             assert (service.served, service.trouble, service.dropped) == (1, None, 0)
             load = service.load
-            assert (load.configured_connections, load.configured_tunnels) == (MAX_STREAMS, 4)
+            assert (load.configured_connections, load.configured_tunnels) == (7, 4)
             assert 0 < (load.current_bandwidth or 0) <= 2 * 25_000, "both directions"
             assert service._forwarder._rate.total == 2 * 25_000
             router.say(31, struct.pack(">HII", 0xFFFF, 1, 0))  # another session's

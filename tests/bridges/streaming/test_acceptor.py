@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bridges.hosting_protocol import StreamLimits
 from bridges.streaming import limits
 from bridges.streaming.acceptor import Acceptor, RefusedError
 from bridges.streaming.envelope import pack_packet
@@ -24,16 +25,24 @@ from tests.netdb.strategies import KEYS, NOW, entropy
 from tests.tier import examples
 
 
-def acceptor(wall: float = NOW) -> Acceptor:
-    return Acceptor(KEYS, entropy(31), lambda: wall)
+def acceptor(wall: float = NOW, most: StreamLimits | None = None) -> Acceptor:
+    return Acceptor(KEYS, entropy(31), lambda: wall, most=most)
 
 
 def first(number: int = 77, keys: DestinationKeys = CLIENT, payload: bytes = b"") -> bytes:
     return pack_packet(first_packet(keys, number, payload).encode(keys.key.sign), 0, 0)
 
 
+def answers(accepting: Acceptor) -> list[Packet]:
+    return [Packet.parse(raw) for _, raw in accepting.take()]
+
+
 def opened(accepting: Acceptor, payload: bytes, now: float = 0.0) -> Stream:
+    """Open a stream: by a first packet with data, or by one without and the acknowledgement of its answer."""
     found = accepting.receive(payload, now)
+    if found is None:
+        (answer,) = answers(accepting)
+        found = accepting.receive(pack_packet(Packet(answer.number, answer.to).encode(), 0, 0), now)
     assert found is not None
     assert found[1], "it was not a new one"
     return found[0]
@@ -62,9 +71,9 @@ def test_ports_are_kept_for_the_answers() -> None:
 
 def test_a_first_packet_that_comes_twice_opens_one_stream() -> None:
     accepting = acceptor()
-    stream = opened(accepting, first())
+    stream = opened(accepting, first(payload=b"GET"))
     stream.take()
-    assert accepting.receive(first(), 1.0) == (stream, False)
+    assert accepting.receive(first(payload=b"GET"), 1.0) == (stream, False)
     assert len(stream.take()) == 1  # the answer again
     assert accepting.open == 1
 
@@ -143,25 +152,20 @@ def test_what_overtakes_the_first_packet_is_kept_for_it_but_not_for_long() -> No
         accepting.receive(pack_packet(Packet(0, 999, 1, payload=b"x").encode(), 0, 0), 20.0)
 
 
-def test_streams_have_limits_in_all_and_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MAX_STREAMS", 5)
-    monkeypatch.setattr(limits, "MAX_STREAMS_PER_PEER", 3)
-    accepting = acceptor()
-    streams = [opened(accepting, first(number)) for number in (1, 2, 3)]
+def test_streams_have_limits_in_all_and_for_each_client() -> None:
+    accepting = acceptor(most=StreamLimits(5, 3))
+    streams = [opened(accepting, first(number, payload=b"x")) for number in (1, 2, 3)]
     with pytest.raises(RefusedError, match="the client has 3 streams"):
-        accepting.receive(first(4), 0.0)
+        accepting.receive(first(4, payload=b"x"), 0.0)
     other = DestinationKeys.generate(entropy(33))
     for number in (1, 2):
-        opened(accepting, first(number, other))
-    third = DestinationKeys.generate(entropy(34))
+        opened(accepting, first(number, other, b"x"))
     with pytest.raises(RefusedError, match="there are 5"):
-        accepting.receive(first(1, third), 0.0)
+        accepting.receive(first(3, other, b"x"), 0.0)
     streams[0].reset("over")
     accepting.ended(streams[0], 1.0)
     assert (accepting.open, accepting.refused) == (4, 2)
-    with pytest.raises(RefusedError, match="there are 5"):  # this stream still answers the client
-        accepting.receive(first(5), 1.0)
-    opened(accepting, first(5), 1.0 + limits.LINGER)
+    opened(accepting, first(5, payload=b"x"), 1.0)
 
 
 def test_data_has_a_limit_of_all_streams_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +179,7 @@ def test_data_has_a_limit_of_all_streams_together(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(PacketError, match="no room for more data"):
         accepting.receive(data(stream, 65, bytes(4000)), 0.1)
     with pytest.raises(RefusedError, match="the other streams hold too much"):
-        accepting.receive(first(78), 0.1)
+        accepting.receive(first(78, payload=b"x"), 0.1)
 
 
 def test_when_no_more_are_taken_the_open_ones_go_on() -> None:
@@ -239,7 +243,7 @@ def test_an_ended_stream_answers_for_a_while_and_is_forgotten() -> None:
     assert stream.state is StreamState.CLOSED
     accepting.ended(stream, 0.2)
     stream.take()
-    assert accepting.receive(pack_packet(close, 0, 0), 0.3) == (stream, False)
-    assert [Packet.parse(each).acknowledged for each in stream.take()] == [1]
+    assert accepting.receive(pack_packet(close, 0, 0), 0.3) is None
+    assert [packet.acknowledged for packet in answers(accepting)] == [1]
     with pytest.raises(PacketError, match="to no stream"):
         accepting.receive(pack_packet(close, 0, 0), 0.2 + limits.LINGER)

@@ -71,7 +71,8 @@ def test_the_three_headers_are_added_and_the_connection_ends_after_one_request()
 def test_the_request_keeps_its_version_and_the_writing_of_its_headers() -> None:
     old = b"HEAD /a?b=%20 HTTP/1.0\r\n"
     assert passed(old + b"\r\n") == (old + WHO, True)
-    kept = b"Accept: */*\r\nCOOKIE: a=b; c=d\r\ncookie: e\r\nX-Empty: \r\nX-Text: \xc3\xa9\tx\r\n"
+    kept = b"Accept-Encoding: gzip\r\nUser-Agent: MYOB/6.66 (AN/ON)\r\nVia: 1.1 a\r\n"
+    kept += b"Accept: */*\r\nCOOKIE: a=b; c=d\r\ncookie: e\r\nX-Empty: \r\nX-Text: \xc3\xa9\tx\r\n"
     assert passed(GET + kept + b"\r\n") == (GET + kept + WHO, True)
 
 
@@ -98,6 +99,16 @@ def test_the_request_keeps_its_version_and_the_writing_of_its_headers() -> None:
         b"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA",
         b"TE: trailers",
         b"Trailer: X-Sum",
+        b"X-Forwarded-For: 10.0.0.1",
+        b"x_forwarded_for: 10.0.0.1",
+        b"X-Forwarded-Host: a",
+        b"X-Forwarded-Server: a",
+        b"X-FORWARDED-PROTO: https",
+        b"Forwarded: for=10.0.0.1",
+        b"X-Real-IP: 10.0.0.1",
+        b"Proxy: http://10.0.0.1",
+        b"Proxy-Authorization: Basic YTpi",
+        b"X-Accept-Encoding: x-i2p-gzip",
         b"Connection: X-Sum, close\r\nX-Sum: 5",
         b"X-Sum: 5\r\nx_more: 6\r\nConnection: close\r\nConnection: ,x-sum ,\tX-More,",
     ],

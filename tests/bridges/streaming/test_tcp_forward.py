@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from bridges.hosting_protocol import StreamLimits
 from bridges.streaming import limits, tcp_forward
 from bridges.streaming.envelope import pack_packet, unpack
 from bridges.streaming.http_headers import BAD_REQUEST, HttpRequest
+from bridges.streaming.http_response import BAD_GATEWAY
 from bridges.streaming.packet import Flag, Packet
 from bridges.streaming.stream import StreamPeer
 from bridges.streaming.tcp_forward import Forwarder
@@ -25,8 +27,10 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 class Line:
     """A forwarder; the clients' packets reach the forwarder at once."""
 
-    def __init__(self, target: tuple[str, int], *, http: bool = False) -> None:
-        self.forwarder = Forwarder(KEYS, target, self._send, http=http, entropy=entropy(41), wall=lambda: NOW)
+    def __init__(self, target: tuple[str, int], *, http: bool = False, most: StreamLimits | None = None) -> None:
+        self.forwarder = Forwarder(
+            KEYS, target, self._send, http=http, most=most, entropy=entropy(41), wall=lambda: NOW
+        )
         self.clients: dict[int, Client] = {}
         self.changed = asyncio.Event()
         self.deaf = False
@@ -70,7 +74,7 @@ class Line:
 
 
 @asynccontextmanager
-async def serving(serve: Serve, *, http: bool = False) -> AsyncIterator[Line]:
+async def serving(serve: Serve, *, http: bool = False, most: StreamLimits | None = None) -> AsyncIterator[Line]:
     tasks: set[asyncio.Task[None]] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -84,12 +88,12 @@ async def serving(serve: Serve, *, http: bool = False) -> AsyncIterator[Line]:
             pass
         finally:
             writer.transport.abort()
-            with suppress(OSError):
+            with suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()
             tasks.discard(task)
 
     server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    line = Line(server.sockets[0].getsockname()[:2], http=http)
+    line = Line(server.sockets[0].getsockname()[:2], http=http, most=most)
     try:
         yield line
     finally:
@@ -193,8 +197,9 @@ async def test_a_slow_client_holds_the_service_back() -> None:
             written += 50_000
 
     async with serving(talkative) as line:
+        client = line.client(b"GET")
+        await line.until(lambda: bool(client.remote))
         line.deaf = True
-        line.client(b"GET")
         (stream,) = line.forwarder._acceptor.streams
         await line.until(lambda: stream.room == 0)
         assert stream.buffered <= limits.MAX_UNSENT + (limits.MAX_WINDOW + 1) * 2500
@@ -212,12 +217,85 @@ async def test_a_slow_service_holds_the_client_back() -> None:
     data = random.Random(2).randbytes(12_000_000)
     async with serving(slow) as line:
         client = line.client(data)
+        await line.until(lambda: bool(client.remote))
         (stream,) = line.forwarder._acceptor.streams
         await line.until(lambda: stream._receiver.choked)
         assert stream.buffered < limits.MAX_UNREAD + 2000
         go_on.set()
         await line.until(lambda: client.done and not line.forwarder.open)
         assert digest.digest() == hashlib.sha256(data).digest()
+
+
+# First packets --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_first_packet_without_data_brings_no_connection_to_the_service() -> None:
+    connected = 0
+
+    async def count(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connected
+        connected += 1
+        await echo(reader, writer)
+
+    async with serving(count) as line:
+        line.deaf = True
+        silent = line.client(b"never sent", 1)
+        line.deaf = False
+        client = line.client(b"hello", 2)
+        await line.until(lambda: client.done and line.forwarder.open == 0)
+        assert client.received == b"hello"
+        assert silent.remote == 0
+        assert (connected, line.forwarder.served) == (1, 1)
+
+
+async def test_a_service_that_speaks_first_does_so_once_the_client_has_the_answer() -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 ready\r\n")
+        await reader.read()
+
+    async with serving(greet) as line:
+        client = line.client(b"")
+        client._pieces = []  # the client sends no data, and does not close
+        await line.until(lambda: client.received == b"220 ready\r\n")
+
+
+async def test_a_stream_that_gives_way_loses_its_connection_and_its_client_hears_of_it() -> None:
+    ended = 0
+
+    async def watch(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal ended
+        with suppress(OSError):
+            await reader.read()
+        ended += 1
+
+    async with serving(watch, most=StreamLimits(4, 3)) as line:
+        clients = [line.client(b"GET", number) for number in (1, 2, 3)]
+        for client in clients:
+            client._pieces = [b"GET"]
+        await line.until(lambda: all(client.remote for client in clients) and line.forwarder.open == 3)
+        streams = line.forwarder._acceptor.streams
+        await line.until(lambda: all(stream.served for stream in streams))
+        for stream in streams:
+            stream.progress -= limits.STANDING + stream.remote_number
+        late = line.client(b"GET", 4)
+        late._pieces = [b"GET"]
+        await line.until(lambda: clients[2].reset and ended == 1 and bool(late.remote))
+        assert [client.reset for client in clients] == [False, False, True]
+        assert (line.forwarder.open, line.forwarder.evicted, line.forwarder.refused) == (3, 1, 0)
+
+
+async def test_a_service_that_takes_no_data_does_not_hold_the_place_of_a_stream_that_was_reset() -> None:
+    async def stuck(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async with serving(stuck) as line:
+        client = line.client(bytes(12_000_000))
+        await line.until(lambda: bool(client.remote))
+        (stream,) = line.forwarder._acceptor.streams
+        await line.until(lambda: stream._receiver.choked)
+        reset = Packet(client.remote, client.number, 9, 0, flags=Flag.RESET | Flag.SIGNATURE)
+        line.forwarder.receive(pack_packet(reset.encode(CLIENT.key.sign), 0, 0))
+        assert (line.forwarder.open, line.forwarder._acceptor.open) == (0, 0)
 
 
 # Web servers ----------------------------------------------------------------------------------------------------------
@@ -239,6 +317,36 @@ async def test_a_web_server_is_told_who_asks() -> None:
         assert f"\r\nX-I2P-DestB32: {CLIENT.destination.b32}\r\n".encode() in client.received
         assert b"forged" not in client.received
         assert b"/2" not in client.received
+
+
+async def test_an_answer_says_nothing_about_the_web_server() -> None:
+    body = random.Random(5).randbytes(200_000)
+
+    async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        for piece in (b"HTTP/1.1 200 OK\r\nDate: now\r\nSer", b"ver: x\r\nA:b\r\n", b"B:" + b"c" * 30_000, b"\r\n\r\n"):
+            writer.write(piece)
+            await writer.drain()
+        writer.write(body)
+        await writer.drain()
+
+    async with serving(tell, http=True) as line:
+        client = line.client(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await line.until(lambda: client.done and not line.forwarder.open)
+        assert client.received == b"HTTP/1.1 200 OK\r\nA: b\r\nB: " + b"c" * 30_000 + b"\r\n\r\n" + body
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200 OK\r\nServer: x\r\n", b""])
+async def test_an_answer_that_is_none_does_not_reach_the_client(answer: bytes) -> None:
+    async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+
+    async with serving(rude, http=True) as line:
+        client = line.client(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        await line.until(lambda: (client.done or client.reset) and not line.forwarder.open)
+        assert client.received == BAD_GATEWAY
 
 
 async def test_a_request_that_is_none_is_answered_without_the_service() -> None:

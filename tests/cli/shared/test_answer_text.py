@@ -178,14 +178,14 @@ def test_status_of_a_dry_run_says_that_nothing_is_published() -> None:
 def test_status_in_mode_failover_names_no_leaf_and_says_what_is_served() -> None:
     served = {
         "state": "serving", "master": "m.b32.i2p", "target": "127.0.0.1:80", "published": 1000, "expires": 1060,
-        "streams": 2, "sessions": 1, "sent": 7, "word": "sent",
+        "streams": 2, "max_streams": 512, "sessions": 1, "sent": 7, "word": "sent",
         "load": {"uptime": 90_000, "currentTunnels": 3, "configuredTunnels": 4, "currentBandwidth": 1536},
     }  # fmt: skip
     named = {"mode": "failover", "publish": "auto", "publisher": 1, "farm_mode": "failover", "leaves": ["a.b32.i2p"]}
     assert farm_lines(**named, left_out={"b.b32.i2p": "down"}, excluded=1, publishing=served)[1:] == [
         "mode     failover, serves when it is chosen",
         "publish  server 1 is chosen, to run the service's address",
-        "         serving m.b32.i2p, which leads to 127.0.0.1:80: 2 streams now",
+        "         serving m.b32.i2p, which leads to 127.0.0.1:80: 2 of 512 streams now",
         "         the session: for 90 s, 1.5 KiB/s, 3 of 4 inbound tunnels",
         "         the last of 7 lease sets was given 00:16:40 UTC, good until 00:17:40 UTC",
     ]

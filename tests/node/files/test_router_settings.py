@@ -85,7 +85,8 @@ beyond_loopback = true
 """.format("bb" * 31)
     publish = '[publish]\nmode = "meta"\nleaf = "web"\nstatus_seconds = 20\n'
     publish += 'sense_minutes = 60\npublish = "on"\n[publish.service]\ntarget = "10.0.0.1:80"\nbeyond_loopback = true\n'
-    publish += 'http = true\n[publish.service.session]\n"inbound.length" = "1"\n'
+    publish += "http = true\nmax_streams = 40\nmax_streams_per_destination = 8\n"
+    publish += '[publish.service.session]\n"inbound.length" = "1"\n'
     config = load(tmp_path, GOOD.replace("[router]\n", router).replace("[publish]\n", publish))
     assert config.router is not None
     assert host_and_port(config.router.proxy) == ("::1", 4447)
@@ -100,6 +101,7 @@ beyond_loopback = true
         True,
         {"inbound.length": "1"},
     )
+    assert (service.max_streams, service.max_streams_per_destination) == (40, 8)
 
 
 @pytest.mark.parametrize("lines", ['i2cp_tls = "system"', f'i2cp_fingerprint = "{"ab" * 32}"'])
@@ -116,6 +118,7 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
     assert config.publish.mode == "failover"
     assert config.publish.service is not None
     assert not config.publish.service.http
+    assert (config.publish.service.max_streams, config.publish.service.max_streams_per_destination) == (512, 256)
     assert load(tmp_path, GOOD).publish.status_seconds == 30
 
 

@@ -195,6 +195,8 @@ async def test_what_is_served_and_what_the_status_shows(tmp_path: Path) -> None:
             "published": service.announced.published,
             "expires": service.announced.expires_at,
             "streams": 3,
+            "max_streams": 512,
+            "max_streams_per_destination": 256,
             "sessions": 1,
             "sent": 1,
             "word": "sent",
