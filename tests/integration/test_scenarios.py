@@ -75,13 +75,17 @@ async def test_a_network_that_does_not_come_up_is_one_failure_of_a_whole_group(
     assert "scenarios: 4 passed, 0 failed" in capsys.readouterr().out
 
 
-def test_java_routers_come_with_a_build_only(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("tier", "networks"), [("quick", 1), ("all", 2)])
+def test_java_routers_come_with_a_build_only(monkeypatch: pytest.MonkeyPatch, tier: str, networks: int) -> None:
+    monkeypatch.setenv("GF_I2P_TIER", tier)
     named = [["test_leaf_death.py::test_dead[java]"], ["test_leaf_death.py::test_dead[i2pd]"], ["a/test_java.py"]]
     monkeypatch.delenv(JAVA_VARIABLE, raising=False)
-    assert not [each for each in groups([]) if "test_java.py" in " ".join(each)]
+    without = groups([])
+    assert not [each for each in without if "test_java.py" in " ".join(each)]
     assert [network_options(each) for each in named] == [[], [], []]
     monkeypatch.setenv(JAVA_VARIABLE, "somewhere")
-    assert [each for each in groups([]) if "test_java.py" in " ".join(each)] == groups([])[-1:]
+    assert groups([])[: len(without)] == without
+    assert [network_options(each) for each in groups([])[len(without) :]] == [list(BOTH_KINDS)] * networks
     assert [network_options(each) for each in named] == [list(BOTH_KINDS), [], list(BOTH_KINDS)]
 
 
