@@ -76,8 +76,7 @@ _NO_LEADER: Final = NotTaken("no leader could be reached within the time limit; 
 async def _refusal(leader: int, response: Response | None) -> NotTaken:
     """Return why the server that was taken for the leader has refused a post."""
     if response is not None and response.destination == leader:
-        why = "the leader's queue is full, or [limits] there allow no more"
-        return NotTaken(f"{why}: post less at a time, or set a longer time limit")
+        return NotTaken("the leader's queue is full, or [limits] there allow no more: post less, or wait longer")
     return _NO_LEADER
 
 
@@ -211,8 +210,8 @@ class Driver:
         if self._end_reason is not None:
             done(None)
         elif (core := self.core).is_leader:
-            next_index = core.log.last_index + 1
-            done(Response(RESPONSE_TYPE[request.type], core.id, core.id, core.term, next_index, accepted=False))
+            last, kind = core.log.last_index, RESPONSE_TYPE[request.type]
+            done(Response(kind, core.id, core.id, core.term, last + 1, accepted=False))
         else:
             self._step(inputs.Propose([inputs.Proposal(done, request.entries)]))
 
