@@ -286,9 +286,7 @@ class Driver:
             return leader if self.core.is_leader else _NO_LEADER
         sizes = self._forwarded.get(leader, [])
         if sizes and (len(sizes) >= MAX_FORWARDED or sum(sizes) + sum(map(size_of, entries)) > MAX_FORWARDED_BYTES):
-            return NotTaken(
-                "too many posts are on the way to the leader: post fewer entries at a time, or set a longer time limit"
-            )
+            return NotTaken("too many posts are on the way to the leader: post less at a time, or wait longer")
         return leader
 
     async def _submit(self, entries: tuple[Entry, ...], end: float, leader: int) -> Response | None:
