@@ -231,6 +231,7 @@ class PatientServers(Invariant):
             ):
                 waiting.heard_at, waiting.leader, waiting.term = clock, request.source, request.term
                 waiting.in_doubt = False
+                waiting.granted_at = float("-inf")  # from now on the wait for the leader counts, which doubt shortens
             case Unreachable(peer) if peer == waiting.leader:
                 waiting.in_doubt = True
             case Reachable(peer) if peer == waiting.leader:

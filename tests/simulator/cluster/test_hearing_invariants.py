@@ -183,6 +183,11 @@ def test_servers_are_patient() -> None:
     take(Tick(), grants(one), 40.0, term=9)
     fires(check, lambda: stand(40.0 + timing.election_min / 2, term=10), "after it has granted a vote")
     stand(41.0 + timing.election_min, term=11)
+    one.term = 12
+    take(Tick(), grants(one), 50.0, term=12)
+    take(message(12), Effects(), 50.0, term=12)  # the candidate has won, and then cannot be dialled
+    take(Unreachable(1), Effects(), 50.0, term=12)
+    stand(50.0 + timing.doubt, term=13)
 
 
 def test_a_joiner_has_caught_up() -> None:
