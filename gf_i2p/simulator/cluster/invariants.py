@@ -12,9 +12,6 @@ from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.simulator.cluster.hearing_invariants import (
     CommitsProven,
-    JoinersCaughtUp,
-    LeaderIsHeard,
-    PatientServers,
     ReadsConfirmed,
     WonByMajority,
 )
@@ -473,11 +470,8 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     NobodyAccused,
     LiveLeaderStays,
     WonByMajority,
-    LeaderIsHeard,
     ReadsConfirmed,
     CommitsProven,
-    PatientServers,
-    JoinersCaughtUp,
     StepsSucceed,
     Linearizable,
     Liveness,
