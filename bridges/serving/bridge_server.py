@@ -31,6 +31,7 @@ from bridges.serving.http_server import HttpCaller, HttpLimits, HttpServer
 from bridges.serving.jsonrpc_server import Call, CallError, error_reply, read_call, reply
 from bridges.serving.publications import Publications
 from gf_i2p.netdb.errors import LimitError
+from gf_i2p.netdb.meta_lease_set import MetaLease
 
 logger = structlog.get_logger()
 T = TypeVar("T")
@@ -207,17 +208,19 @@ class BridgeServer:
             self._measuring -= 1
 
     async def _publish(self, params: CallParameters) -> dict[str, Json]:
-        if params.has_entries:
-            publication, seconds = await self._signed(params)
-        else:
+        if not params.has_entries:
             publication, seconds = params.publication(), params.timeout(REMOTE_SECONDS)
             params.finish()
-        return encode_status(await self.publications.publish(publication, seconds))
-
-    async def _signed(self, params: CallParameters) -> tuple[Publication, float]:
-        """Sign the plain entries of a call; return the publication, and the seconds that the call has left."""
+            return encode_status(await self.publications.publish(publication, seconds))
         master, entries, seconds = params.hash("MasterHash"), params.entries(), params.timeout(REMOTE_SECONDS)
         params.finish()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        publication = await _within(seconds, self._signed(master, entries))
+        return encode_status(await self.publications.publish(publication, max(0.0, end - loop.time())))
+
+    async def _signed(self, master: bytes, entries: list[MetaLease]) -> Publication:
+        """Sign the plain entries of a call."""
         if self._signer is None:
             raise CallError(
                 Code.REFUSED,
@@ -226,16 +229,13 @@ class BridgeServer:
             )
         self.publications.check_free(master)  # before the signing, which uses a version up
         newest = self.publications.state(master).published
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
         try:
-            publication = await _within(min(LOCAL_SECONDS, seconds), self._signer.sign(master, entries, newest))
+            return await self._signer.sign(master, entries, newest)
         except LimitError as error:
             raise ParameterError(f"Entries: {error}") from error
         except AnotherPublishesError:
             await self.publications.stop(master)  # a router gives a destination to one client only
             raise
-        return publication, max(deadline - loop.time(), 0.0)
 
     async def _stop(self, params: CallParameters) -> dict[str, Json]:
         master, seconds = params.hash("MasterHash"), params.timeout(LOCAL_SECONDS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bridges.errors import RouterRefusedError
-from bridges.i2pcontrol.extension import Method
+from bridges.i2pcontrol.extension import Method, PublicationState
 from bridges.router_protocol import Publication
 from bridges.serving.entry_signer import AnotherPublishesError
 from gf_i2p.netdb.encoding import to_base64
@@ -155,3 +155,44 @@ async def test_a_call_without_patience_publishes_all_the_same() -> None:
         assert (await served.call(Method.PUBLISH, **plain(Timeout=0)))["result"]["State"] == "opening"
         served.bridge.go_on.set()
         await until(lambda: served.server.publications.state(MASTER).state == "sent")
+
+
+async def test_the_sending_gets_the_time_that_the_signing_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, took = asyncio.get_running_loop(), 0.0
+
+    class Slow(Signer):
+        async def sign(self, master: bytes, entries: Sequence[MetaLease], newest: int | None) -> Publication:
+            nonlocal took
+            began = loop.time()
+            await until(lambda: loop.time() > began)
+            took = loop.time() - began
+            return await super().sign(master, entries, newest)
+
+    async with serving(signer=Slow()) as served:
+        left: list[float] = []
+        publish = served.server.publications.publish
+
+        async def noted(publication: Publication, seconds: float) -> PublicationState:
+            left.append(seconds)
+            return await publish(publication, seconds)
+
+        monkeypatch.setattr(served.server.publications, "publish", noted)
+        assert (await served.call(Method.PUBLISH, **plain(Timeout=60)))["result"]["State"] == "sent"
+        assert 0 < left[0] <= 60 - took < 60
+
+
+async def test_the_time_limit_of_a_call_covers_the_end_of_a_publication(monkeypatch: pytest.MonkeyPatch) -> None:
+    signer = Signer()
+    signer.error = AnotherPublishesError("the node beside it runs in mode 'meta'")
+    go_on = asyncio.Event()
+    async with serving(signer=signer) as served:
+        stop = served.bridge.stop_publishing_meta_lease_set
+
+        async def slow(master: bytes) -> None:
+            await go_on.wait()
+            await stop(master)
+
+        monkeypatch.setattr(served.bridge, "stop_publishing_meta_lease_set", slow)
+        assert await served.code(Method.PUBLISH, **plain(Timeout=0.05)) == -32013
+        go_on.set()
+        await until(lambda: served.bridge.stopped == [MASTER])
