@@ -4,12 +4,13 @@ A read has a limit of bytes, and never waits for a pipe or a device.
 """
 
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 
 class ConfigError(Exception):
@@ -66,6 +67,16 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
+def _checked_path(text: str) -> str:
+    if not text or "\0" in text:
+        raise ValueError(f"{text[:80]!r} is no path of a file")
+    return text
+
+
+PathText = Annotated[str, AfterValidator(_checked_path)]
+"""A path in a TOML file: `os` raises `ValueError` for a path with a NUL byte."""
+
+
 def read_text(path: Path) -> str:
     """Return the text of a file, with plain line ends; raises `ConfigError`."""
     try:
@@ -82,7 +93,15 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also valid TOML that is too deep for Python
-        raise ConfigError(f"{path} is not TOML: {error}.") from error
+        raise ConfigError(f"{path} is not TOML: {error}.{_hint(text, str(error))}") from error
+
+
+def _hint(text: str, error: str) -> str:
+    """Return advice when the parser complains about a table that stands twice: its header has too few brackets."""
+    place = re.match(r"Cannot .*\(at line (\d+),", error)
+    if place is None or not text.split("\n")[int(place[1]) - 1].startswith("["):
+        return ""
+    return " A table that may stand several times has double brackets, as [[servers]] or [[publish.leaves]]."
 
 
 T = TypeVar("T", bound=Table)
@@ -111,6 +130,8 @@ def _sentence(problem: Any) -> str:
         return f"{key}: no such key; check the spelling"
     if problem["type"] == "missing":
         return f"{key}: is missing"
+    if problem["type"] == "tuple_type" and isinstance(problem["input"], dict):
+        return f"{key}: write double brackets, [[{key}]], one such table for each"
     message: str = problem["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:] if message.startswith("Input") else message
     return f"{key}: {message}" if key else message

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.access.roles import User
-from gf_i2p.node.files.checked_read import Table, load_table
+from gf_i2p.node.files.checked_read import PathText, Table, load_table
 from gf_i2p.node.files.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
 from gf_i2p.node.files.router_settings import ClientProxyTable, ProxyTable
 from gf_i2p.transport.backoff import Backoff
@@ -28,7 +28,7 @@ class ClientFile(Table):
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)]
     user: Annotated[str, AfterValidator(check_name_of_user)]
     password: SecretStr
-    ca: str | None = None
+    ca: PathText | None = None
     """File with CA certificates for servers without a fingerprint. Its path is relative to this file."""
     i2p: ClientProxyTable | None = None
     """The proxy for servers inside I2P."""

@@ -8,10 +8,17 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from gf_i2p.node.access.budgets import Limits
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
 from gf_i2p.node.files import templates
-from gf_i2p.node.files.checked_read import ConfigError, Table, check_mode, load_table, read_text, table_of
+from gf_i2p.node.files.checked_read import ConfigError, PathText, Table, check_mode, load_table, read_text, table_of
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.router_logins import RouterPasswords
-from gf_i2p.node.files.router_settings import BridgeTable, PublishTable, RouterTable, check_fingerprint, check_leaves
+from gf_i2p.node.files.router_settings import (
+    BridgeTable,
+    PublishTable,
+    RouterTable,
+    check_fingerprint,
+    check_leaves,
+    host_and_port,
+)
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
 from gf_i2p.wire.digest import Secret
@@ -96,9 +103,9 @@ class TimingTable(Table):
 class TlsTable(Table):
     """The node's own certificate, and the CA for other servers. Paths are relative to the node's directory."""
 
-    certificate: str = "certificate.pem"
-    key: str = "key.pem"
-    ca: str | None = None
+    certificate: PathText = "certificate.pem"
+    key: PathText = "key.pem"
+    ca: PathText | None = None
 
 
 class LoggingTable(Table):
@@ -234,21 +241,19 @@ class Config(Table):
                     f'router: is missing, and publish.mode = "{self.publish.mode}" needs the I2P router beside '
                     "this node: add the table [router]; an empty table means a router with its usual ports"
                 )
-            if self.publish.leaf_farm is not None:
+            leaf_settings = ("leaf_farm", "leaf", "leaves", "leaf_service", "leaf_forward")
+            needs = next((name for name in leaf_settings if getattr(self.publish, name)), None)
+            if needs is not None:
                 raise ValueError(
-                    "router: is missing, and publish.leaf_farm needs it: without a router this node posts no status"
-                )
-            if self.publish.all_leaves:
-                name = "leaves" if self.publish.leaf is None else "leaf"
-                raise ValueError(
-                    f"router: is missing, and publish.{name} needs it: add the table [router]; an empty table means a "
-                    "router with its usual ports"
+                    f"router: is missing, and publish.{needs} needs it: add the table [router]; an empty table "
+                    f"means a router with its usual ports. Without a router this node posts no status: else remove "
+                    f"publish.{needs}"
                 )
             return self
         if self.publish.leaf_farm is not None and self.publish.all_leaves:
             other = "leaves" if self.publish.leaf is None else "leaf"
             raise ValueError(f"publish.leaf_farm: cannot stand beside publish.{other}: remove one of the two")
-        taken = {"node.listen": str(listen).removeprefix("tcp://"), "bridge.listen": self.bridge.listen}
+        taken = {"node.listen": (listen.host, listen.port), "bridge.listen": host_and_port(self.bridge.listen)}
         check_leaves(self.publish, router, taken=taken)
         if self.own_endpoint.is_i2p and not router.beyond_loopback and listen.host not in {"127.0.0.1", "::1"}:
             raise ValueError(

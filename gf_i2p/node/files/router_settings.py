@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from bridges.hosting_protocol import MAX_STREAMS, MAX_STREAMS_PER_DESTINATION
 from bridges.i2pcontrol.access import check_url
 from gf_i2p.netdb.encoding import from_b32_address
 from gf_i2p.netdb.errors import StructureError
-from gf_i2p.node.files.checked_read import Table
+from gf_i2p.node.files.checked_read import PathText, Table
 from gf_i2p.node.files.file_names import BRIDGE_CERTIFICATE_FILE, BRIDGE_KEY_FILE, DESTINATION_FILE, MASTER_FILE
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
@@ -53,12 +54,6 @@ def _checked_host_port(text: str) -> str:
 
 def _checked_target(text: str) -> str:
     host_and_port(text, "127.0.0.1:8080")
-    return text
-
-
-def _checked_path(text: str) -> str:
-    if not text or "\0" in text:
-        raise ValueError(f"{text[:80]!r} is no path of a file")
     return text
 
 
@@ -164,7 +159,7 @@ class RouterTable(ProxyTable):
     sam: HostPort = "127.0.0.1:7656"
     sam_user: str | None = None
     """User for a Java router whose SAM asks for a login."""
-    destination: str = DESTINATION_FILE
+    destination: PathText = DESTINATION_FILE
     """File of this node's keys inside I2P; for `inbound = "sam"`."""
     session: Annotated[Mapping[str, str], AfterValidator(check_options)] = Field(default={})
     """I2CP options of the session's tunnels."""
@@ -188,7 +183,7 @@ class RouterTable(ProxyTable):
     i2pcontrol_few_tunnels: bool = False
     """Whether this i2pd has so few tunnels that a list of them does not crash the router: see `bridges.i2pcontrol`."""
 
-    info_file: Annotated[str, AfterValidator(_checked_path)] | None = None
+    info_file: PathText | None = None
     """The router's own file `router.info`, for the node's records. None: the records do not have the router info, by
     which every reader of the farm's log would know the router and its IP addresses."""
 
@@ -232,18 +227,10 @@ class LeafSettings(Table):
     """Bandwidth in KiB a second, of both directions, that counts as full for the leaf's cost."""
 
 
-def _checked_tables(value: object) -> object:
-    if isinstance(value, dict):
-        raise ValueError(  # noqa: TRY004 -- the only exception that pydantic reports
-            "is one table, and each leaf has a table of its own: write [[publish.leaves]], in double brackets"
-        )
-    return value
-
-
 class LeavesTable(LeafSettings):
     """All leaves of a server or a leaf member: the usual one, and further leaves with the same settings."""
 
-    leaves: Annotated[tuple[LeafSettings, ...], Field(strict=False), BeforeValidator(_checked_tables)] = ()
+    leaves: Annotated[tuple[LeafSettings, ...], Field(strict=False)] = ()
     """Tables `[[publish.leaves]]`: further leaves."""
 
     @property
@@ -253,42 +240,90 @@ class LeavesTable(LeafSettings):
 
 
 def check_leaves(
-    publish: LeavesTable, router: RouterTable, *, most: int = MAX_LEAVES, taken: Mapping[str, str] | None = None
+    publish: LeavesTable,
+    router: RouterTable,
+    *,
+    most: int = MAX_LEAVES,
+    taken: Mapping[str, tuple[str, int]] | None = None,
 ) -> None:
     """Raise `ValueError` when the settings of leaves do not fit together, or do not fit this router.
 
-    `most`: most leaves. `taken`: by name of a setting, an address at which this machine listens already.
+    `most`: most leaves. `taken`: host and port of this program's other listeners, by the setting.
     """
     tables = {"publish": publish, **{f"publish.leaves[{each}]": one for each, one in enumerate(publish.leaves, 1)}}
     if len(publish.all_leaves) > most:
         raise ValueError(f"publish.leaves: there are {len(publish.all_leaves)} leaves, and the most are {most}")
-    leaves: dict[str, str] = {}
-    listening = {f"router.{each}": getattr(router, each) for each in ("proxy", "sam", "i2cp")} | dict(taken or {})
-    forwards: dict[str, str] = {}
+    leaves: dict[str | bytes, str] = {}
+    listeners = {name: _place(host, port) for name, (host, port) in (taken or {}).items()}
+    interfaces = _interfaces(router)
+    forwards: dict[str, _Place] = {}
     for table, settings in tables.items():
         if settings.leaf is None and settings is not publish:
             raise ValueError(f"{table}.leaf: is missing: give the address of this leaf, or remove the table")
         _check_leaf(table, settings, router)
-        if settings.leaf is not None:
-            leaf = settings.leaf.lower() if is_b32_address(settings.leaf) else settings.leaf  # a tunnel's name has case
-            if (other := leaves.setdefault(leaf, table)) != table:
-                raise ValueError(f"{table}.leaf: {other}.leaf is the same leaf: remove one of the two")
+        if settings.leaf is not None and (other := leaves.setdefault(_identity(settings.leaf), table)) != table:
+            raise ValueError(f"{table}.leaf: {other}.leaf is the same leaf: remove one of the two")
         if settings.leaf_forward is not None:
-            for name, address in (listening | forwards).items():
-                if _meet(settings.leaf_forward, address):
-                    raise ValueError(f"{table}.leaf_forward: is the address of {name}: name another port")
-            forwards[f"{table}.leaf_forward"] = settings.leaf_forward
+            setting, place = f"{table}.leaf_forward", _place(*host_and_port(settings.leaf_forward))
+            here = {**listeners, **forwards}
+            met = [name for name, one in here.items() if _meet(place, one, here=True)]
+            met += [name for name, one in interfaces.items() if _meet(place, one)]
+            if met:
+                raise ValueError(f"{setting}: is the address of {met[0]}: name another port")
+            forwards[setting] = place
     for table, settings in tables.items():
-        for name, address in forwards.items():
-            if settings.leaf_service is not None and _meet(settings.leaf_service, address):
-                raise ValueError(f"{table}.leaf_service: is the address of {name}: name the service's own address")
+        if settings.leaf_service is None:
+            continue
+        service = _place(*host_and_port(settings.leaf_service))
+        forward = next((name for name, place in forwards.items() if _meet(place, service)), None)
+        if forward is not None:
+            raise ValueError(f"{table}.leaf_service: is the address of {forward}: name the service's own address")
 
 
-def _meet(one: str, other: str) -> bool:
-    """Whether two addresses may lead to one socket; 0.0.0.0 and [::] mean every address of this machine."""
-    (host, port), (other_host, other_port) = host_and_port(one), host_and_port(other)
-    hosts = ip_address(host), ip_address(other_host)
-    return port == other_port and (hosts[0] == hosts[1] or any(each.is_unspecified for each in hosts))
+def _identity(leaf: str) -> str | bytes:
+    """Return the same value for the same leaf. An address has no case; the name of a tunnel has."""
+    return from_b32_address(leaf) if is_b32_address(leaf) else leaf
+
+
+_Address = IPv4Address | IPv6Address
+_Place = tuple[_Address, int]
+"""IP address and port, however the address is written."""
+
+
+def _address(host: str) -> _Address | None:
+    """Return the IP address; None for a name."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _place(host: str, port: int) -> _Place:
+    """Return the place of a listener. The addresses of a name are not known here, so a name stands for all."""
+    return _address(host) or IPv4Address(0), port
+
+
+def _meet(forward: _Place, other: _Place, *, here: bool = False) -> bool:
+    """Whether a forwarder takes connections for another place. `here`: that place surely is on this machine."""
+    (address, port), (other_address, other_port) = forward, other
+    if port != other_port:
+        return False
+    if address == other_address or other_address.is_unspecified:
+        return True
+    return address.is_unspecified and (here or other_address.is_loopback)
+
+
+def _interfaces(router: RouterTable) -> dict[str, _Place]:
+    """Return the places of the router's interfaces, by the setting."""
+    places = {f"router.{name}": _place(*host_and_port(getattr(router, name))) for name in ("proxy", "sam", "i2cp")}
+    if router.i2pcontrol is not None:
+        url = urlsplit(router.i2pcontrol)
+        host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+        if host == "localhost" or _address(host) is not None:
+            places["router.i2pcontrol"] = _place(host, port)
+    return places
 
 
 def _check_leaf(table: str, settings: LeafSettings, router: RouterTable) -> None:
@@ -353,11 +388,11 @@ class PublishTable(LeavesTable):
     """Mode of publishing when this server is chosen; the same on all servers of a farm."""
     publish: Literal["auto", "on", "off"] = "auto"
     """Whether this server may be chosen. "on": before servers with "auto"; "off": never, but its leaf is listed."""
-    keys: str = MASTER_FILE
+    keys: PathText = MASTER_FILE
     """The master's private keys, or delegated ones, in the file format of both routers."""
     master: Annotated[str, AfterValidator(_checked_address)] | None = None
     """The master's b32 address, for `gf-i2p bridge serve` on a server that has no keys of the master."""
-    leaf_farm: str | None = None
+    leaf_farm: PathText | None = None
     """In the place of `leaf`, a nested farm, whose master is this server's leaf. Either the directory of that farm's
     server in this process, relative to this node's directory, or that master's b32 address."""
     status_seconds: Annotated[float, Field(ge=1, le=30)] = 30.0
@@ -383,8 +418,8 @@ class BridgeTable(Table):
     listen: HostPort = "127.0.0.1:7651"
     plain: bool = False
     """Speak HTTP without TLS; for loopback only."""
-    certificate: str = BRIDGE_CERTIFICATE_FILE
-    key: str = BRIDGE_KEY_FILE
+    certificate: PathText = BRIDGE_CERTIFICATE_FILE
+    key: PathText = BRIDGE_KEY_FILE
     """Certificate and key are made at the first start if neither is there."""
     sign_entries: bool = False
     """Whether callers may publish plain entries, which the endpoint signs with `publish.keys`."""

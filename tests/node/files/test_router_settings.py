@@ -240,7 +240,24 @@ def test_failover_with_its_service(tmp_path: Path) -> None:
         (("[publish]", f"[publish]\n{further(leaf=OTHER, leave='1')}"), "publish.leaves[1].leave: no such key"),
         (
             ("[publish]", f'[publish]\n[publish.leaves]\nleaf = "{OTHER}"'),
-            "publish.leaves: is one table, and each leaf has a table of its own: write [[publish.leaves]]",
+            "publish.leaves: write double brackets, [[publish.leaves]]",
+        ),
+        (("[publish]", "[publish]\n[removed]\nid = 3"), "removed: write double brackets, [[removed]]"),
+        (
+            ("[publish]", f'[publish]\n[publish.leaves]\nleaf = "{OTHER}"\n[publish.leaves]\nleaf = "{ADDRESS}"'),
+            "A table that may stand several times has double brackets, as [[servers]] or [[publish.leaves]].",
+        ),
+        (
+            ("[publish]", f'[publish]\n[publish.leaves]\nleaf = "{OTHER}"\n{further(leaf=ADDRESS)}'),
+            "A table that may stand several times has double brackets",
+        ),
+        (
+            (
+                "[router]\n\n[publish]",
+                f"[router]\nbeyond_loopback = true\n[publish]\n{forwarded(OTHER, HERE, '0.0.0.0:81')}"
+                + forwarded(ADDRESS, HERE, "127.0.0.1:81"),
+            ),
+            "publish.leaves[2].leaf_forward: is the address of publish.leaves[1].leaf_forward: name another port",
         ),
         *(
             (
@@ -292,31 +309,125 @@ def test_publishing_needs_a_router(tmp_path: Path) -> None:
         load(tmp_path, text.replace("[publish]", '[publish]\nmode = "meta"'))
 
 
-@pytest.mark.parametrize(("leaf", "name"), [(f'leaf = "{OTHER}"', "leaf"), (further(leaf=OTHER), "leaves")])
-def test_a_leaf_needs_a_router(tmp_path: Path, leaf: str, name: str) -> None:
-    text = GOOD.replace("[router]", "").replace(ADDRESS, "a.example").replace(f"{OTHER}:80", "b.example:80")
-    with pytest.raises(
-        ConfigError, match=rf"router: is missing, and publish.{name} needs it: add the table \[router\]"
-    ):
-        load(tmp_path, text.replace("[publish]", f"[publish]\n{leaf}"))
+@pytest.mark.parametrize(
+    ("setting", "needs"),
+    [
+        (f'leaf = "{OTHER}"', "publish.leaf"),
+        (further(leaf=OTHER), "publish.leaves"),
+        ('leaf_farm = "../b"', "publish.leaf_farm"),
+        (f'leaf_service = "{HERE}"', "publish.leaf_service"),
+        (f'leaf_forward = "{HERE}"', "publish.leaf_forward"),
+    ],
+)
+def test_a_leaf_needs_a_router(tmp_path: Path, setting: str, needs: str) -> None:
+    """Without a router the node reports no leaf, so the settings would do nothing."""
+    text = GOOD.replace("[router]", "").replace(ADDRESS, "a.example").replace("[publish]", f"[publish]\n{setting}")
+    with pytest.raises(ConfigError, match=rf"router: is missing, and {needs} needs it: add the table \[router\]"):
+        load(tmp_path, text.replace(f"tcp://{OTHER}", "tcp://b.example"))
 
 
-@pytest.mark.parametrize("forward", ["0.0.0.0:8080", "[::]:8080"])
-def test_a_forwarder_at_every_address_does_not_lead_to_itself(tmp_path: Path, forward: str) -> None:
-    text = GOOD.replace("[router]", "[router]\nbeyond_loopback = true")
-    with pytest.raises(ConfigError, match=r"leaf_service: is the address of publish.leaves.*leaf_forward"):
-        load(tmp_path, text.replace("[publish]", f"[publish]\n{forwarded(OTHER, HERE, forward)}"))
-    assert load(
-        tmp_path, text.replace("[publish]", f"[publish]\n{forwarded(OTHER, '127.0.0.1:1', forward)}")
-    ).publish.leaves
-
-
-def test_names_of_tunnels_have_case(tmp_path: Path) -> None:
-    router = '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\ni2pcontrol_few_tunnels = true\n'
+def test_names_of_tunnels_that_differ_in_case_are_two_leaves(tmp_path: Path) -> None:
+    """The b32 address of a destination has no case; the name of a tunnel has."""
+    tells = '[router]\ni2pcontrol = "https://127.0.0.1:7650/"\ni2pcontrol_few_tunnels = true'
     leaves = further(leaf="Shop") + further(leaf="shop")
-    assert (
-        len(load(tmp_path, GOOD.replace("[router]\n\n[publish]", f"{router}[publish]\n{leaves}")).publish.leaves) == 2
-    )
+    publish = load(tmp_path, GOOD.replace("[router]", tells).replace("[publish]", f"[publish]\n{leaves}")).publish
+    assert [each.leaf for each in publish.all_leaves] == ["Shop", "shop"]
+
+
+TAKEN = [
+    ("127.0.0.1:4150", "node.listen"),
+    ("[::ffff:127.0.0.1]:4150", "node.listen"),
+    ("0.0.0.0:4150", "node.listen"),
+    ("127.0.0.1:7651", "bridge.listen"),
+    ("127.0.0.1:4444", "router.proxy"),
+    ("127.0.0.1:7656", "router.sam"),
+    ("127.0.0.1:7654", "router.i2cp"),
+    ("127.0.0.1:7650", "router.i2pcontrol"),
+    ("[::]:7650", "router.i2pcontrol"),
+]
+
+
+@pytest.mark.parametrize(("forward", "taken"), TAKEN)
+def test_a_forwarder_needs_a_port_of_its_own(tmp_path: Path, forward: str, taken: str) -> None:
+    router = '[router]\nbeyond_loopback = true\ni2pcontrol = "https://localhost:7650/"'
+    text = GOOD.replace("[router]", router).replace("[publish]", f"[publish]\n{forwarded(OTHER, HERE, forward)}")
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, text)
+    assert f"publish.leaves[1].leaf_forward: is the address of {taken}: name another port" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "taken"),
+    [
+        ("tcp://127.0.0.1:4150", "tcp://0.0.0.0:8081", "node.listen"),
+        ("tcp://127.0.0.1:4150", "tcp://[::]:8081", "node.listen"),
+        ("tcp://127.0.0.1:4150", "tcp://localhost:8081", "node.listen"),
+        ("tcp://127.0.0.1:4150", "tcp://this.example:8081", "node.listen"),
+        ("beyond_loopback", 'i2pcontrol = "http://127.0.0.1:8081/jsonrpc/"\nbeyond_loopback', "router.i2pcontrol"),
+        ("[router]", '[bridge]\nlisten = "0.0.0.0:8081"\n[router]', "bridge.listen"),
+    ],
+)
+def test_a_forwarder_and_other_listeners_of_this_machine(tmp_path: Path, old: str, new: str, taken: str) -> None:
+    text = GOOD.replace("[router]", "[router]\nbeyond_loopback = true")
+    text = text.replace("[publish]", f"[publish]\n{forwarded(OTHER, HERE, '127.0.0.1:8081')}")
+    assert load(tmp_path, text).publish.leaves[0].leaf_forward == "127.0.0.1:8081"
+    with pytest.raises(ConfigError, match=f"leaf_forward: is the address of {taken}: name another port"):
+        load(tmp_path, text.replace(old, new, 1))
+
+
+def test_a_forwarder_may_have_the_port_of_a_router_elsewhere(tmp_path: Path) -> None:
+    router = '[router]\nbeyond_loopback = true\nsam = "192.0.2.1:8081"\ni2pcontrol = "https://router.example:8081/"'
+    for forward in ("127.0.0.1:8081", "0.0.0.0:8081"):
+        text = GOOD.replace("[router]", router).replace("[publish]", f"[publish]\n{forwarded(OTHER, HERE, forward)}")
+        assert load(tmp_path, text).publish.leaves[0].leaf_forward == forward
+
+
+@pytest.mark.parametrize(
+    ("service", "forward"),
+    [
+        ("127.0.0.1:8080", "0.0.0.0:8080"),
+        ("127.0.0.2:8080", "0.0.0.0:8080"),
+        ("[::1]:8080", "[::]:8080"),
+        ("127.0.0.1:8080", "[::]:8080"),
+        ("0.0.0.0:8080", "127.0.0.1:8080"),
+        ("[::ffff:127.0.0.1]:8080", "127.0.0.1:8080"),
+        ("localhost:8080", "0.0.0.0:8080"),
+    ],
+)
+def test_a_forwarder_that_would_connect_to_itself(tmp_path: Path, service: str, forward: str) -> None:
+    text = GOOD.replace("[router]", "[router]\nbeyond_loopback = true")
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, text.replace("[publish]", f"[publish]\n{forwarded(OTHER, service, forward)}"))
+    why = "expected an IP address" if "localhost" in service else "is the address of publish.leaves[1].leaf_forward"
+    assert f"publish.leaves[1].leaf_service: {why}" in str(raised.value).replace("'localhost:8080': ", "")
+
+
+def test_a_forwarder_beside_other_addresses_of_the_same_port(tmp_path: Path) -> None:
+    text = GOOD.replace("[router]", "[router]\nbeyond_loopback = true")
+    for service, forward in (("192.0.2.7:8080", "0.0.0.0:8080"), ("127.0.0.1:8080", "127.0.0.2:8080")):
+        leaves = load(tmp_path, text.replace("[publish]", f"[publish]\n{forwarded(OTHER, service, forward)}"))
+        assert leaves.publish.leaves[0].leaf_service == service
+
+
+@pytest.mark.parametrize(
+    ("table", "setting"),
+    [
+        ("[router]", "router.info_file"),
+        ("[router]", "router.destination"),
+        ("[publish]", "publish.keys"),
+        ("[publish]", "publish.leaf_farm"),
+        ("[bridge]", "bridge.certificate"),
+        ("[bridge]", "bridge.key"),
+        ("[tls]", "tls.certificate"),
+        ("[tls]", "tls.key"),
+        ("[tls]", "tls.ca"),
+    ],
+)
+def test_a_path_with_a_nul_byte(tmp_path: Path, table: str, setting: str) -> None:
+    """The operating system would raise `ValueError` when the node uses the path."""
+    line = f'{table}\n{setting.partition(".")[2]} = "/a\\u0000b"\n'
+    with pytest.raises(ConfigError, match=rf"{setting}: .* is no path of a file"):
+        load(tmp_path, GOOD.replace(table, line) if table in GOOD else f"{GOOD}\n{line}")
 
 
 def test_a_server_may_have_several_leaves_each_with_its_own_settings(tmp_path: Path) -> None:
