@@ -20,7 +20,7 @@ class EntrySigner(Protocol):
 
         `master`: the hash of the master. `newest`: `published` of the last set that the router got for the master, in
         seconds since the epoch; None: no set. The new set has a greater `published`, also than every set that the
-        signer has made before.
+        signer has made before, or that a signer before a restart has made.
 
         Raises `AnotherPublishesError` while a node beside the endpoint may publish the master, `RouterRefusedError`
         when the signer may not sign for this master, or cannot sign, and another `RouterError` when the signer cannot

@@ -5,12 +5,13 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import structlog
 
 from bridges.errors import RouterRefusedError
 from bridges.router_protocol import Publication
-from gf_i2p.farm.set_versions import MAX_TAKEN_AHEAD_MS, rising_version
+from gf_i2p.farm.set_versions import rising_version
 from gf_i2p.netdb.encoding import to_b32_address
 from gf_i2p.netdb.errors import LimitError
 from gf_i2p.netdb.limits import MAX_EXPIRES_SECONDS
@@ -19,6 +20,9 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose, Stage, date, load_publishing_keys
 
 logger = structlog.get_logger()
+
+MOST_WAIT_SECONDS: Final = 5.0
+"""Most seconds that a call waits for the clock to pass the date of the last set."""
 
 
 async def _never() -> Callable[[], bool]:
@@ -52,6 +56,7 @@ class FileSigner:
         self._check_node = check_node
         self._clock = clock
         self._sleep = sleep
+        self._began = int(clock())
         self._newest: dict[bytes, int] = {}
         """`published` of the last signed set, by master."""
 
@@ -60,19 +65,31 @@ class FileSigner:
         keys = await asyncio.to_thread(self._load)  # in a thread: a disk that hangs must not hold up other calls
         self._check(keys, master, int(self._clock()))
         may_give = await self._check_node()
-        now = self._clock()
-        published = rising_version(max(self._newest.get(master, 0), newest or 0), int(now * 1000))
-        if published * 1000 - now * 1000 > MAX_TAKEN_AHEAD_MS:
-            raise RouterRefusedError(
-                f"routers would refuse the set: its date would be {published - now:.0f} s in the future, because the "
-                "last set had a later date than this machine's clock shows: check that clock, or wait"
-            )
+        published = await self._version(master, newest or 0)
         lease_set = MetaLeaseSet.build(keys.keys, published=published, entries=_ended(entries, published, keys.ends))
         self._newest[master] = published
-        # One set a second: so versions do not run ahead of the clock, and a signer that has just started is not behind.
-        await self._sleep(min(max(published - now, 0.0), 1.0))
-        session = keys.fresh_session(Purpose.META, int(now * 1000))
+        session = keys.fresh_session(Purpose.META, int(self._clock() * 1000))
         return Publication(lease_set, session, keys.signed_session(Purpose.META), may_give=may_give)
+
+    async def _version(self, master: bytes, newest: int) -> int:
+        """Return the `published` of the next set, once the clock shows that time.
+
+        No version is ahead of the clock. So the first version after a restart, which is later than the restart, is
+        greater than every version before, and floodfills do not drop the set.
+        """
+        while True:
+            now = self._clock()
+            last = max(self._newest.get(master, self._began), newest)
+            published = rising_version(last, int(now * 1000))
+            if published <= now:
+                return published
+            if published - now > MOST_WAIT_SECONDS:
+                raise RouterRefusedError(
+                    f"this endpoint signs nothing now, because the last set, or the endpoint's start, is dated "
+                    f"{last - now:.0f} s later than this machine's clock shows, and floodfills drop a set with an "
+                    "earlier date: check that clock, or wait"
+                )
+            await self._sleep(published - now)
 
     def _load(self) -> PublishingKeys:
         """Read the keys. The caller of the endpoint learns that there are none; the log has the file and the reason."""

@@ -42,7 +42,9 @@ async def served(
     context.load_cert_chain(localhost.certificate, localhost.key)
     keys = tmp_path / "master.dat"
     write_private(keys, KEYS.encode())
-    async with serving(i2pd, identity, context, signer=FileSigner(keys, clock=lambda: NOW)) as running:
+    start = iter([NOW])
+    signer = FileSigner(keys, clock=lambda: next(start, NOW + 1))
+    async with serving(i2pd, identity, context, signer=signer) as running:
         yield running
 
 
