@@ -268,7 +268,7 @@ class Config(Table):
             raise ValueError(
                 f'bridge.sign_entries: cannot stand beside publish.mode = "{self.publish.mode}": the netDb has one '
                 "place for the master, and the farm publishes there. Remove sign_entries, or set publish.mode to "
-                '"off" on all servers'
+                '"off" or "dry-run" on all servers'
             )
         return self
 

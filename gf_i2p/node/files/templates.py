@@ -129,7 +129,8 @@ keys = "master.dat"           # made by `gf-i2p keys delegate` for this server, 
 # [bridge]
 # listen = "127.0.0.1:7651"
 # plain = true                # HTTP without TLS, on loopback only
-# sign_entries = true         # signs plain entries of such programs with the keys above; not with mode meta or failover
+# sign_entries = true         # signs plain entries of such programs with the keys above, and publishes them;
+#                             # with mode "off" or "dry-run" only, which keep the node itself from publishing
 
 """
 

@@ -524,6 +524,25 @@ def test_each_comment_that_shows_a_setting_is_one(tmp_path: Path) -> None:
         assert set(Secrets.load(path).verifiers) == {"server-1", "server-2", "client-web"}
 
 
+def test_the_comment_about_sign_entries_names_the_modes_that_allow_it(tmp_path: Path) -> None:
+    allowed = set()
+    for mode in ("off", "dry-run", "meta", "failover"):
+        publish = f'[publish]\nmode = "{mode}"\n[publish.service]\ntarget = "{HERE}"\n[bridge]\nsign_entries = true\n'
+        try:
+            load(tmp_path, GOOD.replace("[publish]", publish))
+        except ConfigError as error:
+            assert 'set publish.mode to "off" or "dry-run" on all servers' in str(error)  # noqa: PT017
+        else:
+            allowed.add(mode)
+    assert allowed == {"off", "dry-run"}
+    comment = (made(tmp_path / "farm") / CONFIG_FILE).read_text().partition("sign_entries = true")[2]
+    words = " ".join(comment.partition("\n\n")[0].replace("#", " ").split())
+    assert words == (
+        'signs plain entries of such programs with the keys above, and publishes them; with mode "off" or "dry-run" '
+        "only, which keep the node itself from publishing"
+    )
+
+
 async def test_a_reload_says_that_router_and_publishing_need_a_restart(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path, servers=1) as farm:
         path, node = farm.path(1), await farm.leader()
