@@ -1,6 +1,7 @@
 """A node's part in the farm follows from the configuration: reports, publishing, and the words of the status."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -111,9 +112,19 @@ async def test_the_load_of_the_leafs_forwarder_is_in_the_status(tmp_path: Path) 
         (leaf + forwarding, {"connections": 0, "max_connections": 9, "bytes_per_second": 0}),
     ):
         async with farm_of_one(tmp_path / str(len(lines)), f'mode = "off"\n{lines}') as farm:
-            told = publishing_status((await farm.leader()).farm_tasks)["leaf_loads"]
+            tasks = (await farm.leader()).farm_tasks
             leaf_name = KEYS.destination.b32
-            assert told == ({} if load is None else {leaf_name: {**load, "max_bytes_per_second": None}})
+            expected = {} if load is None else {leaf_name: {**load, "max_bytes_per_second": None}}
+            assert publishing_status(tasks)["leaf_loads"] == expected
+
+
+async def test_a_forwarder_that_cannot_listen_counts_nothing(tmp_path: Path) -> None:
+    service, forward = free_ports(2)
+    leaf = f'leaf = "{KEYS.destination.b32}"\nleaf_service = "127.0.0.1:{service}"\n'
+    with socket.create_server(("127.0.0.1", forward)):
+        async with farm_of_one(tmp_path, f'mode = "off"\n{leaf}leaf_forward = "127.0.0.1:{forward}"\n') as farm:
+            tasks = (await farm.leader()).farm_tasks
+            await becomes("no load", lambda: publishing_status(tasks)["leaf_loads"] == {})
 
 
 async def test_who_senses_is_configured(tmp_path: Path) -> None:

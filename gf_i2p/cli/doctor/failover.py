@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Final
 
-from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, ok, warn
-from gf_i2p.node.files.router_settings import PublishTable, host_and_port
+from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, ok, warn
+from gf_i2p.cli.doctor.leaf_services import SERVICE_SECONDS, look_at_service
+from gf_i2p.node.files.router_settings import PublishTable
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Purpose
-from gf_i2p.node.report.service_watch import CONNECT_SECONDS, ServiceWatch
 
 _SERVICE: Final = "service"
 
@@ -26,18 +26,13 @@ class FailoverChecks:
     def checks(self, master: str) -> list[Check]:
         """List the checks. `master`: the name of the check that reads the keys."""
         return [
-            Check(_SERVICE, self._answers, CONNECT_SECONDS + 1),
+            Check(_SERVICE, self._answers, SERVICE_SECONDS),
             Check("service session", self._session, needs=(master,), after=("publishing",)),
         ]
 
     async def _answers(self) -> CheckResult:
-        target = ServiceWatch(host_and_port(self._service.target))
-        await target.check()
-        if target.up:
-            return ok(f"{target.name} answers")
-        return fail(
-            f"the service at {target.name} does not answer ({target.error}): this server is not chosen",
-            Remedy.either("start the service, or correct [publish.service] target"),
+        return await look_at_service(
+            self._service.target, setting="[publish.service] target", effect="this server is not chosen"
         )
 
     async def _session(self) -> CheckResult:

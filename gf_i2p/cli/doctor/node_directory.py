@@ -44,6 +44,8 @@ class NodeFiles:
         """Seconds that the node has been running; None when no node runs. Known after the check of the node."""
         self.connected: frozenset[int] = frozenset()
         """The other servers to which the node is connected, as the node says. Known after the check of the node."""
+        self.forwarded: frozenset[str] | None = None
+        """The leaves whose forwarder listens in the node. None when no node runs. Known after the check of the node."""
         self.timing: Timing | None = None
         """The time-outs in force in the node. None when no node answers. Known after the check of the node."""
         self._status: dict[str, Any] | None = None
@@ -165,6 +167,7 @@ class NodeFiles:
             return self._no_answer(error)
         self._status = status
         self.uptime = status["uptime"]
+        self.forwarded = frozenset(status.get("farm", {}).get("leaf_loads", {}))
         if (timing := status.get("timing")) is not None:
             self.timing = Timing(timing["heartbeat"], timing["election_min"], timing["election_max"])
         self.connected = frozenset(

@@ -9,8 +9,9 @@ from bridges.errors import RouterError, RouterUnreachableError
 from bridges.i2cp.host_lookup import LOOKUP_SECONDS, has_lease_set
 from bridges.i2pcontrol.router_answers import RouterProgram
 from gf_i2p.cli.doctor import remedies
-from gf_i2p.cli.doctor.checks import Check, CheckResult, Remedy, fail, fault_and_advice, ok, skip, warn
+from gf_i2p.cli.doctor.checks import Check, CheckResult, CheckState, Remedy, fail, fault_and_advice, ok, skip, warn
 from gf_i2p.cli.doctor.failover import FailoverChecks
+from gf_i2p.cli.doctor.leaf_services import LeafServiceChecks
 from gf_i2p.cli.doctor.nested_sets import TreeCheck, look_at_leaf_farm
 from gf_i2p.cli.doctor.node_directory import NODE, SECRETS, NodeFiles
 from gf_i2p.cli.doctor.router import I2CP, I2PCONTROL, PROXY, ROUTER, RouterChecks
@@ -83,7 +84,7 @@ class PublishingChecks:
             needs = (ROUTER, SECRETS, I2PCONTROL, I2CP) if by_name else (I2CP,)
             name = "leaf" if len(leaves) == 1 else f"leaf {number}"
             checks.append(Check(name, partial(self._leaf, leaf), _LOOKUP_SECONDS, needs, late=_LATE))
-        return checks
+        return checks + LeafServiceChecks(publish, lambda: self._files.forwarded).checks()
 
     async def _own_address(self) -> CheckResult:
         address = self._config.own_endpoint.host
@@ -116,6 +117,15 @@ class PublishingChecks:
         return keys_result(keys, int(time.time()), server=self._config.node.id)
 
     async def _publishing(self) -> CheckResult:
+        result = self._own_publishing()
+        if result.state is not CheckState.OK or not self._config.bridge.sign_entries:
+            return result
+        return ok(
+            f"{result.text}; but gf-i2p bridge serve publishes the entries of programs (sign_entries in [bridge])"
+        )
+
+    def _own_publishing(self) -> CheckResult:
+        """Judge the publishing by the node itself."""
         publish = self._config.publish
         if publish.mode == "off":
             return ok('off: this node never publishes (mode = "off")')
@@ -143,7 +153,7 @@ class PublishingChecks:
             unfit = self._unfit_leaf(leaf, keys.destination.b32)
             if unfit is not None:
                 return unfit
-        product = "dry run, nothing is published: Meta set" if publish.mode == "dry-run" else "Meta set"
+        product = "dry run, this node publishes nothing: Meta set" if publish.mode == "dry-run" else "Meta set"
         return ok(f"{product} of {keys.destination.b32} when chosen")
 
     def _unfit_leaf(self, leaf: str, master: str) -> CheckResult | None:

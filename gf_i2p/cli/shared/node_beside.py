@@ -55,8 +55,8 @@ class NodeBeside:
         load = (await self._ask_farm()).get("leaf_loads", {}).get(leaf)
         if load is None:
             raise RouterError(
-                "the node beside this endpoint counts no connections: the operator restarts that node, which has then "
-                "read publish.leaf_forward"
+                "the node beside this endpoint counts no connections, because publish.leaf_forward is new or cannot "
+                "listen: the operator looks at the output of that node, and restarts the node"
             )
         return int(load["connections"])
 

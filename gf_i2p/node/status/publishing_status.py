@@ -13,7 +13,8 @@ def publishing_status(tasks: FarmTasks) -> dict[str, Any]:
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
     chosen publisher. For the words in "publishing", see `farm/publishing/set_progress.py`. "leaf_loads" has the present
-    figures of each leaf's forwarder (`ForwardLoad`), by the leaf as the settings name the leaf.
+    figures of each leaf's forwarder (`ForwardLoad`), by the leaf as the settings name the leaf. A forwarder that cannot
+    listen is missing there.
     """
     state, choice, reporter = tasks.view.state, tasks.view.choice, tasks.reporter
     publisher = tasks.publisher
@@ -26,7 +27,11 @@ def publishing_status(tasks: FarmTasks) -> dict[str, Any]:
         "leaves": [to_b32_address(leaf) for leaf in choice.leaves],
         "left_out": {to_b32_address(leaf): why for leaf, why in choice.left_out.items()},
         "excluded": len(state.administration.excluded),
-        "leaf_loads": {leaf.name: asdict(leaf.forward.load) for leaf in tasks.leaves if leaf.forward is not None},
+        "leaf_loads": {
+            leaf.name: asdict(leaf.forward.load)
+            for leaf in tasks.leaves
+            if leaf.forward is not None and leaf.forward.trouble is None
+        },
         "publishing": None if publisher is None else publisher.shown(),
         "trouble": [
             *(() if reporter is None else reporter.troubles),

@@ -99,6 +99,24 @@ async def test_keys_that_are_missing_or_shared(tmp_path: Path, identity: Identit
     assert found["publishing"].text.startswith("off: ")
 
 
+@pytest.mark.parametrize("mode", ["off", "dry-run"])
+async def test_entries_that_the_endpoint_signs_are_published_all_the_same(
+    tmp_path: Path, identity: Identity, mode: str
+) -> None:
+    async with ScriptedRouter(identity) as router:
+        place = Place(tmp_path, router)
+        place.change(CONFIG_FILE, ('mode = "meta"', f'mode = "{mode}"'))
+        async with RunningNode(place.directory):
+            alone = (await place.look())["publishing"].text
+            assert "bridge serve" not in alone
+            place.change(CONFIG_FILE, ("# [bridge]", "[bridge]"), ("# sign_entries", "sign_entries"))
+            found = await place.look()
+    assert having(CheckState.FAIL, found) == {}
+    assert found["publishing"].text == (
+        f"{alone}; but gf-i2p bridge serve publishes the entries of programs (sign_entries in [bridge])"
+    )
+
+
 async def test_leaves_that_cannot_be(tmp_path: Path, identity: Identity) -> None:
     async with ScriptedRouter(identity) as router:
         place = Place(tmp_path, router)
