@@ -29,12 +29,11 @@ def decode_object(data: bytes, what: str, *, max_bytes: int, max_openings: int) 
     """
     check_limits(data, what, max_bytes=max_bytes, max_openings=max_openings)
     try:
-        value = _decode(data)
+        return _decode(data)
     except RecordError:
         raise
     except ValueError as error:
         raise RecordError(f"{what} is a JSON object in UTF-8") from error
-    return value
 
 
 def check_limits(data: bytes, what: str, *, max_bytes: int, max_openings: int) -> None:

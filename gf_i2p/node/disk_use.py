@@ -10,6 +10,11 @@ from structlog.contextvars import get_contextvars
 
 CHECK_SECONDS: Final = 5.0
 """Seconds between two looks at the disk."""
+MAKE_ROOM: Final = (
+    "move packed files out of history/, the oldest first, or raise history.max_mib, or set history.when_full = "
+    '"remove", and restart the node'
+)
+"""Advice for the operator."""
 
 
 class DiskUse:
@@ -31,9 +36,8 @@ class DiskUse:
         if not self.budget or self.used < self.budget:
             return None
         return (
-            f"log and history use {self.used >> 20} of {self.budget >> 20} MiB, so clients' posts are refused: move "
-            "packed files out of history/, the oldest first, or raise history.max_mib, or set history.when_full = "
-            '"remove", and restart the node'
+            f"log and history use {self.used >> 20} of {self.budget >> 20} MiB, so clients' posts are refused: "
+            f"{MAKE_ROOM}"
         )
 
     async def run(self) -> None:

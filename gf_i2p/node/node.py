@@ -139,7 +139,7 @@ class Node:
             storage.close()
             raise
         self.storage = storage
-        self.refusals, self.budgets = Refusals(config.node.id), Budgets(config.limits.limits)
+        self.refusals, self.budgets = Refusals(config.node.id), Budgets(config.limits.in_bytes)
         self.disk = DiskUse(directory / DATABASE_FILE, directory / HISTORY_DIRECTORY, config.history.max_mib << 20)
         self.posts = Posts(
             self.driver,
@@ -359,7 +359,7 @@ class Node:
         self._users.clear()
         self.rights.forget(changed)
         self.budgets.forget(changed)
-        self.budgets.limits = config.limits.limits
+        self.budgets.limits = config.limits.in_bytes
         self.server.disconnect(self.cluster, changed)
         self.driver.change_plan(config.plan)
         pending = [
@@ -475,7 +475,7 @@ class Node:
 
     async def objection_to_own(self, values: Sequence[bytes]) -> str | None:
         """Why this server's operator may not post these values; None when the operator may."""
-        return await self.posts.objection_to(User(f"server-{self._config.node.id}"), values)
+        return await self.posts.objection_to_own(User(f"server-{self._config.node.id}"), values)
 
     def _objection_to_newcomer(self, user: User, request: Request) -> str | None:
         """Return why this node, as leader, cannot speak with a server that an administrator adds; None: no reason.

@@ -9,6 +9,7 @@ import structlog
 
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.state import FarmState
+from gf_i2p.node.access.posts import SLICE_SECONDS
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
@@ -19,8 +20,6 @@ logger = structlog.get_logger()
 
 _PAGE_ENTRIES: Final = 256
 _PAGE_BYTES: Final = 1 << 20
-_SLICE_SECONDS: Final = 0.01
-"""Seconds for which entries are applied in one turn of the event loop; one entry more takes some milliseconds."""
 
 SNAPSHOT_ENTRIES: Final = 10_000
 """Entries after which the node makes a snapshot, so that the log can drop old entries; or after `SNAPSHOT_BYTES`."""
@@ -136,14 +135,14 @@ class FarmView:
     async def _apply_page(self, page: Sequence[Entry]) -> None:
         """Apply the entries after `applied`, in slices of time: some entries are slow to read."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + _SLICE_SECONDS
+        end = loop.time() + SLICE_SECONDS
         for entry in page:
             self._apply(entry)
             if loop.time() >= end:
                 await asyncio.sleep(0)
                 if self._received_snapshot is not None:
                     return  # the rest of the page may be older than the snapshot
-                end = loop.time() + _SLICE_SECONDS
+                end = loop.time() + SLICE_SECONDS
 
     def _apply(self, entry: Entry) -> None:
         self.applied += 1

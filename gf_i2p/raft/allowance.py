@@ -19,6 +19,8 @@ docs/design/consensus.md has the reasons.
 
 from typing import Final
 
+from gf_i2p.raft.token_bucket import TokenBucket
+
 TERMS_AT_ONCE: Final = 2**20
 """Most terms in the allowance, and its content at the start: 16 s of `TERMS_A_SECOND`. A farm that holds an election
 every minute needs two years for so many terms, so a server that was away follows at once."""
@@ -38,35 +40,17 @@ LAST_INDEX: Final = 2**52
 """The last index of a snapshot that a newcomer takes. The farm's state holds indexes up to 2^53 (`MAX_DATE_MS`)."""
 
 
-class Allowance:
-    """The terms or indexes by which other servers may bring this server forward now: a token bucket.
+class Allowance(TokenBucket):
+    """The terms or indexes by which other servers may bring this server forward now."""
 
-    Arguments:
-        at_once: the most in the bucket, and its content at first.
-        a_second: the bucket's gain in a second.
-        now: seconds, by a clock that never goes back.
-    """
-
-    __slots__ = ("_a_second", "_at_once", "_content", "_filled_at")
-
-    def __init__(self, at_once: int, a_second: int, now: float) -> None:
-        self._at_once = at_once
-        self._a_second = a_second
-        self._content = float(at_once)
-        self._filled_at = now
+    __slots__ = ()
 
     def take(self, step: int, now: float) -> int:
         """Take as much of `step` as there is, and return the taken part."""
-        self._fill(now)
-        taken = min(step, int(self._content))
-        self._content -= taken
+        taken = min(step, int(self.content(now)))
+        self.spend(taken)
         return taken
 
     def has(self, step: int, now: float) -> bool:
         """Whether the bucket has so much."""
-        self._fill(now)
-        return step <= self._content
-
-    def _fill(self, now: float) -> None:
-        self._content = min(self._content + (now - self._filled_at) * self._a_second, float(self._at_once))
-        self._filled_at = now
+        return step <= self.content(now)

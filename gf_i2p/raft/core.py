@@ -23,7 +23,7 @@ from typing import assert_never
 from gf_i2p.raft.allowance import LAST_TERM, TERMS_A_SECOND, TERMS_AT_ONCE, Allowance
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
-from gf_i2p.raft.effects import Effects, HardState, Snapshot, Token
+from gf_i2p.raft.effects import CheckSnapshot, Effects, HardState, Snapshot, Token
 from gf_i2p.raft.election_timeout import ElectionTimeout
 from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inputs import (
@@ -58,8 +58,7 @@ class Core:
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
         configurations: the Configurations of the stored log, and the Configuration before the log.
-        check_snapshot: returns why a snapshot's data is no state of the farm, as a clause; None: the data can be used.
-            Nothing is replaced by a received snapshot before this check.
+        check_snapshot: nothing is replaced by a received snapshot before this check.
         snapshot: the stored snapshot. None: there is none, or it is damaged and the leader must send another.
         uniform: returns a random float between its two arguments, for the election time-out.
         now: the present time in seconds. All times of a core come from one clock that never goes back.
@@ -74,7 +73,7 @@ class Core:
         configurations: Configurations,
         uniform: Callable[[float, float], float],
         now: float,
-        check_snapshot: Callable[[bytes], str | None],
+        check_snapshot: CheckSnapshot,
         timing: Timing = LAN,
         flow: Flow | None = None,
         snapshot: Snapshot | None = None,

@@ -6,7 +6,7 @@ step's included, is durable. A leader's AppendEntries promises nothing, so it go
 writes (Raft thesis, 10.2.1).
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -39,6 +39,10 @@ class Snapshot:
     """The Configuration in force at `index`."""
     data: bytes
     """State of the state machine after that entry: opaque bytes, not empty (jraft-facts, "InstallSnapshot")."""
+
+
+CheckSnapshot = Callable[[bytes], str | None]
+"""Returns why a snapshot's data is no state of the farm, as a clause; None: the data can be used."""
 
 
 class Write(NamedTuple):

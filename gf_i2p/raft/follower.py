@@ -3,10 +3,10 @@
 Before a call, `Core` has checked that the sender leads the present term.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from gf_i2p.raft.allowance import INDEXES_A_SECOND, INDEXES_AT_ONCE, LAST_INDEX, Allowance
-from gf_i2p.raft.effects import Snapshot, Token
+from gf_i2p.raft.effects import CheckSnapshot, Snapshot, Token
 from gf_i2p.raft.state import State
 from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.errors import RemoteProtocolError
@@ -62,8 +62,7 @@ class SnapshotReceiver:
     at offset 0.
     """
 
-    def __init__(self, check: Callable[[bytes], str | None]) -> None:
-        """`check`: see `Core`."""
+    def __init__(self, check: CheckSnapshot) -> None:
         self._check = check
         self._covers: tuple[int, int, int] | None = None
         self._data = bytearray()
@@ -116,7 +115,7 @@ class SnapshotReceiver:
 class Follower:
     """Applies the requests of leaders to this server's log."""
 
-    def __init__(self, state: State, check_snapshot: Callable[[bytes], str | None], now: float) -> None:
+    def __init__(self, state: State, check_snapshot: CheckSnapshot, now: float) -> None:
         self._state = state
         self._index_allowance = Allowance(INDEXES_AT_ONCE, INDEXES_A_SECOND, now)
         self._receiver = SnapshotReceiver(check_snapshot)

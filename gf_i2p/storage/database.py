@@ -21,9 +21,10 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.raft.effects import CheckSnapshot
 from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held_elsewhere
-from gf_i2p.storage.loading import CheckSnapshot, Loaded, load_stored_log
+from gf_i2p.storage.loading import Loaded, load_stored_log
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.write_group import WriteGroup

@@ -1,12 +1,12 @@
 """The content of a log file at opening, and the checks of that content."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gf_i2p.raft.effects import HardState, Snapshot
+from gf_i2p.raft.effects import CheckSnapshot, HardState, Snapshot
 from gf_i2p.storage import wal
 from gf_i2p.storage.entry_chunks import Chunk, TermRun, term_at, unpack_chunk
 from gf_i2p.storage.errors import REJOIN, StorageError, damaged
@@ -50,10 +50,6 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
         return chunk, unpack_chunk(chunk)
     except ValueError as error:
         raise damaged(path, str(error)) from error
-
-
-CheckSnapshot = Callable[[bytes], str | None]
-"""Returns why a snapshot's data is no state of the farm, as a clause; None: the data can be used."""
 
 
 def load_stored_log(

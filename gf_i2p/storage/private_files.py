@@ -127,7 +127,7 @@ def holding_run(database: Path) -> str | None:
         # The lock is released at once: a node that starts now needs the lock.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _holder_in(descriptor)
+        return _run_in(descriptor)
     finally:
         os.close(descriptor)
     return None
@@ -156,7 +156,7 @@ class Lock:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{os.getpid()} {_RUN}\n".encode(), 0)
         except BlockingIOError:
-            process = _holder_in(self._descriptor).split()[0]
+            process = _run_in(self._descriptor).split()[0]
             os.close(self._descriptor)
             raise StorageError(
                 f"{database} is in use by process {process}: two nodes must never share one log. "
@@ -173,8 +173,8 @@ class Lock:
         os.close(self._descriptor)
 
 
-def _holder_in(descriptor: int) -> str:
-    """Return the content of a lock's file: the process id, and the run unless an older version has the lock."""
+def _run_in(descriptor: int) -> str:
+    """Return the text of the run that has a lock: the process id, and after it the token of newer versions."""
     return os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "unknown"
 
 

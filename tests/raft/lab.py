@@ -472,3 +472,12 @@ def entry_name(entry: Entry) -> str:
         case _:
             value = entry.value.decode()
     return f"{entry.term}/{value}"
+
+
+def assert_others_commit(lab: Lab) -> None:
+    """Servers 1 and 2, with the value "a" in their logs and without server 3, have a leader that commits "b"."""
+    leader = next(server for server in (1, 2) if lab.core(server).is_leader)
+    lab.propose(leader, "after", "b")
+    lab.settle()
+    assert lab.replies["after"].accepted
+    assert lab.values(1) == lab.values(2) == ["a", "b"]

@@ -11,7 +11,7 @@ from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.limits import MAX_INTEGER
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
 from gf_i2p.wire.messages import MessageType, Request
-from tests.raft.lab import Lab, application, configuration
+from tests.raft.lab import Lab, application, assert_others_commit, configuration
 from tests.raft.test_paper import append, ask
 
 SERVERS = configuration([1, 2, 3])
@@ -118,11 +118,7 @@ def test_the_farm_outlives_a_refused_snapshot() -> None:
     lab.step(1, inputs.Incoming("bad", install(9, 4, data=b"[]")))
     lab.isolate(3)
     lab.advance(10 * LAN.election_max)
-    leader = next(server for server in (1, 2) if lab.core(server).is_leader)
-    lab.propose(leader, "after", "b")
-    lab.settle()
-    assert lab.replies["after"].accepted
-    assert lab.values(1) == lab.values(2) == ["a", "b"]
+    assert_others_commit(lab)
 
 
 def test_the_memory_of_a_snapshot_that_is_too_large_is_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

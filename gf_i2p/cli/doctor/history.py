@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.cli.doctor.checks import CheckResult, Remedy, fail, ok, warn
+from gf_i2p.node.disk_use import MAKE_ROOM
 from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import HISTORY_DIRECTORY
 from gf_i2p.storage.history_reader import HistoryError, history_files
@@ -59,13 +60,7 @@ async def look_at_history(directory: Path, config: Config, status: Mapping[str, 
     if disk is not None and disk["budget"]:
         use = f"log and history use {disk['used'] >> 20} of {disk['budget'] >> 20} MiB"
         if disk["used"] >= MOST_USED * disk["budget"] and config.history.when_full == "refuse":
-            return warn(
-                f"{use}; at the limit, clients' posts are refused",
-                Remedy.either(
-                    "Move packed files out of history/, the oldest first, or raise history.max_mib, or set "
-                    'history.when_full = "remove".'
-                ),
-            )
+            return warn(f"{use}; at the limit, clients' posts are refused", Remedy.either(MAKE_ROOM))
         text = f"{text}, {use}"
     return ok(f"{text}, exported up to {exported}")
 

@@ -3,7 +3,6 @@
 import asyncio
 import stat
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ from gf_i2p.cli.shared.answer_text import MEMBERSHIP_TEXTS
 from gf_i2p.cli.shared.errors import CommandError
 from gf_i2p.cli.shared.local_client import request
 from gf_i2p.cli.shared.router_setup import own_keys
-from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, SECRETS_FILE, SOCKET_FILE
+from gf_i2p.node.files.stopped_log import examine_stopped_log
 from gf_i2p.node.files.trust import tls_settings
 from gf_i2p.raft.settings import Timing
 from gf_i2p.storage import private_files
-from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
@@ -111,16 +109,11 @@ class NodeFiles:
 
     async def _log(self) -> CheckResult:
         assert self.config is not None
-        database = self._directory / DATABASE_FILE
-        node = self.config.node
         try:
-            holder = private_files.holder(database.resolve())
+            holder = private_files.holder((self._directory / DATABASE_FILE).resolve())
             if holder is not None:
                 return ok(f"in use by process {holder}")
-            check = partial(snapshot_fault, node.cluster)
-            loaded = await asyncio.to_thread(
-                Storage.examine, database, cluster=node.cluster, server_id=node.id, check_snapshot=check
-            )
+            loaded = await asyncio.to_thread(examine_stopped_log, self._directory, self.config)
         except StorageError as error:
             fault, advice = fault_and_advice(str(error))
             return fail(fault, Remedy.either(advice))

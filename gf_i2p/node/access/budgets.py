@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gf_i2p.node.access.roles import Role, User
+from gf_i2p.raft.token_bucket import TokenBucket
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,14 @@ class Limits:
     def rate(self, user: User) -> int:
         """Return the bytes per second of this user; 0: no limit."""
         return self.server_rate if user.role is Role.SERVER else self.client_rate
+
+
+@dataclass(slots=True)
+class _Budget:
+    """The present budget of one user, in bytes."""
+
+    saved: TokenBucket
+    in_flight: int = 0
 
 
 class Budgets:
@@ -49,11 +58,11 @@ class Budgets:
         rate = limits.rate(user)
         budget = self._users.get(user.name)
         if budget is None:
-            budget = self._users[user.name] = _Budget(limits.burst, now)
+            budget = self._users[user.name] = _Budget(TokenBucket(limits.burst, rate, now))
+        saved = budget.saved
         if rate:
-            budget.left = min(budget.left + rate * (now - budget.refilled_at), limits.burst)
-            budget.refilled_at = now
-            if budget.left <= 0:
+            saved.most, saved.rate = limits.burst, rate
+            if saved.content(now) <= 0:
                 setting = "server_kib_per_second" if user.role is Role.SERVER else "client_kib_per_second"
                 return (
                     f"{user.name} posts more than {rate >> 10} KiB per second: post less, or raise {setting} under "
@@ -64,7 +73,7 @@ class Budgets:
                     f"{user.name} has {budget.in_flight >> 20} MiB of posts without an answer: wait for the answers, "
                     "or raise in_flight_mib under [limits] in gf-i2p.toml on every server"
                 )
-            budget.left -= size
+            saved.spend(size)
         budget.in_flight += size
         return None
 
@@ -91,14 +100,3 @@ class Budgets:
             "in_flight_bytes": limits.in_flight,
             "in_flight": {name: budget.in_flight for name, budget in self._users.items() if budget.in_flight},
         }
-
-
-class _Budget:
-    """The present budget of one user."""
-
-    __slots__ = ("in_flight", "left", "refilled_at")
-
-    def __init__(self, left: int, now: float) -> None:
-        self.left = float(left)
-        self.refilled_at = now
-        self.in_flight = 0

@@ -19,7 +19,7 @@ from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.messages import Request, Response
 
 SLICE_SECONDS: Final = 0.01
-"""Seconds of checks between two turns of the event loop. One value more may take a few milliseconds."""
+"""Seconds of work on values between two turns of the event loop. One value more may take a few milliseconds."""
 AT_ONCE_BYTES: Final = 256 << 10
 """Bytes of posts that are checked at once in one turn of the event loop; more posts wait for their slice."""
 _ENTRY_BYTES: Final = 64
@@ -132,10 +132,10 @@ class Posts:
         if self._task is None:
             self._task = self._loop.create_task(self._run(), name="checks of large posts")
 
-    async def objection_to(self, user: User, values: Sequence[bytes]) -> str | None:
-        """Return why this user may not post these values, None when the user may: a check in slices.
+    async def objection_to_own(self, user: User, values: Sequence[bytes]) -> str | None:
+        """Return why this server's operator may not post these values; None when the operator may. Checks in slices.
 
-        Also for the operator's own posts: when the disk is full, these are entries of the farm only.
+        `user`: this server. When the disk is full, the operator may post entries of the farm only.
         """
         full = self._full()
         if full is not None and any(read_entry(value) is None for value in values):

@@ -14,7 +14,7 @@ LOG_SECONDS: Final = 60.0
 
 
 class Refusal(StrEnum):
-    """The kind of a refusal: the label of the metric."""
+    """The kind of a refusal, as `status` names the kind."""
 
     ROLE = "role"
     """The user has no role, or the role may not send such a request."""

@@ -18,6 +18,7 @@ from gf_i2p.farm.posters import MAX_LEAF_MEMBER_BYTES
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, RecordError, StatusRecord
 from gf_i2p.farm.state import decode_entry
 from gf_i2p.node.access.roles import Role, User
+from gf_i2p.raft.token_bucket import TokenBucket
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.messages import Request
 
@@ -38,7 +39,8 @@ class Rights:
         self._cluster = cluster
         self.servers = servers
         self._clock = clock
-        self._allowances: dict[str, _Allowance] = {}
+        self._allowances: dict[str, TokenBucket] = {}
+        """By leaf member, the records that the member may post now."""
 
     def objection_to_shape(self, user: User, request: Request) -> str | None:
         """Return why this user may not post that number or kind of entries; None when the user may. Reads no value."""
@@ -74,12 +76,14 @@ class Rights:
         """Count a post of a leaf member; return why the leaf member posts too often. Only the leader calls this."""
         if user.role is not Role.LEAF:
             return None
+        now = self._clock()
         allowance = self._allowances.get(user.name)
         if allowance is None:
-            allowance = self._allowances[user.name] = _Allowance(self._clock())
-        if allowance.take(self._clock()):
-            return None
-        return f"{user.name} posts more than one record each {RECORD_SECONDS:g} s"
+            allowance = self._allowances[user.name] = TokenBucket(RECORDS_AT_ONCE, 1 / RECORD_SECONDS, now)
+        if allowance.content(now) < 1:
+            return f"{user.name} posts more than one record each {RECORD_SECONDS:g} s"
+        allowance.spend(1)
+        return None
 
     def forget(self, users: Collection[str]) -> None:
         """Drop the counts of users that are gone."""
@@ -137,22 +141,3 @@ class Rights:
     def _looks_like_admin(self, fields: Mapping[str, Any]) -> bool:
         """Whether the value has the fields of an admin entry for this farm; an application's data hardly has them."""
         return fields.get("cluster") == self._cluster and "by" in fields and "action" in fields
-
-
-class _Allowance:
-    """The number of records that one leaf member may post now: a token bucket."""
-
-    __slots__ = ("_refilled_at", "_tokens")
-
-    def __init__(self, now: float) -> None:
-        self._tokens = float(RECORDS_AT_ONCE)
-        self._refilled_at = now
-
-    def take(self, now: float) -> bool:
-        """Take one record from the bucket; return whether one was left."""
-        self._tokens = min(self._tokens + (now - self._refilled_at) / RECORD_SECONDS, float(RECORDS_AT_ONCE))
-        self._refilled_at = now
-        if self._tokens < 1:
-            return False
-        self._tokens -= 1
-        return True

@@ -19,7 +19,7 @@ from gf_i2p.raft import inputs
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.core import Core
 from gf_i2p.raft.durability_gate import DurabilityGate
-from gf_i2p.raft.effects import Effects, Send, SendReply, Snapshot, Token
+from gf_i2p.raft.effects import CheckSnapshot, Effects, Send, SendReply, Snapshot, Token
 from gf_i2p.raft.log import Log, size_of
 from gf_i2p.raft.settings import Flow, Timing
 from gf_i2p.storage.database import Storage
@@ -76,7 +76,7 @@ _NO_LEADER: Final = NotTaken("no leader could be reached within the time limit; 
 async def _refusal(leader: int, response: Response | None) -> NotTaken:
     """Return why the server that was taken for the leader has refused a post."""
     if response is not None and response.destination == leader:
-        return NotTaken("the leader's queue is full, or [limits] there allow no more: post less, or wait longer")
+        return NotTaken("the leader's queue is full, or [limits] in its gf-i2p.toml allow no more: post less, or wait")
     return _NO_LEADER
 
 
@@ -95,7 +95,7 @@ class Driver:
         *,
         bootstrap: Configuration,
         timeouts: Timeouts,
-        check_snapshot: Callable[[bytes], str | None],
+        check_snapshot: CheckSnapshot,
         on_halt: Callable[[BaseException], None],
         on_timing: Callable[[Timing], None] = lambda _: None,
         flow: Flow | None = None,

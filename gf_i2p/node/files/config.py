@@ -156,7 +156,7 @@ class LimitsTable(Table):
     in_flight_mib: Annotated[int, Field(ge=1, le=1024)] = 32
 
     @property
-    def limits(self) -> Limits:
+    def in_bytes(self) -> Limits:
         """The same limits in bytes."""
         return Limits(
             client_rate=self.client_kib_per_second << 10,

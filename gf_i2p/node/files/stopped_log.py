@@ -16,6 +16,7 @@ from gf_i2p.storage.database import Storage
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.history_lines import Header
 from gf_i2p.storage.history_reader import Scan, history_files
+from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 
@@ -31,16 +32,21 @@ class StoppedLog:
     term: int
 
 
-def read_stopped_log(directory: Path) -> StoppedLog:
-    """Read the log of the stopped node of this directory. Raises `ConfigError` or `StorageError`."""
-    config = Config.load(directory)
+def examine_stopped_log(directory: Path, config: Config) -> Loaded:
+    """Check the log of the stopped node of this directory, its snapshot included. Raises `StorageError`."""
     cluster = config.node.cluster
-    loaded = Storage.examine(
+    return Storage.examine(
         directory / DATABASE_FILE,
         cluster=cluster,
         server_id=config.node.id,
         check_snapshot=partial(snapshot_fault, cluster),
     )
+
+
+def read_stopped_log(directory: Path) -> StoppedLog:
+    """Read the log of the stopped node of this directory. Raises `ConfigError` or `StorageError`."""
+    config = Config.load(directory)
+    loaded = examine_stopped_log(directory, config)
     if loaded.snapshot_fault is not None:
         raise ConfigError(
             f"{loaded.snapshot_fault} This server alone cannot give the farm's state: recover from another "

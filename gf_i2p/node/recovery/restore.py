@@ -14,16 +14,15 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.clock import now_ms
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
 from gf_i2p.node.files.peer_removal import without_others
+from gf_i2p.node.files.stopped_log import examine_stopped_log
 from gf_i2p.node.files.transaction import changing, free_path, replace_files
 from gf_i2p.node.recovery.new_term import term_beyond
 from gf_i2p.node.recovery.snapshot_copy import state_of
@@ -103,10 +102,7 @@ def _examine_old_log(directory: Path, config: Config) -> OldLog | None:
     if not path.exists() and not wal.wal_path(path).exists():
         return None
     try:
-        cluster = config.node.cluster
-        loaded = Storage.examine(
-            path, cluster=cluster, server_id=config.node.id, check_snapshot=partial(snapshot_fault, cluster)
-        )
+        loaded = examine_stopped_log(directory, config)
     except (DamagedError, LostError) as error:
         return OldLog(str(error))
     return OldLog(loaded.snapshot_fault, loaded.last_index, loaded.hard_state.term)

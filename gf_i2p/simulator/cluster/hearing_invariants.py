@@ -68,7 +68,7 @@ class ReadsConfirmed(Invariant):
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         self._open[server.id] = _OpenReads()
 
-    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+    def takes(self, server: ServerFacts, event: Input, effects: Effects) -> None:
         opened = self._open[server.id]
         opened.turn += 1
         match event:
@@ -110,7 +110,7 @@ class CommitsProven(Invariant):
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         self._commits.pop(server.id, None)
 
-    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+    def takes(self, server: ServerFacts, event: Input, effects: Effects) -> None:
         before = self._commits.get(server.id)
         self._commits[server.id] = server.commit
         if before is None or server.commit <= before or server.leads:

@@ -191,10 +191,9 @@ class SimulatedServer:
         """Let the core take one step, and carry out the effects."""
         core, farm = self.core, self._farm
         try:
-            clock = self.clock.monotonic
-            effects = core.step(event, clock)
+            effects = core.step(event, self.clock.monotonic)
             farm.checker.stepped(self.id, core, effects)
-            farm.checker.took(self.id, event, effects, clock)
+            farm.checker.took(self.id, event, effects)
             if isinstance(event, inputs.Incoming) and _follows(core, event.request):
                 farm.checker.followed(self.id, core.leader, core.term)
             if farm.trace is not None:

@@ -63,6 +63,6 @@ def test_a_rate_of_0_means_no_limit() -> None:
 
 def test_the_defaults_let_the_largest_post_through_and_a_second_one_beside_it() -> None:
     clock = Clock()
-    budget = Budgets(LimitsTable().limits, clock=clock)
+    budget = Budgets(LimitsTable().in_bytes, clock=clock)
     assert budget.objection(CLIENT, MAX_ENTRIES_BYTES) is None
     assert budget.objection(CLIENT, MAX_ENTRIES_BYTES) is None

@@ -101,7 +101,7 @@ async def test_a_large_post_is_checked_and_applied_in_slices_and_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(posts, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr("gf_i2p.node.view._SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("gf_i2p.node.view.SLICE_SECONDS", 0.0)
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         turns = Turns(monkeypatch)

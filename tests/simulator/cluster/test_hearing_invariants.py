@@ -68,7 +68,7 @@ def test_a_read_is_confirmed() -> None:
     one, ready = leader(found, 1, 1), Effects(reads_ready=[ReadReady("read", 1)])
 
     def take(event: Input, effects: Effects | None = None) -> None:
-        check.takes(one, event, effects or Effects(), 0.0)
+        check.takes(one, event, effects or Effects())
 
     take(Tick(), sends((2, 1), (3, 2)))
     take(Read("read"))
@@ -91,7 +91,7 @@ def test_a_follower_commits_what_is_proven() -> None:
 
     def commit(index: int, event: Input) -> None:
         one.commit = index
-        check.takes(one, event, Effects(), 0.0)
+        check.takes(one, event, Effects())
 
     commit(0, Tick())
     commit(2, message(1, commit=2, last=1, entries=3))
