@@ -11,7 +11,7 @@ from bridges.i2cp.settings import RouterKind
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Times of the lease sets at one kind of router."""
+    """How long lease sets and leases last at one kind of router, and the pauses between lease sets. All in seconds."""
 
     expires: int
     """From a set's `published` to the end of the set. A floodfill keeps the set until then, i2pd until 51 s before. A

@@ -89,7 +89,10 @@ class I2pControl:
     # The router -----------------------------------------------------------------------------------------------------
 
     async def local_router_status(self) -> RouterStatus:
-        """See `RouterBridge.local_router_status`. A missing or odd value is None; see `notes`."""
+        """See `RouterBridge.local_router_status`. A value that is missing or out of range is None.
+
+        `notes` then has a sentence about the value.
+        """
         now = asyncio.get_running_loop().time()
         if now >= self._known_until:
             self._forget()

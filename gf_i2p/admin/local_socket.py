@@ -13,7 +13,9 @@ _OPEN_FILES: Final = Path("/proc/self/fd")
 
 @contextlib.contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """Give an address by which a socket at `path`, of any length, can be bound or connected in this context.
+    """Yield an address by which a socket at `path` can be bound or connected while the context is open.
+
+    `path` may have any length.
 
     A long path gets the address /proc/self/fd/N/FILE, through its open directory. Raises `OSError` when the directory
     does not exist, or when /proc is not mounted.

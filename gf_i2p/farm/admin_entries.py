@@ -65,7 +65,7 @@ class AdminEntry:
     reason: str | None = None
 
     def encode(self) -> bytes:
-        """Give the JSON text of the log entry."""
+        """Return the JSON text of the log entry."""
         entry: dict[str, Any] = {"cluster": self.cluster, "date": self.date_ms, "by": self.by, "action": self.action}
         entry |= without_none({"server": self.server, "reason": self.reason})
         if self.hash is not None:
@@ -148,7 +148,7 @@ class AdminChange:
     reason: str | None = None
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         change = {"index": self.index, "date": self.date_ms, "by": self.by, "what": self.what, "reason": self.reason}
         return without_none(change)
 
@@ -230,7 +230,7 @@ class Administration:
             self.moved_to = None
 
     def encode(self) -> dict[str, Any]:
-        """Give the settings for a snapshot."""
+        """Return the settings for a snapshot."""
         snapshot: dict[str, Any] = {
             "excluded": {to_base64(leaf): change.encode() for leaf, change in sorted(self.excluded.items())},
             "costs": {to_base64(leaf): cost for leaf, cost in sorted(self.costs.items())},

@@ -46,7 +46,7 @@ class Floodfill:
         return 8 * HASH_BYTES - int.from_bytes(self.distance).bit_length()
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         fields: dict[str, Any] = {"hash": to_base64(self.hash), "distance": self.distance.hex()}
         return fields | ({"profile": dict(self.profile)} if self.profile else {})
 
@@ -77,7 +77,7 @@ class Sensed:
     closest: tuple[Floodfill, ...]
 
     def encode(self) -> dict[str, Any]:
-        """Give the fields of the JSON object."""
+        """Return the fields of the JSON object."""
         return {"day": self.day, "closest": [each.encode() for each in self.closest]}
 
     @classmethod
@@ -113,12 +113,12 @@ class SensedPost:
     by: str
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         about = {"index": self.index, "date": self.date_ms, "by": self.by, "hash": to_base64(self.hash)}
         return about | self.sensed.encode()
 
     def described(self) -> dict[str, Any]:
-        """Give the JSON object, with the hash as a b32 address and with a summary in words."""
+        """Return the JSON object, with the hash as a b32 address and with a summary in words."""
         return {"address": to_b32_address(self.hash), **self.encode(), "what": self.sensed.what}
 
     @classmethod
@@ -159,11 +159,11 @@ class ClosestFloodfills:
                 del self._posts[key]
 
     def all(self) -> list[SensedPost]:
-        """Give all posts, by hash and day."""
+        """Return all posts, by hash and day."""
         return [self._posts[key] for key in sorted(self._posts)]
 
     def encode(self) -> list[dict[str, Any]]:
-        """Give the posts for a snapshot, in the order of the log."""
+        """Return the posts for a snapshot, in the order of the log."""
         return [post.encode() for post in self._posts.values()]
 
     @classmethod

@@ -76,7 +76,7 @@ class Health:
         return self.since_ms + (parameters.leaf_down_ms if told else parameters.unheard_ms)
 
     def encode(self) -> list[int]:
-        """Give the state for a snapshot."""
+        """Return the state for a snapshot."""
         return [int(self.up), self.since_ms, self.flaps, int(self.proven)]
 
     @classmethod

@@ -45,7 +45,7 @@ NOT_KNOWN: Final = "not known"
 
 
 def explain(state: FarmState) -> dict[str, Any]:
-    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post.
+    """Return the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post.
 
     `parts` has the points of a score or cost by name; null: not known, and not counted.
     """
@@ -78,7 +78,7 @@ def explain(state: FarmState) -> dict[str, Any]:
 
 
 def lines(state: FarmState) -> list[str]:
-    """Give the explanation as lines of text."""
+    """Return the explanation as lines of text."""
     explanation = explain(state)
     return list(_text_lines(explanation))
 

@@ -70,7 +70,7 @@ class FarmClock:
             self._high_ms = now
 
     def encode(self) -> dict[str, Any]:
-        """Give the clock for a snapshot; `now_ms` follows from the records."""
+        """Return the clock for a snapshot; `now_ms` follows from the records."""
         return {"passed": self.passed_ms, "high": self._high_ms}
 
     @classmethod

@@ -75,7 +75,7 @@ class Parameters:
         return parameters
 
     def encode(self) -> dict[str, Any]:
-        """Give the parameters that differ from their defaults, by their names in the log."""
+        """Return the parameters that differ from their defaults, by their names in the log."""
         return {
             name: getattr(self, attribute)
             for name, attribute in NAMES.items()
@@ -83,7 +83,7 @@ class Parameters:
         }
 
     def all(self) -> dict[str, Any]:
-        """Give all parameters, by their names in the log."""
+        """Return all parameters, by their names in the log."""
         return {name: asdict(self)[attribute] for name, attribute in NAMES.items()}
 
 
@@ -104,5 +104,8 @@ NAMES: Final = {_WORD.sub(lambda match: match[1].upper(), each.name): each.name 
 
 
 def ranges() -> dict[str, tuple[int | str, ...]]:
-    """Give the range of each parameter, by its name in the log: the least and the most value, or the allowed words."""
+    """Return the range of each parameter, by its name in the log.
+
+    A range is the least and the greatest value, or the allowed words.
+    """
     return {name: TREES if attribute == "tree" else _RANGES[attribute] for name, attribute in NAMES.items()}

@@ -106,7 +106,7 @@ class Poster:
         return self.heard_ms + max(parameters.fresh_ms, parameters.unheard_ms) + 1
 
     def encode(self) -> dict[str, Any]:
-        """Give the poster for a snapshot."""
+        """Return the poster as JSON values, for a snapshot of the farm's state."""
         return {
             "value": self.value.decode(),
             "index": self.index,
@@ -132,7 +132,10 @@ class Poster:
 
 
 class Posters:
-    """All posters by id; and by leaf, the posters of the leaf, and the servers' reports whether the leaf is reached."""
+    """All posters, by id. For each leaf: the posters that name the leaf, and reports of servers that tried to reach it.
+
+    A report says whether the server has reached the leaf.
+    """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Poster] = {}
@@ -201,7 +204,7 @@ class Posters:
         return sum(results), len(results) - sum(results)
 
     def encode(self) -> list[dict[str, Any]]:
-        """Give the posters for a snapshot, in their order."""
+        """Return the posters as JSON values, for a snapshot of the farm's state, in the order of `by_id`."""
         return [poster.encode() for poster in self.by_id.values()]
 
     @classmethod
@@ -250,7 +253,7 @@ class Posters:
 
 
 def _leaves_by_hash(record: StatusRecord) -> dict[bytes, Leaf]:
-    """Give each leaf once; a leaf that is named twice is up when either is up."""
+    """Return each leaf once; a leaf that is named twice is up when either is up."""
     by_hash: dict[bytes, Leaf] = {}
     for leaf in record.leaves:
         if leaf.hash not in by_hash or (leaf.up and not by_hash[leaf.hash].up):

@@ -148,7 +148,7 @@ class FarmState:
         return self._choice
 
     def leaf_inputs(self) -> LeafInputs:
-        """Give all that the choice of leaves depends on now."""
+        """Return all that the choice of leaves depends on now."""
         return LeafInputs(
             self.posters, self.administration, self.common_setting.master, self.clock.passed_ms, self.parameters
         )
@@ -415,7 +415,7 @@ class FarmState:
         )
 
     def entries(self) -> tuple[tuple[SetEntry, ...], tuple[Branch, ...]]:
-        """Give the listed leaves: as entries of one set, or as branches when the farm has branches."""
+        """Return the listed leaves: as entries of one set, or as branches when the farm has branches."""
         listed = self.listing.listed
         entries = sorted(
             (SetEntry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
@@ -443,7 +443,7 @@ class FarmState:
     # Snapshots -------------------------------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Give the state for a snapshot: the same bytes on every server that has applied the same entries."""
+        """Return the state for a snapshot: the same bytes on every server that has applied the same entries."""
         state = {
             "format": _FORMAT,
             "servers": list(self.servers),

@@ -99,7 +99,7 @@ class Destination:
 
 
 def address_of(text: str) -> str:
-    """Give the b32 address of a destination in base64, also when the types of its keys are not supported.
+    """Return the b32 address of a destination in base64, also when the types of its keys are not supported.
 
     Raises `StructureError` when the text is not base64, or does not end with its certificate.
     """

@@ -36,13 +36,13 @@ def from_base64(text: str, max_bytes: int) -> bytes:
 
 
 def to_b32_address(hash_: bytes) -> str:
-    """Give the address of a destination by its 32-byte hash: 52 characters and `.b32.i2p`."""
+    """Return the address of a destination by its 32-byte hash: 52 characters and `.b32.i2p`."""
     assert len(hash_) == HASH_BYTES
     return base64.b32encode(hash_).decode("ascii").rstrip("=").lower() + _B32_SUFFIX
 
 
 def from_b32_address(address: str) -> bytes:
-    """Give the hash of a b32 address; case does not matter.
+    """Return the hash of a b32 address; case does not matter.
 
     Raises `StructureError` for anything else, also for the longer addresses of encrypted lease sets.
     """

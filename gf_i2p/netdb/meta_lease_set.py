@@ -50,7 +50,7 @@ class MetaLease:
     type: LeaseType = LeaseType.LEASE_SET2
 
     def encode(self) -> bytes:
-        """Give the entry's 40 bytes. Raises `LimitError`."""
+        """Return the entry's 40 bytes. Raises `LimitError`."""
         if len(self.hash) != 32 or not 0 <= self.cost <= 255 or not 0 <= self.end < 2**32:
             raise LimitError(f"{self} has a field that does not fit: 32 bytes of hash, cost up to 255, end of 4 bytes")
         return _ENTRY.pack(self.hash, 0, self.type, self.cost, self.end)

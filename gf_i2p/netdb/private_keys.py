@@ -87,7 +87,7 @@ class DestinationKeys:
         return cls.parse(from_base64(text.strip(), _MAX_BYTES))
 
     def encode(self) -> bytes:
-        """Give the bytes of a router's key file: 679 for an Ed25519 destination's own keys."""
+        """Return the bytes of a router's key file: 679 for an Ed25519 destination's own keys."""
         head = self.destination.data + self.crypto_private
         if self.offline is None:
             return head + self.key.private

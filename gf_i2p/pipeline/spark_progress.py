@@ -37,7 +37,7 @@ class Steps:
 
 @contextmanager
 def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps]:
-    """Report Spark's progress until the end of the block; give the object that the job calls at each step.
+    """Report Spark's progress until the end of the block. Yield the object that the job calls at each step.
 
     `say`: called with each line of text, also from another thread.
     """

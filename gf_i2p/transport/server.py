@@ -69,7 +69,7 @@ class Replier:
         self.data: bytes | None = None  # encoded; b"" stands for None
 
     def __call__(self, response: Response | None) -> None:
-        """Give the response, or None, to the request; see the class."""
+        """Answer the request with a response, or with None; see the class."""
         connection = self._connection
         if connection is None:
             raise LocalProtocolError("a request was answered twice")

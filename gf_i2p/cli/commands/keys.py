@@ -232,7 +232,7 @@ def _router_text(keys: PublishingKeys, kind: str) -> str:
 
 
 def _public_parts(keys: PublishingKeys, now: int) -> dict[str, Any]:
-    """Give the public parts of the keys. Times in seconds since the epoch, null for never and for unknown."""
+    """Return the public parts of the keys. Times in seconds since the epoch, null for never and for unknown."""
     return {
         "master": keys.destination.b32,
         "delegated": keys.delegated,

@@ -284,5 +284,5 @@ def _not_reloaded(node_run: _NodeRun, error: Exception) -> None:
 
 
 def _number(node: Node) -> int:
-    """Give the number of the node's next reload, from 1 on."""
+    """Return the number of the node's next reload, from 1 on."""
     return 1 if node.last_reload is None else node.last_reload.number + 1

@@ -206,7 +206,7 @@ def _mode(path: Path) -> int:
 
 
 def _mistakes(path: Path, errors: str) -> CheckResult:
-    """Give the result on a broken TOML file. `errors`: one error a line, each after the file's path."""
+    """Return the result on a broken TOML file. `errors`: one error a line, each after the file's path."""
     lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
     others = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     fault, marker, command = lines[0].partition(" Run: ")

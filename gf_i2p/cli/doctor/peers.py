@@ -125,7 +125,7 @@ class PeerChecks:
 def timing_result(timing: Timing, round_trips: dict[int, float], *, source: str = "") -> CheckResult:
     """Judge the time-outs by the measured round trips. `round_trips`: by server id. All times in seconds.
 
-    `source`: words that say since when, or why, the time-outs are in force.
+    `source`: a remark about the time-outs for the operator, such as "in force" or "at the start"; "" for none.
     """
     settings = f"heartbeat {timing.heartbeat:g} s, election {timing.election_min:g} to {timing.election_max:g} s"
     settings += f" ({source})" if source else ""

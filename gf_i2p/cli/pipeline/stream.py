@@ -173,7 +173,7 @@ def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
 
 @contextmanager
 def _signals() -> Iterator[Flag]:
-    """Give the flag that SIGINT and SIGTERM set. The second signal raises `KeyboardInterrupt`."""
+    """Yield the flag that SIGINT and SIGTERM set. The second signal raises `KeyboardInterrupt`."""
     stop = Flag()
 
     def on_signal(*_: object) -> None:

@@ -74,7 +74,7 @@ def _log(log: dict[str, int]) -> str:
 
 
 def _disk_lines(answer: dict[str, Any]) -> list[str]:
-    """Describe the disk use of log and history; give no line for a node of an older version."""
+    """Describe the disk use of log and history; return no line for a node of an older version."""
     disk = answer.get("disk")
     if disk is None:
         return []
@@ -84,7 +84,7 @@ def _disk_lines(answer: dict[str, Any]) -> list[str]:
 
 
 def _post_lines(answer: dict[str, Any]) -> list[str]:
-    """Describe the refused requests, with the limits; give no line when none was refused."""
+    """Describe the refused requests, with the limits; return no line when no request was refused."""
     posts = answer.get("posts")
     if not posts or not posts["refused"]:
         return []
@@ -222,7 +222,7 @@ def _seconds(seconds: float) -> str:
 
 
 def show_entries(answer: dict[str, Any]) -> str:
-    """Give one line for each entry: index, term, type, value."""
+    """Return one line for each entry: index, term, type, value."""
     lines = [
         f"{entry['index']:>8}  term {entry['term']:<4} {entry['type']:<13} {_value(entry)}"
         for entry in answer["entries"]

@@ -73,7 +73,7 @@ class LeafLoad:
         return self.connections is not None or self.bandwidth is not None
 
     def most(self) -> dict[str, int]:
-        """Give the most points of each part, by name.
+        """Return the most points of each part, by name.
 
         When only one of connections and bandwidth is known, that part can reach all points of the load.
         """
@@ -81,7 +81,7 @@ class LeafLoad:
         return MOST if both else MOST | {"connections": LOAD, "bandwidth": LOAD}
 
     def parts(self) -> dict[str, int | None]:
-        """Give the points of each part by name; None: not known."""
+        """Return the points of each part by name; None: not known."""
         points: dict[str, int | None] = {}
         for name, most in self.most().items():
             share = getattr(self, name)

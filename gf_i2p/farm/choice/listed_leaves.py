@@ -60,7 +60,7 @@ class LeafInputs:
         return nested_farms.objection(leaf, self.master, masters_below)
 
     def _masters_below(self, master: bytes) -> Iterator[bytes]:
-        """Give the masters that servers report below a master. Reports of leaf members do not count here."""
+        """Return the masters that servers report below a master. Reports of leaf members do not count here."""
         for owner, poster in self.posters.holders(master):
             leaf = poster.leaves.get(master) if owner < FIRST_LEAF_MEMBER_ID else None
             if leaf is not None:
@@ -152,7 +152,7 @@ class Listing:
             self.spent_ms = max(self.spent_ms, now) + parameters.republish_min_ms
 
     def encode(self) -> dict[str, Any]:
-        """Give the listing for a snapshot."""
+        """Return the listing for a snapshot."""
         return {
             "listed": [
                 [to_base64(hash_), each.owner, each.type, each.cost, each.place] for hash_, each in self.listed.items()
@@ -177,7 +177,7 @@ class Listing:
         )
 
     def _bids(self, inputs: LeafInputs) -> list[_Bid]:
-        """Give all leaves that could be listed, the best first."""
+        """Return all leaves that could be listed, the best first."""
         listed_offers = list(self._listed_offers(inputs, grace=False))
         new_offers = list(self._new_offers(inputs, waiting=False))
         if not listed_offers and not new_offers:  # a leaf that goes up and down is better than an empty set
@@ -197,7 +197,7 @@ class Listing:
         return sorted(bids)
 
     def _listed_offers(self, inputs: LeafInputs, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give the listed leaves that stay. `grace`: a leaf that is down stays for `unheard_ms`."""
+        """Return the listed leaves that stay. `grace`: a leaf that is down stays for `unheard_ms`."""
         now, parameters = inputs.now_ms, inputs.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
@@ -218,7 +218,7 @@ class Listing:
                     yield owner, poster, leaf
 
     def _new_offers(self, inputs: LeafInputs, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give the leaves that could be added. `waiting`: also leaves that must stay up for longer first."""
+        """Return the leaves that could be added. `waiting`: also leaves that must stay up for longer first."""
         for owner, poster in inputs.posters:
             if poster.leaves.keys() <= self.listed.keys():
                 continue

@@ -152,7 +152,7 @@ class Election:
             self._appoint(strongest, now_ms)
 
     def encode(self) -> dict[str, Any]:
-        """Give the election for a snapshot."""
+        """Return the election for a snapshot."""
         return {
             "publisher": self.publisher,
             "since": self.since_ms,

@@ -6,10 +6,10 @@
      ▲                 │                     │  ▲                   │ │
      └── not due, refused: wait longer ──────┘  └── due again ──────┘ └── time over: close ──► idle
 
-The session, and not this machine, decides when a lease set is due, because the router asks the session for lease sets.
-Each lease set is announced in the log before the router gets the set, as in mode `meta`. A server that is no longer
-chosen, or whose lease is over, announces nothing. Such a server still serves the clients that know only the server's
-last lease set.
+The router asks the session for lease sets. So the session decides when the next lease set is made, and not
+`FailoverMachine`. In the diagram, "due" means that it is this server's turn to serve. Each lease set is announced in
+the log before the router gets the set, as in mode `meta`. A server that is no longer chosen, or whose lease is over,
+announces nothing. Such a server still serves the clients that know only the server's last lease set.
 """
 
 from enum import StrEnum

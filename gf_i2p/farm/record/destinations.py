@@ -70,7 +70,7 @@ class Leaf:
     """Fields that this version does not know."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         return {
             **self.extra,
             **without_none({"destination": self.destination}),

@@ -40,7 +40,7 @@ class MasterLoad:
     """Payload of the streams in both directions, in bytes per second."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the fields of the JSON object."""
+        """Return the fields of the JSON object."""
         return without_none({name: getattr(self, attribute) for attribute, name in _NUMBERS.items()})
 
     @classmethod

@@ -29,7 +29,7 @@ class RemoteRouter:
     """Time until the first answer from the server."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         times = {"lastRIVersion": self.router_info_ms, "fetchTime": self.fetch_ms, "connectTime": self.connect_ms}
         return {"id": self.id, "reachable": self.reachable, **without_none(times)}
 
@@ -61,7 +61,7 @@ class RemoteDestination:
     """`published` of the found lease set, since the epoch; None: not found, or not told."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         times = {
             "lastLSVersion": self.last_version_ms,
             "lsFetchTime": self.lease_set_ms,
@@ -98,7 +98,7 @@ class MetaSensing:
     """Date of the search, since the epoch."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         return {**without_none({"lastVersion": self.last_version_ms, "fetchTime": self.fetch_ms}), "date": self.date_ms}
 
     @classmethod

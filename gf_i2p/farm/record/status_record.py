@@ -110,7 +110,7 @@ class ReportedConfig:
     """Fields that this version does not know."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         return {
             **self.extra,
             **without_none({"mode": self.mode, "interval": self.interval_ms, "version": self.version}),
@@ -162,7 +162,7 @@ class Meta:
             return None
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         times = {
             "attemptedTime": self.attempted_ms,
             "sentTime": self.sent_ms,
@@ -228,7 +228,7 @@ class StatusRecord:
         return self._bandwidth_used
 
     def encode(self) -> bytes:
-        """Give the JSON text of the log entry."""
+        """Return the JSON text of the log entry."""
         record: dict[str, Any] = {**self.extra, "cluster": self.cluster, "date": self.date_ms, "id": self.id}
         if self.config is not None:
             record["config"] = self.config.encode()
@@ -292,7 +292,7 @@ def _hash_of(destination: str) -> bytes:
 
 
 def router_numbers(status: RouterStatus) -> dict[str, Any]:
-    """Give the known facts of a router, by their names in the record."""
+    """Return the known facts of a router, by their names in the record."""
     facts = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
     return {
         name: value

@@ -91,7 +91,7 @@ class Budgets:
                 del self._users[name]
 
     def shown(self) -> dict[str, Any]:
-        """Give the limits and, by user, the bytes in flight, for the status."""
+        """Return the limits and, by user, the bytes in flight, for the status."""
         limits = self.limits
         return {
             "client_bytes_per_second": limits.client_rate,

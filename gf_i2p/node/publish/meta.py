@@ -89,7 +89,7 @@ class MetaPublisher:
         await self._loop.run()
 
     async def finish(self, seconds: float) -> None:
-        """See `Publisher.finish`: a published set stays good without this server."""
+        """See `Publisher.finish`. Returns at once: clients can use a published set without this server."""
 
     def shown(self) -> dict[str, Any] | None:
         """Describe the published set. Times are in seconds since the epoch; "next" is in seconds from now."""

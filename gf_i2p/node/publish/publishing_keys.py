@@ -132,7 +132,7 @@ class PublishingKeys:
 
     @property
     def delegated(self) -> bool:
-        """Whether a transient key signs."""
+        """Whether these keys are delegated: a transient key signs lease sets in place of the master's own key."""
         return self.keys.offline is not None
 
     @property

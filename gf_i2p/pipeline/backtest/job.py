@@ -171,7 +171,7 @@ def backtest(
 
 
 def results(spark: "SparkSession", lake: Lake) -> Iterator[list[BacktestRow]]:
-    """Give the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
+    """Yield the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
     table = spark.read.parquet(lake.path("backtest"))
     farm_rows: list[BacktestRow] = []
     for row in table.orderBy("farm", "cost", "parameters").toLocalIterator():
@@ -192,7 +192,7 @@ def _result(row: dict[str, Any]) -> BacktestRow:
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
-    """Give the rows in a window. The column `gap` says whether the row names the servers after a gap.
+    """Return the rows in a window. The column `gap` says whether the row names the servers after a gap.
 
     See `ReplayedEntry.is_gap`.
     """
@@ -256,7 +256,7 @@ def _replay_tasks(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBa
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
-    """Give the rows of a batch: farm, chunk and row."""
+    """Yield the rows of a batch, each as farm, number of the chunk, and log entry."""
     values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     servers = (tuple(each or ()) for each in values["servers"])
     rows = map(ReplayedEntry, *(values[name] for name in ("index", "term", "received_ms", "kind", "value")), servers)
@@ -266,7 +266,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
 def play(
     farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[ReplayedEntry]
 ) -> Iterator[dict[str, Any]]:
-    """Replay a farm under the sets of `chunks[chunk]`; give results, and for chunk 0 also the live set's decisions.
+    """Replay a farm under the sets of `chunks[chunk]`; yield results, and for chunk 0 also the live set's decisions.
 
     `log`: rows in the order that `Replay.feed` needs.
     """

@@ -155,7 +155,10 @@ class Replay:
     def __init__(
         self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: ReplayListener | None = None
     ) -> None:
-        """`sets`: fixed values by the names in the log, checked; {}: the live parameters."""
+        """`sets`: parameter sets that `grid.checked` has checked. {} stands for the live parameters.
+
+        A set has the fixed value of each parameter, by the parameter's name in the log.
+        """
         self.farm = farm
         self.runs = [ParameterRun(farm, fixed) for fixed in sets]
         self.entries = 0

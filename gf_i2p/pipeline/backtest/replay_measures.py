@@ -130,7 +130,7 @@ class _Tally:
     replaced: dict[int, list[int]] = field(default_factory=dict)
     """The times of the changes by replaced publisher, as long as that server stays able to publish."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
-    """The listed leaves, and since when each leaf is listed."""
+    """The listed leaves, and the time since which each leaf is listed."""
     past_listings: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
     """Past periods (begin, end) with a leaf in the set, since the newest record of the leaf's owner. The next record
     of that owner tells whether the leaf was up then."""
@@ -378,7 +378,10 @@ class Trial:
     """Replays and measures one farm's log under several parameter sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
-        """`sets`: fixed values by the names in the log, checked; {}: the farm's own parameters."""
+        """`sets`: parameter sets that `grid.checked` has checked. {} stands for the farm's own parameters.
+
+        A set has the fixed value of each parameter, by the parameter's name in the log.
+        """
         self._measure = ReplayMeter()
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)

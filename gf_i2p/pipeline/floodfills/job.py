@@ -179,7 +179,7 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
 
 
 def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
-    """Give the floodfills of the wanted network and age.
+    """Return the floodfills of the wanted network and age.
 
     Raises `PipelineError` for no such floodfill, or more than `MAX_FLOODFILLS`.
     """
@@ -223,7 +223,7 @@ def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: 
 
 
 def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataFrame":
-    """Give the `CLOSEST` floodfills for each target on `day`, the day before and the day after (`_FOUND_TYPE`)."""
+    """Return the `CLOSEST` floodfills for each target on `day`, the day before and the day after (`_FOUND_TYPE`)."""
     days = [(day + timedelta(step)).isoformat() for step in (-1, 0, 1)]
     digits = fn.replace(fn.col("day"), fn.lit("-"), fn.lit("")).cast("binary")
     keys = targets.select("hash", "name", fn.explode(fn.array(*map(fn.lit, days))).alias("day")).withColumn(

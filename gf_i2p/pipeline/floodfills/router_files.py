@@ -135,7 +135,7 @@ def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
 
 
 def read_router_files(spark: "SparkSession", files: FoundFiles) -> "DataFrame":
-    """Read and parse the files; give a row of `READ_TYPE` for each file that still exists."""
+    """Read and parse the files; return a row of `READ_TYPE` for each file that still exists."""
     tasks = math.ceil(files.count / _FILES_A_TASK)
     return spark.createDataFrame(files.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
 

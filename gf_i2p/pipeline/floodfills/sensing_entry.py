@@ -29,7 +29,7 @@ class Sensing:
 
 
 def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
-    """Give the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
+    """Return the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
 
     A hash is the farm's if the job `floodfills` has named the hash after the farm. If there is no such hash, the farm's
     leaves in the table `destination_hours` count.

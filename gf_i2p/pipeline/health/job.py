@@ -208,7 +208,7 @@ def refresh_days(
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":
-    """Give what `status_reports.extents` gives for all entries, without reading all entries.
+    """Return the same table as `status_reports.extents` for all entries, without reading all entries.
 
     The entries since the day before the span count, and the older rows of `hours`. The first report of a server in such
     a row counts from the beginning of its hour.

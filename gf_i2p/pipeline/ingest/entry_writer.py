@@ -154,7 +154,7 @@ class EntryWriter:
         return _Part(self._numbers)
 
     def _flush(self, key: tuple[str, str]) -> None:
-        """Write the rows in memory of a farm and day as a row group."""
+        """Write the rows in memory as a row group of their file. `key`: the farm and day of the rows."""
         part = self._parts[key]
         if not part.batches:
             return
@@ -179,7 +179,7 @@ class EntryWriter:
         )
 
     def _finish(self, key: tuple[str, str]) -> None:
-        """Write the rows in memory of a farm and day, and move the file into the table."""
+        """Write the rows in memory to their file, and move the file into the table. `key`: the file's farm and day."""
         self._flush(key)
         part = self._parts.pop(key)
         part.writer.close()

@@ -321,7 +321,7 @@ class _IngestRun:
         return counts, rows
 
     def _misfits(self, runs: "DataFrame") -> "DataFrame":
-        """Give the misfits of the surveyed files that the quarantine lacks, also misfits from an interrupted run."""
+        """Return the misfits of the surveyed files that the quarantine lacks, also misfits from an interrupted run."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         schema = "farm string, index bigint, term bigint, exporter bigint, value string, raw binary, misfit string"

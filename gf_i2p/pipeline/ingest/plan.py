@@ -145,7 +145,7 @@ class WantedEntries:
     """The wanted entries of one file. Call `takes` for the file's entries in ascending order."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        """`plan`: a row of `PLAN`."""
+        """`plan`: the row of `PLAN` for the file, with values by column name."""
         self._firsts: Sequence[int] = plan["firsts"]
         self._lasts: Sequence[int] = plan["lasts"]
         self._terms: Sequence[int] = plan["terms"]

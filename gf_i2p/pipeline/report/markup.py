@@ -53,5 +53,5 @@ def joined(*children: str) -> Markup:
 
 
 def number(value: float) -> str:
-    """Give a coordinate, as short as possible, exact to a tenth."""
+    """Write a coordinate, rounded to a tenth, without a superfluous ".0"."""
     return f"{value:.1f}".removesuffix(".0")

@@ -97,7 +97,7 @@ def _charts(farm: FarmReport) -> Iterable[tuple[str, str, Markup | None]]:
 
 
 def _tiles(farm: FarmReport) -> Markup:
-    """Give the figures that readers look for first."""
+    """Return the figures that readers look for first."""
     figures = [("entries", formats.count(farm.entries))]
     if farm.heat is not None and farm.heat.rows:
         figures.append(("servers", formats.count(farm.heat.servers)))

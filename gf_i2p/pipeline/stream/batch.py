@@ -182,6 +182,6 @@ def _summary(batch_rows: "DataFrame") -> "list[Row]":
 
 
 def _believed_ms() -> "Column":
-    """Give the time when a believed status record was received; null for other entries."""
+    """Return the time when a believed status record was received; null for other entries."""
     believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull()
     return fn.when(believed, fn.col("received_ms"))

@@ -62,7 +62,7 @@ class Reading:
         return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=ReadPosition(**values))
 
     def encode(self) -> dict[str, Any]:
-        """Give the state for Spark's offset."""
+        """Return the state for Spark's offset."""
         values = {**asdict(self.place), "anew": self.anew, "problem": self.problem}
         return {name: value for name, value in values.items() if value not in {None, 0}}
 
@@ -86,7 +86,7 @@ class Directory:
         )
 
     def encode(self) -> dict[str, Any]:
-        """Give the state for Spark's offset."""
+        """Return the state for Spark's offset."""
         return {
             "done": ",".join(f"{first}-{last}" for first, last in self.done),
             "files": {str(first): self.files[first].encode() for first in sorted(self.files)},
@@ -220,7 +220,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {directory: directories[directory].encode() for directory in sorted(directories)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Give the pieces between two offsets."""
+        """Return the pieces between two offsets."""
         pieces = []
         for directory, each in end.items():
             before = Directory.parse(start[directory]) if directory in start else Directory()
@@ -235,7 +235,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _grouped(pieces)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the lines of a partition's pieces; give rows of `LINES`."""
+        """Read the lines of a partition's pieces; return rows of `LINES`."""
         assert isinstance(partition, Pieces)
         return read_pieces(partition.pieces)
 
@@ -342,7 +342,7 @@ def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
 
 
 def read_pieces(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Read the lines of pieces; give rows of `LINES`. A file that cannot be read any more gives a problem."""
+    """Read the lines of pieces; yield rows of `LINES`. A file that cannot be read any more leads to a `problem`."""
     rows: list[dict[str, Any]] = []
     size = 0
     for piece in pieces:

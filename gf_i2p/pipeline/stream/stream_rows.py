@@ -36,7 +36,7 @@ def arrived_schema(schema_text: str) -> pa.Schema:
 
 
 def arrived(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read lines (`history_source.LINES`), for `mapInArrow`; give rows of entries and of errors.
+    """Read lines (`history_source.LINES`), for `mapInArrow`; yield rows of entries and of errors.
 
     `schema_text`: the JSON Schema of the status record.
     """

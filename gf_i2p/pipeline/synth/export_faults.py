@@ -33,7 +33,7 @@ class _Line:
     """None for Configurations."""
 
     def encode(self) -> bytes:
-        """Give the line of the entry."""
+        """Return the line of the entry."""
         fields: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
         if self.record is None:
             fields |= {"leader": self.leader, "servers": self.servers}
@@ -111,7 +111,11 @@ def _line(life: SynthLife, index: int, began_ms: int) -> _Line:
 
 
 def _file(lines: list[_Line], server: int, first: int, last: int, *, cut: int = 0, ends: bool = True) -> bytes:
-    """Give a file's bytes, with half a line for the entry `cut`. `ends`: whether the file has its closing line."""
+    """Return the bytes of an export file with the entries from index `first` to index `last`.
+
+    `cut`: index of an entry whose line is cut in the middle; 0: no line is cut. `ends`: whether the file has its
+    closing line.
+    """
     parts = [header_line(Header(FAULTY, server, first, lines[first - 1].received_ms))]
     for line in lines[first - 1 : last]:
         data = line.encode()

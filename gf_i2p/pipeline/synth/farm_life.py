@@ -200,7 +200,7 @@ class _SimulatedLife(FarmLife):
         super().back(node)
 
     def absences(self) -> dict[int, list[tuple[float, float]]]:
-        """Give the times when each server was away, in seconds of the day."""
+        """Return the times when each server was away, in seconds of the day."""
         by_server: dict[int, list[tuple[float, float]]] = {node.id: [] for node in self.servers}
         for server, since, until in self._absences:
             by_server[server].append((since, until))
@@ -259,7 +259,7 @@ class _Router:
         self._drifted_at = 0.0
 
     def numbers(self, more_lag_ms: int) -> dict[str, Any]:
-        """Give the router's part of a record. `more_lag_ms`: lag that the simulator adds."""
+        """Return the router's part of a record. `more_lag_ms`: lag that the simulator adds."""
         chance, day = self._chance, self._day()
         inbound = self._bandwidth * day * math.exp(chance.gauss(0.0, 0.12))
         figures = {

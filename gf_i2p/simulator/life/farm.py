@@ -193,7 +193,7 @@ class SimulatedNode:
 
 
 class FarmLife:
-    """One run. The run depends on `plan` only."""
+    """One run of the simulated farm. Equal plans give equal runs."""
 
     def __init__(self, plan: LifePlan, *, write: Callable[[str], None] | None = None) -> None:
         """`write` takes the lines of a trace."""

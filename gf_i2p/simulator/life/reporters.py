@@ -38,7 +38,7 @@ class LeafTruth:
 
 @dataclass(slots=True)
 class SimulatedReporter:
-    """The router of a server or leaf member, and the poster's settings."""
+    """A server or leaf member that posts records: the state of its router and leaves, and its settings."""
 
     id: int
     leaves: list[LeafTruth]
@@ -49,7 +49,7 @@ class SimulatedReporter:
     """Lag of the router's jobs, which lowers the score."""
     records: int = 0
     accused: dict[int, bool] = field(default_factory=dict)
-    """Other server: whether this leader hears the server."""
+    """By id of another server: whether this server, which leads, hears that server."""
 
     @property
     def is_server(self) -> bool:

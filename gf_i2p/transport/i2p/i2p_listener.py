@@ -195,10 +195,11 @@ class I2pListener:
             await asyncio.gather(*tasks, return_exceptions=True)  # the result of one task was used already
 
     async def _until_unpublished(self, address: str) -> None:
-        """Return when the address was not found in the netDb for longer than the patience.
+        """Check again and again whether the netDb has the address. Return when it has not, for `_patience` seconds.
 
-        One check may take the router a minute; the last check is the first that began after the patience. A found
-        address may be left from an earlier session, for ten minutes. So the checks go on until a stream has come.
+        A check may take a minute. So the last check is the first check that begins when those seconds are over. A check
+        that finds the address does not end the checks: an earlier session may have left the address in the netDb, for
+        up to ten minutes. The caller ends the checks when a stream arrives.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()

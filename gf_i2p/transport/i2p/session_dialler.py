@@ -22,7 +22,8 @@ from gf_i2p.wire.proxy_login import ProxyLogin
 from gf_i2p.wire.upgrade import ClientHandshake
 
 PATIENCE_SECONDS: Final = 20.0
-"""Seconds for one way before the other way. A stream opens in 5 s as a rule; a Java proxy's first takes up to 20 s."""
+"""Seconds for a dial by one way, before the other way is tried. A stream usually opens within 5 s. The first stream
+through a Java router's proxy takes up to 20 s."""
 GREETINGS: Final = 5
 """Most tries to greet a peer from a new session: i2pd rejects a new encryption for two minutes."""
 
@@ -50,7 +51,11 @@ class TwoWayTransport:
     """Dials through the proxy first, then from this node's own session, and so on in turn until one way works."""
 
     def __init__(self, proxy: Transport, streams: Streams, cluster: str, *, patience: float = PATIENCE_SECONDS) -> None:
-        """`cluster`: the farm's name. `patience`: seconds for one way, and between two greetings."""
+        """`cluster`: the farm's name.
+
+        `patience`: seconds for a dial by one way, before the other way is tried. An introduction may also take so many
+        seconds, and so many seconds pass before the next try.
+        """
         self._proxy = proxy
         self._streams = streams
         self._cluster = cluster
@@ -109,7 +114,7 @@ class TwoWayTransport:
             task.add_done_callback(self._introductions.discard)
 
     def _stop_introductions(self) -> None:
-        """Stop the introductions: the session has ended, and with it the lease set."""
+        """Stop the introductions: the session has ended, so its lease set is of no use to any peer."""
         for task in self._introductions:
             task.cancel()
 
