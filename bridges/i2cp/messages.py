@@ -211,7 +211,7 @@ class Decoder:
 
 
 def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
-    """Ask for the date. This opens the conversation.
+    """Encode GetDate, the first message of a client: asks for the router's clock and version.
 
     `version`: the version that the bridge claims. `login`: user name and password, for a Java router that asks for
     them. Both must suit `encode_mapping`. Its `LimitError` shows the text, so check a password before.
@@ -223,7 +223,7 @@ def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
 
 
 def host_lookup(request: int, hash_: bytes, *, milliseconds: int) -> bytes:
-    """Ask for a destination by its hash, 32 bytes, without a session.
+    """Encode HostLookup: asks for a destination by its hash, 32 bytes, without a session.
 
     `request`: a number that the answer repeats. `milliseconds`: time limit for a router that obeys one; i2pd does not.
     """
@@ -232,7 +232,10 @@ def host_lookup(request: int, hash_: bytes, *, milliseconds: int) -> bytes:
 
 
 def create_session(config: bytes) -> bytes:
-    """Ask to act as a destination. `config`: a signed SessionConfig, up to 64 KiB."""
+    """Encode CreateSession: asks the router to open a session for the destination in `config`.
+
+    `config`: a signed SessionConfig, up to 64 KiB.
+    """
     return _frame(Type.CREATE_SESSION, config)
 
 
@@ -260,7 +263,7 @@ def create_service_lease_set(session: int, lease_set: bytes, private_keys: Seque
 
 
 def send_message(session: int, destination: bytes, payload: bytes, expires_ms: int) -> bytes:
-    """Send a packed payload to a destination, without a report of its outcome (SendMessageExpires, nonce 0).
+    """Encode SendMessageExpires: sends a packed payload to a destination. With nonce 0, the router reports no outcome.
 
     `expires_ms`: when the router may drop the message, in milliseconds since the epoch.
     """
@@ -270,7 +273,7 @@ def send_message(session: int, destination: bytes, payload: bytes, expires_ms: i
 
 
 def destroy_session(session: int) -> bytes:
-    """End a session. i2pd confirms the end and hangs up; Java hangs up."""
+    """Encode DestroySession: ends a session. i2pd confirms the end and closes the connection. Java only closes it."""
     return _frame(Type.DESTROY_SESSION, _NUMBER.pack(session))
 
 

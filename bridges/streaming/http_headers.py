@@ -68,7 +68,7 @@ class HttpRequest:
         self._chunked = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes. Raises `RequestError`."""
+        """Take the next bytes of the client. Return the bytes for the service. Raises `RequestError`."""
         try:
             if self._reader is not None:
                 return self._body(self._reader, data)

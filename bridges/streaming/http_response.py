@@ -38,11 +38,11 @@ class HttpResponse:
 
     @property
     def begun(self) -> bool:
-        """Whether the whole head has passed."""
+        """Whether `feed` has returned the whole head of the answer."""
         return self._reader is None
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes. Raises `ResponseError`."""
+        """Take the next bytes of the service. Return the bytes for the client. Raises `ResponseError`."""
         if self._reader is None:
             return data
         out = b""

@@ -55,7 +55,8 @@ class SnapshotError(ValueError):
 def decode_entry(value: bytes) -> dict[str, Any] | None:
     """Decode an Application entry of any farm; None: the entry is surely neither a status record nor an admin entry.
 
-    A value without the names of either is not decoded at all. JSON can write a name with escapes.
+    A status record has the name "up", and an admin entry has the name "action". So a value without these names is not
+    decoded at all. A value with escapes is decoded, because JSON can write a name with escapes.
     """
     if not (b'"up"' in value or b'"action"' in value or b"\\u" in value):
         return None
@@ -324,7 +325,7 @@ class FarmState:
     def _update_accusations(self, record: StatusRecord, index: int) -> None:
         """Note which servers the reporting server cannot hear, and withdraw its accusations of servers that it hears.
 
-        Such a report counts, because the newest record of the reported server is older in the log.
+        A report comes later in the log than the newest record of the reported server. So every report counts.
         """
         for report in record.remote_routers:
             poster = self.posters.by_id.get(report.id)

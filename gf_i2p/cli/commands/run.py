@@ -122,7 +122,7 @@ def _settle() -> None:
 
 
 def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> None:
-    """Give these nodes, two or more with the same `node.listen`, one listener."""
+    """Make one listener for several nodes that have the same `node.listen`. `tenants`: these nodes, two or more."""
     first = tenants[0]
     i2p: Transport | None = None
     tls: TlsTransport | None = None

@@ -77,7 +77,10 @@ class LeafServiceChecks:
 
 
 def _obstacle(host: str, port: int) -> str | None:
-    """Say why nobody can begin to listen at this address; None when somebody can. Nothing listens meanwhile."""
+    """Say why a program that starts now could not listen at this address; None: the program could listen.
+
+    The test binds a socket to the address, and never listens with the socket.
+    """
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as asyncio's servers

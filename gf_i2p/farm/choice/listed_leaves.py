@@ -197,7 +197,7 @@ class Listing:
         return sorted(bids)
 
     def _listed_offers(self, inputs: LeafInputs, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Return the listed leaves that stay. `grace`: a leaf that is down stays for `unheard_ms`."""
+        """Yield the listed leaves that may stay. `grace`: a leaf that is down may stay for `unheard_ms`."""
         now, parameters = inputs.now_ms, inputs.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
@@ -218,7 +218,7 @@ class Listing:
                     yield owner, poster, leaf
 
     def _new_offers(self, inputs: LeafInputs, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Return the leaves that could be added. `waiting`: also leaves that must stay up for longer first."""
+        """Yield the leaves that could be added. `waiting`: also leaves that are up, but not yet for long enough."""
         for owner, poster in inputs.posters:
             if poster.leaves.keys() <= self.listed.keys():
                 continue

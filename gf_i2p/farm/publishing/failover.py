@@ -50,7 +50,10 @@ class FailoverMachine:
     mode: Final = "failover"
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress) -> None:
-        """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
+        """`lease`: the driver tells the lease of each committed record of this server.
+
+        `progress`: the driver tells the progress of each announcement.
+        """
         self.state = FailoverState.IDLE
         self.sessions = 0
         """Number of sessions that were opened."""

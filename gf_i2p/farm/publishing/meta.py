@@ -6,7 +6,8 @@
        ▲                    │                                  │                  │
        └─── not chosen, lease over: cancel; have the router forget its sets
 
-A dry run chooses, builds and signs a set. Nobody gets that set: no announcement, nothing for the router.
+A dry run chooses, builds and signs a set. The log gets no announcement of that set, and the router does not get the
+set.
 """
 
 from dataclasses import replace
@@ -32,7 +33,10 @@ class MetaMachine:
     """Decides when one server publishes which set. Call `step` after any change, and do the work of the effects."""
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress, *, dry_run: bool = False) -> None:
-        """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
+        """`lease`: the driver tells the lease of each committed record of this server.
+
+        `progress`: the driver tells the progress of each announcement.
+        """
         self.last_set: LastSet | None = None
         """Times of the last set; None while this server publishes nothing."""
         self.last_leaf_set = LeafSet()

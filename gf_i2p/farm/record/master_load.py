@@ -1,6 +1,7 @@
-"""Load of the master's own session in mode `failover`, as the record's "meta" tells the load.
+"""Load of the session that serves the master in mode `failover`: some fields of "meta" in a status record.
 
-The names are those of a leaf's load in "destinations". The master is no leaf of itself, so the numbers stand in "meta".
+The fields have the same names as the fields for a leaf's load, which stand in "destinations". The master is not one of
+the leaves, so the fields for the master's load stand in "meta".
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ class MasterLoad:
     """Payload of the streams in both directions, in bytes per second."""
 
     def encode(self) -> dict[str, Any]:
-        """Return the fields of the JSON object."""
+        """Return the known numbers, as fields for "meta"."""
         return without_none({name: getattr(self, attribute) for attribute, name in _NUMBERS.items()})
 
     @classmethod

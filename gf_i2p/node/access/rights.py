@@ -43,7 +43,10 @@ class Rights:
         """By leaf member, the records that the member may post now."""
 
     def objection_to_shape(self, user: User, request: Request) -> str | None:
-        """Return why this user may not post that number or kind of entries; None when the user may. Reads no value."""
+        """Return why this user may not post so many entries, or entries of such types; None: the user may.
+
+        This check looks at the number and the types of the entries, and not at their values.
+        """
         if user.role is Role.LEAF and (
             len(request.entries) > 1 or any(each.value_type is not ValueType.APPLICATION for each in request.entries)
         ):

@@ -184,7 +184,10 @@ class ServerTable(Table):
 
 
 class RemovedTable(Table):
-    """A server that has left the farm, and whose endpoint a new server has. The id is never used again."""
+    """A table `[[removed]]`: a server that has left the farm, and whose endpoint belongs to a new server now.
+
+    The farm never uses the removed server's id again.
+    """
 
     id: ServerId
 
@@ -319,7 +322,7 @@ class Secrets(RouterPasswords):
 
     @property
     def verifiers(self) -> dict[str, Secret]:
-        """The verifiers, by user name."""
+        """The HA1 values of all users' passwords, by user name."""
         return {
             name: Secret(md5=user.md5.get_secret_value(), sha256=user.sha256.get_secret_value())
             for name, user in self.users.items()

@@ -226,7 +226,7 @@ class FarmLife:
         self.faults = LifeFaults(self)
 
     def run(self) -> None:
-        """Run faults and then the calm. Raises `Violation`."""
+        """Run `plan.chaos` seconds with faults, and then `CALM` seconds without faults. Raises `Violation`."""
         self._run_until(self.plan.chaos)
         self.faults.stop()
         self.calm = True
@@ -347,7 +347,7 @@ def _leaf_hash(poster: int, number: int) -> bytes:
 
 
 def _odd_leaves(odd: str) -> list[LeafTruth]:
-    """Return the leaves for the plan's word."""
+    """Return the odd leaf for a word of `LifePlan.odd`; no leaf for an empty word."""
     match odd:
         case "master":
             return [LeafTruth(MASTER_HASH)]
