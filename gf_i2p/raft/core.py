@@ -350,13 +350,13 @@ class Core:
 
         A voter should. A removed server should, too, while the Configuration without this server may be uncommitted:
         this server may be the only one that has that Configuration, and then no other can win (thesis 4.2.2). But the
-        removed server waits until a voter with an older log has asked for its vote. The reason is JRaft: a JRaft
-        leader sends nothing to a removed server, which then never learns of the commit. Each of its elections would
-        depose the JRaft leader.
+        removed server waits until a voter with an older log has asked the removed server for a vote. The reason is
+        JRaft: a JRaft leader sends nothing to a removed server, so the removed server never learns of the commit. Each
+        election of the removed server would depose the JRaft leader.
 
         A server whose snapshot is damaged waits in the same way, because such a server can lead only until another
-        voter has the same log. If its Configuration is lost, too (`current_index` is 0), the server does not know the
-        voters, and never becomes a candidate.
+        voter has the same log. If the server has also lost the Configuration (`current_index` is 0), the server does
+        not know the voters, and never becomes a candidate.
 
         A server that cannot follow its leader lacks entries that the leader has, and waits in the same way.
         """

@@ -21,5 +21,5 @@ class TokenBucket:
         return self._content
 
     def spend(self, tokens: float) -> None:
-        """Take tokens out, after a look at `content`. More than there are leave the bucket below zero."""
+        """Take tokens out, after a call of `content`. If the bucket has fewer tokens, its content falls below zero."""
         self._content -= tokens

@@ -146,9 +146,10 @@ class History:
     ) -> "History":
         """Open the history of this server, or begin one. A missing `directory` is made, with mode 0700.
 
-        `clock`: returns ms since the epoch. `interrupted`: asked often, for files may be large. Raises `HistoryError`,
-        and changes nothing, when files are damaged or belong to another server or farm. Raises `OSError` when files
-        cannot be read or written, `InterruptedError` soon after `interrupted()` is true.
+        `clock`: returns ms since the epoch. `interrupted`: returns whether to give up; called often, because large
+        files take long. Raises `HistoryError`, and changes nothing, when files are damaged or belong to another server
+        or farm. Raises `OSError` when files cannot be read or written, and `InterruptedError` soon after
+        `interrupted()` is true.
         """
         history = cls(directory, (cluster, server_id), rotation, clock, interrupted)
         try:

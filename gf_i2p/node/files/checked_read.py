@@ -97,7 +97,7 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
 
 
 def _hint(text: str, error: str) -> str:
-    """Return advice when the parser complains about a table that stands twice: its header has too few brackets."""
+    """Return advice for a table that the file has twice, with single brackets; "" for other errors of the parser."""
     place = re.match(r"Cannot .*\(at line (\d+),", error)
     if place is None or not text.split("\n")[int(place[1]) - 1].startswith("["):
         return ""

@@ -94,10 +94,10 @@ class HostedFarm:
 
 
 class ElsewhereFarm:
-    """A nested farm that runs only in other processes: this server only asks its router for the master's set.
+    """A nested farm that runs only in other processes: this server asks its router whether the master's set exists.
 
-    This server does not know the masters below that farm, either. A server of both farms knows these masters, and that
-    server's record is enough for all.
+    This server does not know the masters below the nested farm. A server of both farms knows these masters, and writes
+    them into its record. That record is enough for the other servers.
     """
 
     def __init__(self, address: str, bridge: RouterBridge) -> None:

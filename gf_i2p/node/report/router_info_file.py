@@ -92,7 +92,7 @@ class RouterInfoFile:
                 logger.warning("the router info is not in the records", reason=trouble)
 
     def _objection(self, read: _Read) -> str | None:
-        """Say why this router info is not the one that the router has published last; None: nothing speaks against."""
+        """Say why this router info is not the one that the router has published last; None: no reason was found."""
         age_ms = int(self._clock() * 1000) - read.published_ms
         away = timedelta(seconds=min(abs(age_ms) // 1000, _MOST_SECONDS))
         if age_ms > MAX_AGE_MS:

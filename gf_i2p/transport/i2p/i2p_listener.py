@@ -56,7 +56,7 @@ class Inbound(Protocol):
 
     @property
     def failure(self) -> type[Exception]:
-        """The exception of the methods when the router cannot be used now; its text says what to check."""
+        """The exception that the methods raise when the router cannot be used now. Its text says what to check."""
         ...
 
     async def open(self, host: str, port: int) -> str:

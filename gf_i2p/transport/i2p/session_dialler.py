@@ -39,7 +39,7 @@ class Streams(Protocol):
 
     @property
     def failure(self) -> type[Exception]:
-        """The exception of `connect`, with a sentence that says what to check."""
+        """The exception that `connect` raises when no stream can be opened. Its text says what to check."""
         ...
 
     async def connect(self, host: str) -> socket.socket:
