@@ -152,7 +152,7 @@ _LARGE_EXPONENTS: Final = re.compile(rb"(?<![-+.0-9eE])[-.0-9]++[eE]\+?[0-9]{3,}
 
 
 def _decode(data: bytes) -> dict[str, Any]:
-    """Decode the JSON text of an object, in one pass. Raises `ValueError`, also as `RecordError`."""
+    """Decode the JSON text of an object, in one pass. Raises `ValueError`, of which `RecordError` is one kind."""
     text = data.decode("utf-8")
     shapes = data.translate(_SHAPES)
     if _LONG in shapes or _LARGE[0] in shapes or _LARGE[1] in shapes:
@@ -168,7 +168,11 @@ def _decode(data: bytes) -> dict[str, Any]:
 
 
 def _check_numbers(text: bytes) -> None:
-    """Refuse numbers over the limits in a JSON text without strings. Raises `ValueError`, also as `RecordError`."""
+    """Check the numbers in a JSON text from which all strings were removed.
+
+    Raises `RecordError` for a number with too many digits, and for a number that is too large for a float. Raises
+    another `ValueError` for a malformed number.
+    """
     shapes = text.translate(_SHAPES)
     for run in _RUNS.finditer(shapes):
         start, end = run.span()

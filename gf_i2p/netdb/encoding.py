@@ -21,7 +21,7 @@ def to_base64(data: bytes) -> str:
 def from_base64(text: str, max_bytes: int) -> bytes:
     """Decode base64 in I2P's alphabet. The padding may be missing.
 
-    Raises `StructureError` for any other character, and for a text that is longer than `max_bytes` bytes need.
+    Raises `StructureError` for any other character, and for a text that is longer than the base64 of `max_bytes` bytes.
     """
     if len(text) > (max_bytes + 2) // 3 * 4:
         raise StructureError(f"a base64 text of {len(text)} characters is longer than {max_bytes} bytes need")

@@ -35,7 +35,8 @@ class Events:
 
 
 _LATE: Final = 1e-6
-"""Seconds by which every timer is late. Without them, rounding may make a timer early, and set it again without end."""
+"""Seconds by which every timer is late. Otherwise, rounding may make a timer early, and a core that finds nothing due
+would set the timer again without end."""
 
 
 class MachineClock:
@@ -46,9 +47,10 @@ class MachineClock:
     """
 
     def __init__(self, events: Events, *, rate: float, origin: float, wall_ms: int, wall_rate: float) -> None:
-        """`rate`: speed of the monotonic clock, above 0. `origin`: its seconds at the beginning.
+        """`rate`: speed of the monotonic clock, above 0; real time has speed 1. `wall_rate`: speed of the wall clock.
 
-        `wall_ms`: the true wall time at the beginning; `wall_rate`: speed of the wall clock.
+        `origin`: the time that the monotonic clock shows at the beginning, in seconds. `wall_ms`: the true time of day
+        at the beginning, in ms since the epoch.
         """
         self._events = events
         self.rate = rate

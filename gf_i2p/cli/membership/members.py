@@ -149,7 +149,7 @@ def _voters(ask: Ask, directory: Path) -> frozenset[int]:
 
 
 def add(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members add`: add a server that waits for the leader and does not ask for itself."""
+    """`members add`: ask the leader to add a server that does not ask itself, such as a removed server."""
     server_id, endpoint = options.server
     if endpoint is None:
         raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)
@@ -199,8 +199,8 @@ def step_down(options: argparse.Namespace, ask: Ask) -> Answer:
 def _watch(options: argparse.Namespace, ask: Ask, origin: Any, server_id: int, *, present: bool) -> Answer:
     """Wait until the directory's node knows that the change is committed.
 
-    Raises `CommandError` when no leader works on the change any more. `origin`: the leader that began the change, and
-    the term.
+    Raises `CommandError` when no leader works on the change any more. `origin`: "leader" and "term" of the leader that
+    began the change.
     """
     end = time.monotonic() + CHANGE_SECONDS
     idle_since: float | None = None

@@ -283,7 +283,7 @@ class _InThisProcess(Executor):
     """Runs each submitted call in this process, at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run the call."""
+        """Call `fn` with the arguments; return a future that has the result already. Raises any exception of `fn`."""
         done: Future[Any] = Future()
         done.set_result(fn(*args, **kwargs))
         return done

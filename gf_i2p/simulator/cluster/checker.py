@@ -15,7 +15,10 @@ from gf_i2p.wire.entries import Entry
 
 
 class Checker:
-    """Hears of every step of the servers. Raises `Violation` at once when an invariant does not hold."""
+    """Hears of every step of the servers. Raises `Violation` at once when an invariant does not hold.
+
+    Most methods report one event, which the docstring tells.
+    """
 
     def __init__(
         self,

@@ -18,7 +18,10 @@ RIGHT_MS: Final = 1_000
 
 
 class LifeChecker:
-    """Gets every event of the run, and gives the event to the rules. Raises `Violation` at once for a broken rule."""
+    """Gets every event of the run, and gives the event to the rules. Raises `Violation` at once for a broken rule.
+
+    Most methods report one event, which the docstring tells.
+    """
 
     def __init__(self, life: "FarmLife") -> None:
         self.life = life
@@ -69,7 +72,7 @@ class LifeChecker:
         return self._publishers[index - 1]
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
-        """A server has applied the log up to this index, and has chosen."""
+        """A server has applied the log up to this index, and `choice` is the server's choice by that log."""
         for rule in self._rules:
             rule.chose(server, index, choice)
 
@@ -86,7 +89,7 @@ class LifeChecker:
             rule.gives(server, applied, lease_set)
 
     def passes(self) -> None:
-        """Some time has passed."""
+        """Some time has passed since the last call: note which servers are able to publish now, and ask the rules."""
         if self.life.leaderless:
             self.flows_since = self.now
         for server in self.life.servers:
