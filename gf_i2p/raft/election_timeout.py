@@ -45,7 +45,10 @@ class ElectionTimeout:
             self.draw(now)
 
     def forgive(self, now: float) -> None:
-        """Return to the normal length after refusals: this server should win against the voter that asked."""
+        """End the longer time-outs after refusals, because a voter with an older log has asked for votes.
+
+        That voter cannot win this server's vote, but this server can win an election.
+        """
         if self.refusals:
             self.refusals = 0
             timing = self._state.timing

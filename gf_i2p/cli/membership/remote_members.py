@@ -220,7 +220,10 @@ class _Remote:
         return " ".join([remedy, *troubles])
 
     async def _begin(self, request: Request, view: _View) -> Response:
-        """Ask the leader to begin the change. A leader that has not answered `look` gets less time."""
+        """Ask the leader to begin the change. The wait is shorter if `look` has found no leader that answers.
+
+        Raises `CommandError` when the leader refuses, when no leader takes the request, or when the outcome is unknown.
+        """
         seconds = self._seconds if view.farm.trouble is None else self._find_seconds
         try:
             response = await self._client.change_servers(request, timeout=seconds)

@@ -241,7 +241,10 @@ class Timeouts:
         self._adapt()
 
     def round_trip(self, peer: int) -> RoundTripSummary | None:
-        """Summary of the round trips to this peer: by requests, or by the handshake alone; None when unknown."""
+        """Return a summary of the round trips to this peer; None when no round trip was measured.
+
+        Before the first answer to a request, the summary has only the round trip of the handshake.
+        """
         if peer in self._trips:
             return self._trips[peer].summary
         handshake = self._handshakes.get(peer)
@@ -360,7 +363,10 @@ class Timeouts:
     # Time-outs ------------------------------------------------------------------------------------------------------
 
     def _trip(self) -> float:
-        """Return T of the module's docstring, in seconds; 0 when no round trip is known."""
+        """Return the 99th percentile of the round trips to the nearest peers that make a majority with this node.
+
+        In seconds; 0 when no round trip is known. The module's docstring calls this value T.
+        """
         trips = {peer: trips.p99 for peer, trips in self._trips.items()}
         round_trips = sorted((self._known_handshakes() | trips).values())
         return round_trips[min(max(self._majority - 2, 0), len(round_trips) - 1)] if round_trips else 0.0

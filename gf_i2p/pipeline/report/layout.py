@@ -104,9 +104,10 @@ def dot(x: float, y: float, class_: str, about: str) -> Markup:
 
 
 def steps(values: Sequence[float | None], height: float, highest: float, wide: float, early: float = 0.0) -> Markup:
-    """Draw a line in steps of the width `wide`, and the area below it, up to the plot's end; None makes a gap.
+    """Draw one step of the width `wide` for each value, and the area below the steps, up to the plot's end.
 
-    `highest`: the value at the plot's top. `early`: the width of that part of the first step that is before the plot.
+    `values`: None makes a gap. `highest`: the value at the plot's top. `early`: width of the part of the first step
+    that lies to the left of the plot, and is not drawn.
     """
     line, area = [], []
     top, low = 2.0, height - 1

@@ -148,8 +148,8 @@ class Pieces(InputPartition):
 class HistorySource(DataSource):
     """A source with the options `directories`, `maxBytesPerTrigger` and `ending`.
 
-    `directories`: a JSON list of paths or addresses. `maxBytesPerTrigger`: about the bytes of a batch. `ending`: a path
-    or an address; while a file or directory is there, the source gives nothing new.
+    `directories`: a JSON list of paths or addresses. `maxBytesPerTrigger`: approximate size of a batch, in bytes.
+    `ending`: a path or an address; while a file or directory exists there, the source gives nothing new.
     """
 
     @classmethod

@@ -1,6 +1,6 @@
-"""A second, simple account of a farm's log. The rules judge by the ledger, so that no mistake in `farm` stays hidden.
+"""The ledger: a second, simple reading of a farm's log. The rules compare the real farm state with the ledger.
 
-The ledger shares no code with `gf_i2p.farm` but a constant.
+The ledger shares no code with `gf_i2p.farm`, except a constant. So a mistake in `gf_i2p.farm` does not stay hidden.
 """
 
 import json

@@ -385,7 +385,10 @@ class FarmClient:
                 waiter.set_result(None)
 
     async def _note_refusal(self, way: _Way, response: Response | None) -> NotTaken:
-        """Note a refusal. If the refusal names no leader to ask, first ask that server for the Configuration."""
+        """Note a server's refusal, and say why the request was not taken.
+
+        If the refusal names no leader that can be asked at once, first ask the refusing server for the Configuration.
+        """
         assert response is not None
         place, _ = way
         refusal = self._explain_refusal(place, response)
