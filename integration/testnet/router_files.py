@@ -39,7 +39,8 @@ class Beside:
 def replace(directory: Path, changes: Mapping[str, str]) -> None:
     """Replace lines, or parts of lines, in a server's configuration.
 
-    `changes`: the new text by the old text. Raises `AssertionError` when the old text is missing, or the new file is not TOML.
+    `changes`: the new text by the old text. Raises `AssertionError` when the old text is missing, or when the new file
+    is not TOML.
     """
     path = directory / CONFIG_FILE
     text = path.read_text(encoding="utf-8")
