@@ -329,8 +329,11 @@ class MembershipChange:
         joining.invited = False
         joining.next, joining.offset, joining.pack = 1, 0, ()
 
-    def _send_next_or_end(self, now: float, *, fast: bool = True) -> None:
+    def _send_next_or_end(self, now: float, *, fast: bool = False) -> None:
         """Append the Configuration if the server lacks so little that it delays no commit; else send the next request.
+
+        `fast`: whether a pack has arrived within an election time-out. Then the entries since that pack delay no commit.
+        A snapshot shows nothing of that kind: many entries may lie behind the snapshot's index.
 
         One pack or the snapshot must have arrived first. A JRaft server elects itself before it is invited, so it has
         an entry 1 of its own. AppendEntries would leave that entry in place if the leader's entry 1 has the same term.

@@ -110,9 +110,11 @@ class Checker:
         if commit > server.commit:
             self._advance(server, commit)
 
-    def took(self, server_id: int, event: Input, effects: Effects) -> None:
-        """A core has taken an input; `stepped` was called before."""
-        _call(self._takes, self.facts.servers[server_id], event, effects)
+    def took(self, server_id: int, event: Input, effects: Effects, clock: float) -> None:
+        """A core has taken an input at this time of its own clock; `stepped` was called before."""
+        server = self.facts.servers[server_id]
+        for ask in self._takes:
+            ask(server, event, effects, clock)
 
     def followed(self, server_id: int, leader: int, term: int) -> None:
         """A server has taken a message of the leader of this term."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from gf_i2p.raft import inputs
 from gf_i2p.simulator.cluster.disk import Loss
 from gf_i2p.simulator.cluster.operator import ORDERS
 
@@ -367,8 +368,11 @@ class Faults:
         return len(committed) >= 3 and not any(others.isdisjoint(voters) for voters in counting)
 
     def _slow_disk(self, server: "SimulatedServer") -> None:
-        disk = server.disk
-        disk.slow = self._farm.rng.choice((5.0, 30.0))
+        disk, rng = server.disk, self._farm.rng
+        disk.slow = rng.choice((5.0, 30.0, 300.0))
+        alone = len(server.core.configuration.servers) == 1
+        if server.core.is_leader and (alone or rng.random() < 0.3):  # its operator sees the slow disk
+            server.enter(server.life, server.step, inputs.StepDown())
 
         def recover() -> None:
             disk.slow = 1.0

@@ -28,8 +28,11 @@ class Invariant:
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
         """A step has issued a write, and left the server in this term and role. Called before `server` has these."""
 
-    def takes(self, server: ServerFacts, event: Input, effects: Effects) -> None:
-        """A server has taken an input. Called when `server` has its new term, role and commit index."""
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        """A server has taken an input. Called when `server` has its new term, role and commit index.
+
+        `clock`: the server's own monotonic clock, in seconds.
+        """
 
     def leads(self, server: ServerFacts) -> None:
         """A server has become leader."""

@@ -12,6 +12,9 @@ from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.simulator.cluster.hearing_invariants import (
     CommitsProven,
+    JoinersCaughtUp,
+    LeaderIsHeard,
+    PatientServers,
     ReadsConfirmed,
     WonByMajority,
 )
@@ -470,8 +473,11 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     NobodyAccused,
     LiveLeaderStays,
     WonByMajority,
+    LeaderIsHeard,
     ReadsConfirmed,
     CommitsProven,
+    PatientServers,
+    JoinersCaughtUp,
     StepsSucceed,
     Linearizable,
     Liveness,

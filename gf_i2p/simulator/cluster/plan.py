@@ -88,6 +88,9 @@ class RunPlan:
     """Entries after which a server keeps a snapshot."""
     kept_entries: int
     """Most entries that stay in the log although a snapshot covers these entries."""
+    whole_commit: bool
+    """Whether each request tells the leader's whole commit index, as JRaft's requests do (jraft-facts). This program's
+    leaders tell the part that the request proves."""
 
     @property
     def ids(self) -> range:
@@ -157,6 +160,7 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         orders=unit * rng.choice((0.3, 1.0, 3.0)) if changing else 0.0,
         snapshot_entries=rng.choice((3, 15, 50, 10_000)),
         kept_entries=rng.choice((0, 5, 30)),
+        whole_commit=rng.random() < 0.3,
     )
 
 

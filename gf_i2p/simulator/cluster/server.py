@@ -4,6 +4,7 @@ The server does the work of the node's driver and farm view, without an event lo
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gf_i2p.farm.state import FarmState
@@ -191,9 +192,10 @@ class SimulatedServer:
         """Let the core take one step, and carry out the effects."""
         core, farm = self.core, self._farm
         try:
-            effects = core.step(event, self.clock.monotonic)
+            clock = self.clock.monotonic
+            effects = core.step(event, clock)
             farm.checker.stepped(self.id, core, effects)
-            farm.checker.took(self.id, event, effects)
+            farm.checker.took(self.id, event, effects, clock)
             if isinstance(event, inputs.Incoming) and _follows(core, event.request):
                 farm.checker.followed(self.id, core.leader, core.term)
             if farm.trace is not None:
@@ -240,11 +242,16 @@ class SimulatedServer:
                 self._farm.events.after(0.0, self.enter, self.life, self.failed, item.peer, item.tag)
             else:
                 self._farm.checker.sent(self.id, item)
-                link.send(item)
+                link.send(self._with_whole_commit(item) if self._farm.plan.whole_commit else item)
             return
         if not (isinstance(item.token, Post | Order) or cast("Requester", item.token).asks):
             self._farm.checker.sent(self.id, item)
         cast("Requester", item.token).answer(item.response)
+
+    def _with_whole_commit(self, item: Send) -> Send:
+        if item.request.type is not MessageType.APPEND_ENTRIES_REQUEST:
+            return item
+        return item._replace(request=replace(item.request, commit_index=self.core.commit))
 
     def failed(self, peer: int, tag: int) -> None:
         """A request to this peer gets no answer."""

@@ -18,6 +18,7 @@ from gf_i2p.farm.choice.score import own_score
 from gf_i2p.farm.damping import Health
 from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.posters import Poster
 from gf_i2p.farm.publishing import announcement
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Give, PublishingEffects
@@ -223,6 +224,17 @@ def _checks_nothing(machine: FailoverMachine, announcement: Announcement, situat
     """Let the router have the lease set of a server that may not publish."""
 
 
+def _notes_no_absence(health: Health, now_ms: int, parameters: Parameters) -> None:
+    """Count nothing, although the poster was silent or accused."""
+
+
+def _forgives_accusations(
+    poster: Poster, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters
+) -> None:
+    poster.accused_ms = None
+    _take_record(poster, value, record, index, now_ms, parameters)
+
+
 def _goes_on_serving(machine: FailoverMachine, situation: Situation, effects: PublishingEffects) -> None:
     """Serve on, although the farm has chosen another server."""
 
@@ -231,6 +243,7 @@ def _version_by_the_minute(machine: FailoverMachine, situation: Situation) -> in
     return situation.wall_ms // 60_000 * 60
 
 
+_take_record = Poster.take
 _step = MetaMachine.step
 _taken = MetaMachine.taken
 _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
@@ -266,6 +279,12 @@ def farm_canaries() -> Iterator[Canary]:
         "lists each leaf exactly while the leaf is up",
         (damping, "wait_ms", _waits_for_nothing),
         (Health, "out_ms", _goes_out_at_once),
+    )
+    yield life(
+        "returns-clean", "forgets that an absent poster's leaves were down", (Health, "interrupt", _notes_no_absence)
+    )
+    yield life(
+        "accused-clean", "forgets that an accused poster's leaves were down", (Poster, "take", _forgives_accusations)
     )
     yield life("own-leaf", "lists its own master, and loops", (LeafInputs, "objection", _lists_all))
     yield life("left-out", "does not name leaves that are left out", (FarmState, "_left_out", _leaves_nothing_out))

@@ -398,6 +398,9 @@ class FlapsBounded(FarmRule):
     poster is heard. Without a steady leaf the set has leaves that come and go. `Ledger.risen_ms` measures time. The
     farm's stopwatch never runs faster, so neither f nor the wait here is above the farm's own. A leaf that was never
     down does not wait. When the servers change, leaves that no newest record names lose their past.
+
+    A poster that was silent for longer than freshMs, or accused for unheardMs, returns as if its leaves had been down
+    until then. `Ledger.lasted_ms` measures these times: the farm's stopwatch never runs slower.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -405,6 +408,8 @@ class FlapsBounded(FarmRule):
         self._listed: set[bytes] = set()
         self._past: dict[bytes, _Past] = {}
         self._servers: Voters = ()
+        self._heard: dict[int, int] = {}  # by poster, `Ledger.lasted_ms` at its newest record
+        self._accused: dict[int, int] = {}  # by accused server, `Ledger.lasted_ms` at the accusation
 
     def committed(self) -> None:
         ledger = self.checker.ledger
@@ -416,28 +421,41 @@ class FlapsBounded(FarmRule):
         for records in (ledger.records, ledger.member_records):
             for poster, record in records.items():
                 if record.index == ledger.index:
-                    self._take_in(record)
+                    self._take_in(record, interrupted=self._was_away(poster))
+                    self._heard[poster] = ledger.lasted_ms
                 is_heard = ledger.risen_ms - record.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
                 if is_heard and record.router_up and poster not in ledger.accused:
                     steady |= {leaf for leaf, (up, _, _) in record.leaves.items() if up}
+        posters = ledger.records.keys() | ledger.member_records.keys()
+        self._heard = {poster: at for poster, at in self._heard.items() if poster in posters}
+        self._accused = {server: self._accused.get(server, ledger.lasted_ms) for server in ledger.accused}
         listed = _hashes(self.checker.choice)
         if steady & self._listed & listed:
             for leaf in sorted(listed - self._listed):
                 self._check(leaf)
         self._listed = listed
 
-    def _take_in(self, record: PostedRecord) -> None:
-        """Take in what a record says of leaves."""
+    def _was_away(self, poster: int) -> bool:
+        """Whether the poster was surely silent, or accused, for so long that its leaves count as having been down."""
+        ledger = self.checker.ledger
+        silence = ledger.lasted_ms - self._heard.get(poster, ledger.lasted_ms)
+        accusation = ledger.lasted_ms - self._accused.get(poster, ledger.lasted_ms)
+        return bool(
+            silence > ledger.parameter("freshMs", FRESH_MS) or accusation >= ledger.parameter("unheardMs", 90_000)
+        )
+
+    def _take_in(self, record: PostedRecord, *, interrupted: bool) -> None:
+        """Take in what a record says of leaves. `interrupted`: see `_was_away`."""
         now = self.checker.ledger.risen_ms
         for leaf, (says_up, _, _) in record.leaves.items():
             up = says_up and record.router_up
             past = self._past.setdefault(leaf, _Past(up, now, 0, up))
-            if past.up and not up:
+            if past.up and (interrupted or not up):
                 quiet = now - past.since_ms
                 while past.flaps and quiet >= self._wait_ms(past.flaps):
                     quiet -= self._wait_ms(past.flaps)
                     past.flaps -= 1
-                past.flaps, past.proven = min(past.flaps + 1, MOST_FLAPS), False
+                past.flaps, past.proven, past.since_ms = min(past.flaps + 1, MOST_FLAPS), False, now
             if past.up != up:
                 past.up, past.since_ms = up, now
 
