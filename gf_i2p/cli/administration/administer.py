@@ -42,7 +42,7 @@ NOT_KNOWN: Final = "This server does not know yet which entries are committed, s
 
 
 def make_command(action: Action, text: str) -> Subcommand:
-    """Make the command of an action."""
+    """Make the command that runs an action. `text`: the short help of the command."""
     return Subcommand(text, partial(add, action), run)
 
 
@@ -164,7 +164,7 @@ async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[s
 
 
 async def _warnings_of_servers(client: FarmClient, entry: AdminEntry) -> list[str]:
-    """Ask the servers for the Configuration; return a warning if the server that the entry names is not in the newest.
+    """Ask the servers for the Configuration; return a warning if the newest one lacks the server that the entry names.
 
     Raises `CommandError` when every server refuses this user: waiting would not help.
     """

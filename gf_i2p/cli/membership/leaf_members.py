@@ -38,7 +38,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members accept`, of a leaf member's invitation."""
+    """`members accept`: take an invitation's leaf member into the files of this node."""
     changed = leaf_invitation.accept(options.directory, options.file)
     reload_note, reloaded, pending = reload_node(options.directory, ask) if changed else ("", False, list[str]())
     first_line = f"accepted; {reload_note}" if changed else "the member was known already"
