@@ -78,7 +78,7 @@ class Gate:
         self._log.record(reason, remote, detail)
 
     def forget(self, admission: "Admission") -> None:
-        """Count a connection as unauthenticated no longer."""
+        """Stop counting a connection as unauthenticated."""
         self._remove(admission)
         self.counters.unauthenticated -= 1
 
@@ -101,7 +101,7 @@ class Admission:
     __slots__ = ("_abort", "_deadline", "_gate", "_holds_slot", "_settled", "remote", "source")
 
     def __init__(self, gate: Gate, source: str, remote: str) -> None:
-        """Use `Gate.admit`. The deadline runs from here."""
+        """Begin the time limit for authentication. Only `Gate.admit` makes admissions."""
         self.source = source
         """The source that the connection counts for; only the gate changes this."""
         self.remote = remote

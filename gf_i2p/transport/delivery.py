@@ -52,8 +52,8 @@ async def deliver(
         learn: gets each answer that is not final, and returns why the server has not taken the request. `learn` may
             raise `NotDeliveredError` to end the search.
         final: whether an answer ends the search.
-        pause: gives the seconds between two tries. After a refusal with `at_once` the next try follows without a pause,
-            but never two such tries in a row.
+        pause: returns the seconds between two tries. After a refusal with `at_once` the next try follows without a
+            pause, but never two such tries in a row.
         seconds: time limit for the whole delivery; None: there is no limit.
         harmless: whether the request may be sent twice. Then a lost answer does not end the search: `learn` gets None.
 

@@ -118,15 +118,15 @@ class PeerLink:
             await asyncio.wait([task])
 
     def nudge(self) -> None:
-        """Dial now instead of after the present delay. Call this when the peer has shown that the peer runs."""
+        """Dial now instead of after the present delay. Call this when the peer has shown that it runs."""
         self._nudged.set()
 
     def doubt(self, ago: float = 0.0) -> None:
         """Dial anew if the connection may lead to a process that is gone. Call this when the peer has dialled anew.
 
-        `ago`: seconds since the peer's dial, before which the peer may have restarted. The connection ends when no
-        answer is due, and the last answer came `DOUBT_SECONDS` or more before the peer's dial. Silence after the dial
-        does not count: dials through I2P take long, and two peers could otherwise doubt each other for ever.
+        `ago`: seconds since the peer has dialled; the peer may have restarted before that dial. The connection ends
+        when no answer is due, and the last answer came `DOUBT_SECONDS` or more before the peer's dial. Silence after
+        the dial does not count: dials through I2P take long, and two peers could otherwise doubt each other for ever.
 
         No event shows that a stream through I2P has ended, or that a machine has vanished. Without this method, a node
         with nothing to send would find out only from its next request, after the time-out.
@@ -215,7 +215,7 @@ class PeerLink:
                 raise challenged_again(retry, str(self.endpoint), self._credentials.user)
 
     async def _attempt(self, connection: "_OutboundConnection") -> Retry | None:
-        """Return None when the connection is up, or the challenge that came instead."""
+        """Return None when the connection is up, or the challenge that came instead. Raises `DialError`."""
         seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
         await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed_attempts)
@@ -281,7 +281,7 @@ class PeerLink:
 
 
 class _OutboundConnection(asyncio.Protocol):
-    """One connection of a `Link`, from the TLS connection to the end: handshake, requests, responses."""
+    """One connection of a `PeerLink`, from the open transport to the end: handshake, requests, responses."""
 
     __slots__ = (
         "_answered_at",
@@ -322,8 +322,8 @@ class _OutboundConnection(asyncio.Protocol):
         self._output_full = False
         self._wrote_this_turn = False  # whether something was written in this turn of the loop
         self._batch: list[bytes] = []  # data to write at the end of the turn
-        # True: the connection is up; False: dial again, with credentials. An error is a result and no exception of the
-        # future, since no task awaits the future when dialling itself has failed.
+        # None: the connection is up. `Retry`: dial again, with credentials. An error is a result and no exception of
+        # the future, since no task awaits the future when dialling itself has failed.
         self.outcome: asyncio.Future[Retry | DialError | None] = self._loop.create_future()
         # Why the connection that was up has ended.
         self.ended: asyncio.Future[str] = self._loop.create_future()
@@ -444,7 +444,10 @@ class _OutboundConnection(asyncio.Protocol):
             self._watch()
 
     def _due_at(self) -> float:
-        """Time when the oldest request is overdue. The peer began that request only after the answer before."""
+        """Return the loop's time when the oldest request is overdue.
+
+        The time for an answer runs from the answer before, since the peer began this request only then.
+        """
         _, _, sent_at, seconds = self._in_flight[0]
         return max(sent_at, self._answered_at) + seconds
 

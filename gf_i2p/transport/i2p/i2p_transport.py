@@ -44,11 +44,14 @@ class ProxyMethod(StrEnum):
 
 
 I2P_HANDSHAKE_SECONDS: Final = 120.0
-"""Seconds for a handshake: streams through tunnels are slow, and the first stream may wait for new tunnels."""
+"""Most seconds for a handshake: streams through tunnels are slow, and the first stream may wait for new tunnels."""
 I2P_REQUEST_SECONDS: Final = 20.0
-"""Least seconds for an answer through tunnels: when tunnels stall, a new stream would stall as well."""
+"""Least time limit for an answer through tunnels, in seconds.
+
+A shorter limit would not help: when tunnels stall, a new stream would stall as well.
+"""
 SOCKS_GREETING_SECONDS: Final = 5.0
-"""Seconds for the answer to a SOCKS greeting: the proxy answers without asking any peer."""
+"""Most seconds to wait for the answer to a SOCKS greeting: the proxy answers without asking any peer."""
 _SOCKS_GREETING: Final = b"\x05\x01\x00"
 """RFC 1928, 3: version 5, one method, no authentication."""
 _SOCKS_LOGIN_WANTED: Final = "No acceptable authentication methods were offered"
@@ -72,7 +75,7 @@ class ProxySettings:
     port: int = 4444
     way: ProxyMethod = ProxyMethod.GET
     user: str | None = None
-    """With `password`, for a proxy that asks for a login. Nothing is sent to a proxy that does not ask."""
+    """The user name for a proxy that asks for a login. A proxy that does not ask gets neither user nor password."""
     password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -25,7 +25,7 @@ PATIENCE_SECONDS: Final = 20.0
 """Seconds for a dial by one way, before the other way is tried. A stream usually opens within 5 s. The first stream
 through a Java router's proxy takes up to 20 s."""
 GREETINGS: Final = 5
-"""Most tries to greet a peer from a new session: i2pd rejects a new encryption for two minutes."""
+"""Most tries to greet a peer from a new session: a peer's i2pd takes no new keys of a destination for two minutes."""
 
 
 class Streams(Protocol):

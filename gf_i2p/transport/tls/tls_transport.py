@@ -262,7 +262,7 @@ class _TlsHandshake(asyncio.Protocol):
         """The connection, once the handshake is complete."""
         self.error: Exception | None = None
         self.handed_over = False
-        """Whether the TLS layer has handed the connection to the protocol of the factory."""
+        """Whether the protocol that `make` returned has taken over the connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = channel = cast("asyncio.Transport", transport)
