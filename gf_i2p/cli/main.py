@@ -1,4 +1,4 @@
-"""`gf-i2p`: the command line. Every command has `--json`, also for failures."""
+"""`gf-i2p`: the command line. With `--json`, every command prints JSON, also when the command fails."""
 
 import argparse
 import json

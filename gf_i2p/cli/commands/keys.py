@@ -1,4 +1,4 @@
-"""`gf-i2p keys`: the master's key, which stays off all nodes, and the delegated keys with which each node publishes."""
+"""`gf-i2p keys`: makes the master's key, which stays off all nodes, and each node's delegated keys for publishing."""
 
 import argparse
 import stat

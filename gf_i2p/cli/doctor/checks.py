@@ -28,7 +28,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Advice on how to mend a fault: a text for the operator of an i2pd, and a text for the one of a Java router."""
+    """Advice on how to mend a fault: one text for an i2pd, and one text for a Java router."""
 
     i2pd: str
     java: str

@@ -1,4 +1,4 @@
-"""Checks for mode `failover`: whether the local service answers, and the options of the session that serves it."""
+"""Checks for mode `failover`: whether the local service answers, and the options of the session for the service."""
 
 from collections.abc import Callable
 from typing import Final

@@ -77,7 +77,7 @@ class LeafServiceChecks:
 
 
 def _obstacle(host: str, port: int) -> str | None:
-    """Say why a program that starts now could not listen at this address; None: the program could listen.
+    """Return why a program that starts now could not listen at this address; None: the program could listen.
 
     The test binds a socket to the address, and never listens with the socket.
     """

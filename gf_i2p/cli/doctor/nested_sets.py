@@ -15,7 +15,7 @@ from gf_i2p.storage import private_files
 
 
 class TreeCheck:
-    """The check whether this server has the branch keys, in a farm that makes branches."""
+    """Checks whether this server has the branch keys, in a farm that makes branches."""
 
     def __init__(self, directory: Path, file: str, keys: Callable[[], PublishingKeys | None]) -> None:
         """`file`: name of the master's key file in the node's directory. `keys`: returns the keys of that file."""

@@ -26,7 +26,7 @@ from gf_i2p.wire.http_get import Challenges
 from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
-"""Seconds for one server inside I2P: the router may have to build tunnels first."""
+"""Most seconds for one server inside I2P: the router may have to build tunnels first."""
 TLS_SECONDS: Final = 15.0
 _UNANSWERED: Final = (
     "Check that the node and the router of that server run. A server that was just restarted can be found again when "
@@ -39,7 +39,7 @@ _CONNECTED: Final = Remedy(
     java="Nothing for now: the farm uses the node's own connection. Doctor asked by the router's proxy, which "
     "has another destination than the node: try again in ten minutes.",
 )
-"""Advice when only doctor gets no answer.
+"""Advice when doctor gets no answer from a server, but the node itself is connected to that server.
 
 The fault of i2pd was seen in 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 from i2pd's own netDb as a LeaseSet of
 the first kind.

@@ -157,7 +157,7 @@ class PublishingChecks:
         return ok(f"{product} of {keys.destination.b32} when chosen")
 
     def _unfit_leaf(self, leaf: str, master: str) -> CheckResult | None:
-        """Say why a leaf can never be listed; None: nothing is wrong so far. `master`: address of the master."""
+        """Return a failure when the leaf can never be listed; otherwise None. `master`: address of the master."""
         leaf_hash = _hash(leaf)
         if leaf_hash is None:
             if self._router.i2pcontrol is not None and self._router_checks.kind is not RouterProgram.JAVA:

@@ -28,7 +28,7 @@ _LISTENING: Final = "0A"
 
 
 class SettingsChecks:
-    """Checks of the connections between node and router, by the configuration and by this machine's sockets."""
+    """Checks of the settings that concern the router. One check also reads the list of this machine's sockets."""
 
     def __init__(self, directory: Path, config: Config, router: RouterTable, router_checks: RouterChecks) -> None:
         self._directory = directory

@@ -9,7 +9,10 @@ from gf_i2p.node.membership import leaf_invitation
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members invite-leaf`: the directory's server knows the member at once, the others after `members accept`."""
+    """`members invite-leaf`: write the files for a new leaf member, and the file for the other servers.
+
+    The directory's server knows the member at once. The other servers know the member after `members accept`.
+    """
     invitation = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     reload_note, reloaded, _ = reload_node(options.directory, ask)
     text = (

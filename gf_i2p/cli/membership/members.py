@@ -27,7 +27,7 @@ from gf_i2p.wire.limits import MAX_ID
 CHANGE_SECONDS: Final = 600.0
 """Most seconds that the command waits for a change: a server that joins must first get the whole log."""
 SETTLE_SECONDS: Final = 15.0
-"""Seconds to wait for a node that does not know the committed entries: three heartbeats of the slowest profile."""
+"""Most seconds to wait until a node knows which entries are committed: three heartbeats of the slowest profile."""
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
 """Number of longest election time-outs that the command still waits when the leader has lost its leadership.
@@ -152,7 +152,7 @@ def _voters(ask: Ask, directory: Path) -> frozenset[int]:
 
 
 def add(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members add`: ask the leader to add a server that does not ask itself, such as a removed server."""
+    """`members add`: ask the leader to add a server that sends no request of its own, such as a removed server."""
     server_id, endpoint = options.server
     if endpoint is None:
         raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)

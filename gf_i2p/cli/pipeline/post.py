@@ -26,7 +26,7 @@ from gf_i2p.pipeline.lake.paths import Lake
 
 HELP = "post recommended parameters and sensed floodfills to a farm's log"
 AT_ONCE: Final = 32
-"""Entries in one request: some hundred KiB at most, which take half a minute inside I2P."""
+"""Most entries in one request: some hundred KiB at most, which take half a minute inside I2P."""
 REASON: Final = "recommended by gf-i2p pipeline"
 _SHOWN: Final = 6
 

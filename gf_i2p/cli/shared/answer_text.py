@@ -246,7 +246,7 @@ def _value(entry: dict[str, Any]) -> str:
 
 
 def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
-    """Sum up the sensed floodfills: one line about all hashes, then a line for each of the first hashes."""
+    """Sum up the sensed floodfills: a line about all hashes, then a line for each of the first `_SHOWN_HASHES`."""
     if not sensed:
         return []
     newest = max(sensed, key=lambda each: each["index"])

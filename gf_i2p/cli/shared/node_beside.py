@@ -17,7 +17,7 @@ from gf_i2p.storage.private_files import holding_run
 ASK_SECONDS: Final = 5.0
 """Most seconds to wait for the node's answer."""
 _PUBLISHING: Final = frozenset({"meta", "failover"})
-"""Modes of a farm that publishes the master itself."""
+"""Modes in which the farm itself publishes the master."""
 
 
 class NodeBeside:
