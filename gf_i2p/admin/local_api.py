@@ -230,9 +230,9 @@ class LocalInterface:
         return web.json_response({"begun": True, "leader": response.source, "term": response.term})
 
     def _objection(self, change: Request) -> str | None:
-        """Return why a leader with this server's Configuration refuses the change; None when no reason is known.
+        """Return why a leader with this server's Configuration would refuse the change; None: no reason is known.
 
-        On the leader, the reason may also be in its files, or in a change that is under way.
+        When this server leads, the reason may also lie in this server's files, or in a change that is under way.
         """
         core, server_id = self._driver.core, concerned(change)
         assert server_id is not None  # `_change` has put an id into the request

@@ -1,4 +1,4 @@
-"""Shared by the administration API's server and clients: the socket's address, limits, and error messages."""
+"""The parts that the administration API's server and clients share: the socket's address, limits, and messages."""
 
 import contextlib
 import os
