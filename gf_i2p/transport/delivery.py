@@ -20,7 +20,10 @@ class NotTaken(NamedTuple):
 
 
 class NotDeliveredError(Exception):
-    """The time is over, and no server has taken the request. `str()`: the last `NotTaken.why`, or an empty text."""
+    """No server has taken the request, and the time is over, or `learn` has ended the search.
+
+    When the time is over, `str()` is the last `NotTaken.why`, or an empty text.
+    """
 
 
 class UnansweredError(Exception):

@@ -1,4 +1,4 @@
-"""An outgoing connection to a peer, which is dialled again after its end. Responses come in the requests' order."""
+"""Keeps an outgoing connection to a peer, and dials anew after its end. Responses come in the requests' order."""
 
 import asyncio
 import contextlib
@@ -150,9 +150,10 @@ class PeerLink:
         all requests in flight fail. After None the outcome is unknown, unless `connected` was False at this call: then
         nothing was sent.
 
-        `seconds`: for this request's answer, instead of `request_seconds`, counted in the same way. An overdue answer
-        ends the connection for all requests. So `seconds` must not express how long one caller is willing to wait, and
-        is seldom less than `request_seconds`. Answers come in order, so a request waits for slow requests before it.
+        `seconds`: most seconds for this request's answer, counted as `request_seconds`, and instead of that number. An
+        overdue answer ends the connection for all requests. So `seconds` must not express how long one caller is
+        willing to wait, and is seldom less than `request_seconds`. Answers come in order, so a request waits for slow
+        requests before it.
 
         Raises `LocalProtocolError` when the request is illegal; then `done` is not called.
         """
@@ -446,7 +447,8 @@ class _OutboundConnection(asyncio.Protocol):
     def _due_at(self) -> float:
         """Return the loop's time when the oldest request is overdue.
 
-        The time for an answer runs from the answer before, since the peer began this request only then.
+        The time for an answer does not run before the answer to the previous request: until then the peer has not begun
+        this request.
         """
         _, _, sent_at, seconds = self._in_flight[0]
         return max(sent_at, self._answered_at) + seconds

@@ -141,7 +141,7 @@ class FarmClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; running posts end with `OutcomeUnknownError`."""
+        """Close all connections. A post whose values were sent ends with `OutcomeUnknownError`."""
         questions, self._questions = self._questions, {}
         for question in questions.values():
             question.cancel()
@@ -195,7 +195,7 @@ class FarmClient:
 
     @property
     def waits_for(self) -> str:
-        """The obstacle of the present request, as a clause: a server's refusal, or no connection."""
+        """Why the present request has no final answer yet, as a clause: a refusal, no connection, or no answer."""
         if any(link.connected for link in self._links.values()):
             return self._refusal or "a server has the request, and has not answered yet"
         return f"no server is reached ({self._troubles()})"

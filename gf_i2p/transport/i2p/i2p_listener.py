@@ -1,10 +1,10 @@
 """Listening through I2P: a loopback port, and an `Inbound` that makes the router bring this node's streams there.
 
-Where a SAM session forwards, the router names the peer in a first line. A peer cannot forge its destination, so each
-destination is a source of its own at the gate. A session that ends is made again, and so is a session whose address the
-router does not publish. i2pd fails to publish when the inbound tunnels are ready before the outbound tunnels, until the
-next inbound tunnel is ready. i2pd builds two (2.45) or three (2.58) tunnels at a time, so a session with more tunnels
-is published in most cases.
+In the first line of each stream of a SAM session, the router names the peer. A peer cannot forge its destination, so
+each destination is a source of its own at the gate. A session that ends is made again, and so is a session whose
+address the router does not publish. If the inbound tunnels are ready before the outbound tunnels, i2pd does not publish
+before the next inbound tunnel is ready. i2pd builds two (2.45) or three (2.58) tunnels at a time, so a session with
+more tunnels is published in most cases.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ class I2pListener:
     """Accepts the streams that the router brings, and keeps a session for these streams."""
 
     def __init__(self, inbound: Inbound, server: asyncio.Server, pauses: SessionPauses) -> None:
-        """Keep a session for a server that `open` has made: call `open`, not this."""
+        """Begin to keep a session for `server`. Only `open` calls this."""
         self._inbound = inbound
         self._server = server
         self._pauses = pauses
