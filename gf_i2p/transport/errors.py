@@ -1,4 +1,4 @@
-"""The errors of the transport: each `str()` is a sentence that says what to check. And the text of an `OSError`."""
+"""The errors of the transport, each with a sentence that says what to check; and the system's text for an `OSError`."""
 
 import os
 

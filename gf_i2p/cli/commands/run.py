@@ -219,7 +219,7 @@ class _NodeRun:
 
 
 def _files(directory: Path) -> tuple[Config, Secrets]:
-    """Read both files, and check that they fit together. Raises `ConfigError`."""
+    """Read the settings and the secrets of a node, and check that both fit together. Raises `ConfigError`."""
     config, secrets = Config.load(directory), Secrets.load(directory)
     check_logins(config.router, secrets)
     return config, secrets

@@ -21,7 +21,10 @@ _COLOURS: Final = {CheckState.OK: "32", CheckState.WARN: "33", CheckState.FAIL: 
 
 
 class FindingsPage:
-    """Lines for one terminal. `names`: the names of all checks; the longest name sets the column of the texts."""
+    """Turns findings into lines for one terminal.
+
+    `names`: the names of all checks; the longest name sets the column of the texts.
+    """
 
     def __init__(self, names: Sequence[str], *, columns: int, colour: bool) -> None:
         self._columns = min(max(columns, _LEAST_COLUMNS), _MOST_COLUMNS)

@@ -36,7 +36,7 @@ class NodeFiles:
             raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
         self._directory = directory
         self.config: Config | None = None
-        """None when the file cannot be read."""
+        """The node's settings; None when their file cannot be read."""
         self.secrets: Secrets | None = None
         self.uptime: float | None = None
         """Seconds that the node has been running; None when no node runs. Known after the check of the node."""

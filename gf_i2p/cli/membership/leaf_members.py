@@ -9,7 +9,10 @@ from gf_i2p.node.membership import leaf_invitation
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members invite-leaf`: the directory's server knows the member at once, the others after `members accept`."""
+    """`members invite-leaf`: write the files for a new leaf member, and the file for the other servers.
+
+    The directory's server knows the member at once. The other servers know the member after `members accept`.
+    """
     invitation = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     reload_note, reloaded, _ = reload_node(options.directory, ask)
     text = (
@@ -38,7 +41,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members accept`, of a leaf member's invitation."""
+    """`members accept`: take an invitation's leaf member into the files of this node."""
     changed = leaf_invitation.accept(options.directory, options.file)
     reload_note, reloaded, pending = reload_node(options.directory, ask) if changed else ("", False, list[str]())
     first_line = f"accepted; {reload_note}" if changed else "the member was known already"

@@ -25,13 +25,16 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_ID
 
 CHANGE_SECONDS: Final = 600.0
-"""Seconds for which a change is watched: a server that joins gets the whole log."""
+"""Most seconds that the command waits for a change: a server that joins must first get the whole log."""
 SETTLE_SECONDS: Final = 15.0
-"""Seconds to wait for a node that does not know the committed entries: three heartbeats of the slowest profile."""
+"""Most seconds to wait until a node knows which entries are committed: three heartbeats of the slowest profile."""
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
-"""Multiples of the longest election time-out. The command waits so long after the leader's term has ended and while no
-change is under way: the asked node may be a follower, and a follower learns of an entry later than the new leader."""
+"""Number of longest election time-outs that the command still waits when the leader has lost its leadership.
+
+The wait counts only while the asked node sees no change under way. The asked node may be a follower, and a follower
+learns of an entry later than the new leader.
+"""
 
 
 def show(options: argparse.Namespace, ask: Ask) -> Answer:
@@ -149,7 +152,7 @@ def _voters(ask: Ask, directory: Path) -> frozenset[int]:
 
 
 def add(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members add`: ask the leader to add a server that does not ask itself, such as a removed server."""
+    """`members add`: ask the leader to add a server that sends no request of its own, such as a removed server."""
     server_id, endpoint = options.server
     if endpoint is None:
         raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)

@@ -108,10 +108,10 @@ class FarmClient:
             prepare: see `Prepare`; by default the transport dials told servers without preparation.
             objection: returns why this user may not change the servers, or None. After an objection the client does not
                 send the change.
-            request_seconds: for one answer, inside I2P `I2P_REQUEST_SECONDS` at least. An overdue answer ends the
-                connection.
-            handshake_seconds: for one attempt to connect, inside I2P `I2P_HANDSHAKE_SECONDS` at least.
-            backoff: makes the delays between attempts to connect, one for each server.
+            request_seconds: most seconds for one answer; inside I2P at least `I2P_REQUEST_SECONDS`. An overdue answer
+                ends the connection.
+            handshake_seconds: most seconds for one attempt to connect; inside I2P at least `I2P_HANDSHAKE_SECONDS`.
+            backoff: called for each endpoint; makes the delays between attempts to connect to that endpoint.
         """
         if not endpoints:
             raise ValueError("a client of a farm needs the endpoint of one server at least")
@@ -141,7 +141,7 @@ class FarmClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; running posts end with `OutcomeUnknownError`."""
+        """Close all connections. A post whose values were sent ends with `OutcomeUnknownError`."""
         questions, self._questions = self._questions, {}
         for question in questions.values():
             question.cancel()
@@ -195,7 +195,7 @@ class FarmClient:
 
     @property
     def waits_for(self) -> str:
-        """The obstacle of the present request, as a clause: a server's refusal, or no connection."""
+        """Why the present request has no final answer yet, as a clause: a refusal, no connection, or no answer."""
         if any(link.connected for link in self._links.values()):
             return self._refusal or "a server has the request, and has not answered yet"
         return f"no server is reached ({self._troubles()})"

@@ -173,9 +173,9 @@ async def ask_for_newer(
 ) -> Configuration | None:
     """Ask these servers side by side, until one tells a Configuration whose `log_index` is above `newer_than`.
 
-    A server that was away asks with the `log_index` of its own newest Configuration. So an answer of another server
-    that was away as long does not end the search, and a newer answer shows whether the asking server still belongs to
-    the farm. A server tells the newest Configuration in its log: the caller must judge whether the answer is committed.
+    A server that was away calls this with the `log_index` of its own newest Configuration. A newer Configuration shows
+    whether the calling server still belongs to the farm. A server that was away just as long has no newer
+    Configuration, so its answer does not end the search. The caller must judge whether the Configuration is committed.
 
     Returns:
         The newer Configuration; None when all servers were asked in vain. `seconds` limits the whole search.
@@ -209,7 +209,7 @@ class Survey:
     troubles: Mapping[int, str]
     """Why the other servers have told nothing: a sentence each."""
     undiallable: Mapping[int, str]
-    """Servers with an endpoint that cannot be dialled, for want of a way or of a known identity: a sentence each."""
+    """By server id, why a told endpoint cannot be dialled, such as for want of a known certificate: a sentence each."""
     refused: frozenset[int] = frozenset()
     """The servers in `troubles` that refused the client, or have no such farm: a further question is of no use."""
 

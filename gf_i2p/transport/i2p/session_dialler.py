@@ -1,9 +1,10 @@
 """Dialling from the session by which others reach this node: the second way to a peer inside I2P.
 
-A router keeps a found lease set until the lease set expires, for each of the router's destinations apart. When a peer
-has come back with new tunnels, the peer's old lease set leads nowhere, and through the proxy the peer stays unreachable
-for up to ten minutes (seen on i2pd 2.45.1). A stream brings the sender's lease set to the peer's router. So a node with
-a new session opens a stream to every peer once. Peers that the proxy cannot reach are dialled from that session.
+A router keeps a lease set that it has found until the lease set expires, separately for each local destination. When a
+peer has come back with new tunnels, the peer's old lease set leads nowhere, and through the proxy the peer stays
+unreachable for up to ten minutes (seen on i2pd 2.45.1). A stream brings the sender's lease set to the peer's router. So
+a node with a new session opens a stream to every peer once. Peers that the proxy cannot reach are dialled from that
+session.
 """
 
 import asyncio
@@ -22,10 +23,10 @@ from gf_i2p.wire.proxy_login import ProxyLogin
 from gf_i2p.wire.upgrade import ClientHandshake
 
 PATIENCE_SECONDS: Final = 20.0
-"""Seconds for a dial by one way, before the other way is tried. A stream usually opens within 5 s. The first stream
-through a Java router's proxy takes up to 20 s."""
+"""Most seconds for a dial by one way, before the other way is tried. A stream usually opens within 5 s. The first
+stream through a Java router's proxy takes up to 20 s."""
 GREETINGS: Final = 5
-"""Most tries to greet a peer from a new session: i2pd rejects a new encryption for two minutes."""
+"""Most tries to greet a peer from a new session: a peer's i2pd takes no new keys of a destination for two minutes."""
 
 
 class Streams(Protocol):
