@@ -86,7 +86,7 @@ class AdminEntry:
 
     @classmethod
     def of_decoded(cls, entry: Mapping[str, Any], data: bytes) -> Self:
-        """Read a value that was decoded from `data` already. Raises `RecordError`."""
+        """Read an admin entry from its decoded JSON object; `data` is the JSON text. Raises `RecordError`."""
         check_limits(data, _NAME, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
         return cls._of_fields(entry)
 
@@ -169,13 +169,14 @@ class Administration:
 
     def __init__(self) -> None:
         self.excluded: dict[bytes, AdminChange] = {}
-        """Leaves that are not listed, whatever their servers report."""
+        """Leaves that are not listed, whatever their servers report: by hash, the change that excluded the leaf."""
         self.costs: dict[bytes, int] = {}
-        """By leaf, a cost that replaces the computed cost."""
+        """Costs that replace the computed costs, 0 to 255, by the leaf's hash."""
         self.moved_to: int | None = None
-        """The server that publishing was moved to, which publishes as long as it can; None: no such server."""
+        """Id of the server that an administrator moved publishing to. That server publishes as long as it can. None:
+        publishing was not moved."""
         self.drained: dict[int, AdminChange] = {}
-        """Servers that publish only when no other server can."""
+        """Servers that publish only when no other server can, by id, each with the change that drained the server."""
         self.parameters = Parameters()
         self.changed: dict[str, AdminChange] = {}
         """The last change of each parameter, by the parameter's name."""
@@ -224,7 +225,7 @@ class Administration:
         del self.log[:-MAX_LOG]
 
     def forget(self, servers: set[int]) -> None:
-        """Forget settings about all servers but these: an id that is used again later means another server."""
+        """Forget the settings about servers that are not in `servers`: a later server may get the same id."""
         self.drained = {server: drain for server, drain in self.drained.items() if server in servers}
         if self.moved_to not in servers:
             self.moved_to = None

@@ -16,7 +16,7 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, an
 from gf_i2p.netdb.encoding import HASH_BYTES, to_b32_address, to_base64
 
 MAX_CLOSEST: Final = 8
-"""Most floodfills of one hash on one day."""
+"""Most floodfills in one post, so for one hash on one day."""
 MAX_FIGURES: Final = 8
 """Most figures in one floodfill's profile."""
 MAX_FIGURE_NAME: Final = 32
@@ -52,7 +52,7 @@ class Floodfill:
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read a floodfill. Raises `RecordError`."""
+        """Read a floodfill from its JSON object. Raises `RecordError`."""
         fields = an_object(value, "a floodfill")
         distance = text(fields, "distance")
         if _DISTANCE.fullmatch(distance) is None:
@@ -82,7 +82,7 @@ class Sensed:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read the fields. Raises `RecordError`."""
+        """Read the day and the floodfills from the fields of a JSON object. Raises `RecordError`."""
         day = text(fields, "day")
         parts = _DAY.fullmatch(day)
         if parts is None or not 1 <= int(parts[3]) <= monthrange(int(parts[1]), int(parts[2]))[1]:
@@ -135,7 +135,7 @@ class SensedPost:
 
 
 class ClosestFloodfills:
-    """The newest posts: of `MAX_HASHES` hashes at most, and of `MAX_DAYS` days of each hash."""
+    """The newest posts of sensed floodfills, for up to `MAX_HASHES` hashes and up to `MAX_DAYS` days of each hash."""
 
     def __init__(self) -> None:
         self._posts: dict[tuple[bytes, str], SensedPost] = {}
@@ -159,7 +159,7 @@ class ClosestFloodfills:
                 del self._posts[key]
 
     def all(self) -> list[SensedPost]:
-        """Return all posts, by hash and day."""
+        """Return all posts, sorted by hash and then by day."""
         return [self._posts[key] for key in sorted(self._posts)]
 
     def encode(self) -> list[dict[str, Any]]:

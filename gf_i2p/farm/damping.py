@@ -18,7 +18,10 @@ RESTLESS_FLAPS: Final = 4
 
 
 def wait_ms(flaps: int, parameters: Parameters) -> int:
-    """Return for how many ms a leaf must be up to be listed again: twice as long with each recent flap."""
+    """Return for how many ms a leaf must be up to be listed again.
+
+    The time is `leaf_up_ms`, doubled for each recent flap, and at most `flap_ms`.
+    """
     return min(parameters.leaf_up_ms << flaps, parameters.flap_ms)
 
 
@@ -32,7 +35,7 @@ class Health:
     flaps: int = 0
     """Recent flaps at `since_ms`: how often the leaf had gone down, less the flaps that quiet times removed."""
     proven: bool = True
-    """Whether the leaf has never been down: a leaf that is new to the farm does not wait."""
+    """Whether the leaf has never been down. Then the farm may list the leaf without a wait."""
 
     def report(self, now_ms: int, parameters: Parameters, *, up: bool) -> None:
         """Take in the leaf's state in a new record."""
@@ -66,7 +69,7 @@ class Health:
         return max(wait_ms(self.flaps, parameters) - (now_ms - self.since_ms), 0)
 
     def out_ms(self, parameters: Parameters, *, told: bool) -> int:
-        """Return when a leaf that is down must be dropped: at once after `RESTLESS_FLAPS` recent flaps.
+        """Return the time when a leaf that is down must be dropped: at once from `RESTLESS_FLAPS` recent flaps on.
 
         `told`: the newest record says that the leaf is down. Otherwise the leaf only counts as down, because the router
         does not answer.

@@ -28,7 +28,8 @@ __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "decode_entry", "read_e
 
 _FORMAT: Final = 2
 _SENSED_MS: Final = 900_000
-"""Greatest age, in ms, of a report about the farm's set, and of the found set: twice the default `republish_max_ms`."""
+"""Greatest age of a server's search for the farm's set, and of the set that the search found, in ms: twice the default
+`republish_max_ms`."""
 
 _NOTHING: Final = Setting()
 _MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
@@ -98,22 +99,22 @@ class FarmState:
         self.servers: tuple[int, ...] = ()
         """Ids of the servers in the newest committed Configuration."""
         self.records: dict[int, StatusRecord] = {}
-        """By server id, each server's newest record."""
+        """The newest record of each server, by server id."""
         self.leaf_members: dict[int, StatusRecord] = {}
-        """By id, each leaf member's newest record. The member that posted last is the last."""
+        """The newest record of each leaf member, by id. The member that posted last comes last."""
         self.last_published_ms = 0
         """The greatest announced version, in ms: only a newer set replaces the set in the netDb."""
         self.administration = Administration()
         """Changes by administrators."""
         self.accused: dict[int, Accusation] = {}
-        """By server id, another server's report that this server is not heard. This server's next record ends the
+        """Reports that a server is not heard, by the id of that server. The next record of that server ends the
         report."""
         self.clock = FarmClock()
         self.posters = Posters()
         self.election = Election()
         self.listing = Listing()
         self.common_setting = Setting()
-        """The mode and the master of most servers, see `Setting.most_frequent`."""
+        """The most frequent mode and the most frequent master, see `Setting.most_frequent`."""
         self._settings: dict[int, Setting] = {}
         self._counted_settings: dict[int, Setting] = {}  # the settings that `common_setting` was counted from
         self._judgements: dict[int, _Judgement] = {}  # by server, results of its newest record
@@ -143,7 +144,7 @@ class FarmState:
 
     @property
     def choice(self) -> Choice:
-        """The publisher, the leaves and the reasons; computed when needed after a change."""
+        """The publisher, the leaves and the reasons. After a change, the first use computes the choice anew."""
         if self._choice is None:
             self._choice = self._make_choice()
         return self._choice
@@ -155,7 +156,7 @@ class FarmState:
         )
 
     def objection(self, server: int) -> str | None:
-        """Say why a server cannot publish; None: the server can publish."""
+        """Return why a server cannot publish, as a clause; None: the server can publish."""
         poster, now, parameters = self.posters.by_id.get(server), self.clock.now_ms, self.parameters
         is_publisher = server == self.election.publisher
         ahead = (
@@ -182,7 +183,7 @@ class FarmState:
         return 2 * sum(self.posters.by_id[each].index >= index for each in self.records) > len(self.servers)
 
     def score(self, server: int) -> Score | None:
-        """Score a server; None before its first record."""
+        """Return the score of a server; None before the server's first record."""
         judgement = self._judgements.get(server)
         if judgement is None:
             return None
@@ -200,7 +201,7 @@ class FarmState:
         return reached_points(reached, unreached), found_points(finds, misses)
 
     def _total(self, server: int, judgement: _Judgement) -> int:
-        """Return the total of `score`. Quick: this runs for every server after each record of a server."""
+        """Return `score(server).total`, but faster: this runs for every server after each record of a server."""
         if not self.posters.has_reach_reports and server != self.election.publisher:
             return judgement.total
         points, most = judgement.points, judgement.most
@@ -212,7 +213,7 @@ class FarmState:
         return total(points, most)
 
     def standings(self) -> dict[int, Standing]:
-        """Rank the servers that can publish."""
+        """Return the standing of each server that can publish, by server id."""
         standings = {}
         drained, moved_to = self.administration.drained, self.administration.moved_to
         publisher = self.election.publisher
@@ -281,7 +282,7 @@ class FarmState:
             self._apply_record(entry, value, index)
         elif entry is not None and entry.cluster == self.cluster:
             self.administration.apply(entry, index)
-            if entry.sensed is not None:  # older nodes ignore the entry: here it must not make the listing change
+            if entry.sensed is not None:  # older nodes ignore such an entry, so it must not change the listing
                 return
             self._choose_publisher(by_administrator=entry.action in _MAY_MOVE_PUBLISHER)
             self.listing.choose(self.leaf_inputs())
@@ -400,7 +401,7 @@ class FarmState:
             if server == publisher:
                 continue
             reason = self.objection(server)
-            if reason is None and publisher in standings:  # by another version's snapshot the publisher may not be able
+            if reason is None and publisher in standings:  # another version's snapshot may name an unable one
                 reason = why_not(server, standings[server], publisher, standings[publisher])
             reasons[server] = reason or "it was not chosen"
         entries, branches = self.entries()

@@ -1,4 +1,4 @@
-"""Which leaves the published set lists, and at what cost.
+"""Choice of the leaves that the published set lists, and of their costs.
 
 First every poster gets one leaf, then every poster a second leaf, and so on. So no poster's leaves crowd out the leaves
 of other posters. A listed leaf stays while the leaf is well (`damping`), so the set changes seldom. Times are of the
@@ -52,7 +52,7 @@ class LeafInputs:
     """The farm's parameters."""
 
     def objection(self, leaf: Leaf) -> str | None:
-        """Say why a leaf must not be listed, even while the leaf is up; None: the leaf may be listed."""
+        """Return why a leaf must not be listed, even while the leaf is up; None: the leaf may be listed."""
         exclusion = self.administration.excluded.get(leaf.hash)
         if exclusion is not None:
             return f"{exclusion.by} has excluded it" + ("" if exclusion.reason is None else f": {exclusion.reason}")
@@ -77,7 +77,7 @@ class LeafInputs:
         return cost.entry_cost(self.load(poster, owner, leaf), current_cost) if fixed_cost is None else fixed_cost
 
     def out_ms(self, hash_: bytes) -> int:
-        """Return when a listed leaf must be dropped, unless a record changes that; 0: no poster names the leaf."""
+        """Return the time when a listed leaf must be dropped, unless a record saves the leaf; 0: no poster names it."""
         return self.posters.out_ms(hash_, self.parameters)
 
 
@@ -102,12 +102,13 @@ class Listing:
     looked_ms: int = 0
     """Time when the leaves were last chosen, by the farm's stopwatch."""
     deadline_ms: int = 0
-    """When the next listed leaf must be dropped, unless a record changes that; late by `_LOOK_MS` at most."""
+    """Time when the next listed leaf must be dropped, unless a record saves the leaf; late by `_LOOK_MS` at most."""
     spent_ms: int = 0
-    """Each change moves this time on by `republish_min_ms`, from the present at least. The set changes early, for a new
-    leaf, only while this time is no more than (`BURST` - 1) * `republish_min_ms` ahead."""
+    """Time up to which earlier changes have used up the set's changes, one in `republish_min_ms`. Each change adds
+    `republish_min_ms` to this time, or to the present if this time is over. The set changes early, for a new leaf, only
+    while this time is no more than (`BURST` - 1) * `republish_min_ms` ahead of the present."""
     exchanged_ms: int = 0
-    """When a leaf last replaced a more expensive leaf."""
+    """Time when a leaf last replaced a more expensive leaf."""
 
     def is_due(self, inputs: LeafInputs, owner: int) -> bool:
         """Whether to choose the leaves anew after a record of `owner`. Quick: checks the leaves of `owner` only."""
@@ -197,7 +198,10 @@ class Listing:
         return sorted(bids)
 
     def _listed_offers(self, inputs: LeafInputs, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Yield the listed leaves that may stay. `grace`: a leaf that is down may stay for `unheard_ms`."""
+        """Yield the listed leaves that may stay, each with its owner's id and poster.
+
+        `grace`: whether a leaf that is down may stay for `unheard_ms`.
+        """
         now, parameters = inputs.now_ms, inputs.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
@@ -218,7 +222,10 @@ class Listing:
                     yield owner, poster, leaf
 
     def _new_offers(self, inputs: LeafInputs, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Yield the leaves that could be added. `waiting`: also leaves that are up, but not yet for long enough."""
+        """Yield the leaves that could be added, each with its owner's id and poster.
+
+        `waiting`: whether to yield leaves that are up, but not yet for long enough, too.
+        """
         for owner, poster in inputs.posters:
             if poster.leaves.keys() <= self.listed.keys():
                 continue
@@ -230,7 +237,7 @@ class Listing:
                     yield owner, poster, leaf
 
     def _winning_bids(self, bids: Sequence[_Bid], room: int, inputs: LeafInputs) -> list[_Bid]:
-        """Choose the best `room` bids. Now and then a clearly cheaper leaf replaces a listed one."""
+        """Return the best `room` bids. At most once in `hold_ms`, a clearly cheaper leaf replaces a listed leaf."""
         winners, rivals = list(bids[:room]), [bid for bid in bids[room:] if bid.is_new]
         if not rivals or inputs.now_ms - self.exchanged_ms < inputs.parameters.hold_ms:
             return winners
@@ -245,7 +252,7 @@ class Listing:
 
 
 def why_not_listed(inputs: LeafInputs, listing: Listing, owner: int, poster: Poster, leaf: Leaf) -> str:
-    """Say why a named leaf is not listed."""
+    """Return why a leaf that a poster names is not listed, as a clause for the operator."""
     objection = inputs.objection(leaf)
     if objection is not None:
         return objection

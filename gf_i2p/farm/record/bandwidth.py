@@ -1,6 +1,6 @@
-"""Used share of limits, by the numbers of a status record.
+"""Used shares of a router's and a leaf's limits, by the numbers of a status record.
 
-Shares are whole thousandths, rounded down. So every server and the pipeline compute the same shares.
+Shares are whole thousandths, rounded down. So every server computes the same shares.
 """
 
 import math
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 WHOLE: Final = 1000
-"""The share of a limit that is used up, in thousandths."""
+"""The share 1, in thousandths: the limit is used up."""
 _IN: Final = "currentInboundBandwidth"
 _MOST_IN: Final = "configuredInboundBandwidth"
 _OUT: Final = "currentOutboundBandwidth"
@@ -16,7 +16,7 @@ _MOST_OUT: Final = "configuredOutboundBandwidth"
 
 
 def bandwidth_used(router: Mapping[str, Any]) -> int | None:
-    """Return the used share of a router's bandwidth, in the busier direction; None when the record does not tell."""
+    """Return the used share of a router's bandwidth in the busier direction, 0 to `WHOLE`; None: not in the record."""
     inbound = part_in_use(_whole_number(router, _IN), _whole_number(router, _MOST_IN))
     outbound = part_in_use(_whole_number(router, _OUT), _whole_number(router, _MOST_OUT))
     return outbound if inbound is None else inbound if outbound is None else max(inbound, outbound)

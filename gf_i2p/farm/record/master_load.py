@@ -20,7 +20,7 @@ _NUMBERS: Final = {
     "current_bandwidth": "currentBandwidth",
 }
 NAMES: Final = frozenset(_NUMBERS.values())
-"""The names in the record."""
+"""The names of the numbers in the record's "meta"."""
 
 
 @dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
@@ -46,7 +46,7 @@ class MasterLoad:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self | None:
-        """Read the fields of "meta"; None when there is no such field. Raises `RecordError`."""
+        """Read the load from the fields of "meta"; None when "meta" has no field of the load. Raises `RecordError`."""
         if NAMES.isdisjoint(fields):  # as in most records
             return None
         return cls(**{attribute: integer_or_none(fields, name) for attribute, name in _NUMBERS.items()})

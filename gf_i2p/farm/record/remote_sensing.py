@@ -1,4 +1,7 @@
-"""Reports about others in a status record: remote router, remote destination and Meta LS sensing (proposal 150)."""
+"""A server's reports about other routers, other leaves and the farm's set, in its status record.
+
+Proposal 150 calls these remote router sensing, remote destination sensing and Meta LS sensing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,11 +25,11 @@ class RemoteRouter:
     id: int
     reachable: bool
     router_info_ms: int | None = None
-    """`published` of the newest router info that was seen of the server's router, since the epoch."""
+    """`published` of the newest known router info of that server's router, in ms since the epoch."""
     fetch_ms: int | None = None
     """Time until that router info was found."""
     connect_ms: int | None = None
-    """Time until the first answer from the server."""
+    """Time until the first answer from that server."""
 
     def encode(self) -> dict[str, Any]:
         """Return the JSON object."""
