@@ -1,6 +1,7 @@
 """Reports how far Spark is, as lines of text.
 
-A thread asks a driver in this process every `EVERY_SECONDS`. A Connect server reports without being asked.
+If Spark's driver runs in this process, a thread asks the driver every `EVERY_SECONDS`. A Connect server reports without
+being asked.
 """
 
 import threading

@@ -97,7 +97,7 @@ def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
 
 
 class History:
-    """The history of one server, open for writing. One thread at a time may use it, and one more may `pack`.
+    """The history of one server, open for writing. One thread at a time may use it; one more thread may call `pack`.
 
     When a method raises `OSError` (a full disk, say), no exported entry is lost. Close the history then, and open it
     again later: opening completes unfinished work.
@@ -171,7 +171,7 @@ class History:
     # Writing --------------------------------------------------------------------------------------------------------
 
     def append(self, entries: Sequence[Entry], led: tuple[int, int] | None = None) -> None:
-        """Export the entries after `durable_index`; on return they are durable.
+        """Export `entries`, which follow the entry `durable_index`. On return all of `entries` are durable.
 
         `led`: a term and its leader, by this server's knowledge; Configurations of that term are exported with the
         leader. Raises `OSError`; `durable_index` tells the progress. Raises `HistoryError` as `check_place` does.
@@ -215,7 +215,7 @@ class History:
         self._write(gap_line(self.durable_index + 1, last, servers), last)
 
     def restored(self, last: int, term: int, servers: Collection[int] | None = None) -> None:
-        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`.
+        """Note that the farm begins anew in this term, from a snapshot up to the entry `last`. Raises as `append`.
 
         `servers`: ids of the servers in the snapshot's Configuration, None when these are not known.
         """
@@ -279,8 +279,8 @@ class History:
         """Pack the ended files, and remove the old ones. May take minutes; the history can be written meanwhile.
 
         Return True when all ended files are packed; False soon after `interrupted()` is true. An interrupted call
-        removes the unfinished file, and the next call packs that file. Do not open the history again before this
-        method has returned. Raises `OSError`.
+        removes its unfinished packed file, and the next call begins with that file again. Do not open the history again
+        before this method has returned. Raises `OSError`.
         """
         while self._unpacked:
             if not _pack(self._unpacked[0], interrupted):

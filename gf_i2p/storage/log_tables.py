@@ -14,9 +14,15 @@ from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import NOBODY
 
 SWEEP_BYTES: Final = 1 << 20
-"""Bytes of dropped rows that a transaction removes, plus twice the bytes that the transaction stores: 1 to 4 ms."""
+"""A transaction removes dropped rows of up to so many bytes, plus twice the bytes that it stores.
+
+The removal takes 1 to 4 ms.
+"""
 SWEEP_ROWS: Final = 256
-"""Dropped rows that a transaction removes, plus twice the stored chunks: many small rows cost more than their bytes."""
+"""A transaction removes up to so many dropped rows, plus twice the number of chunks that it stores.
+
+Many small rows cost more time by their number than by their bytes.
+"""
 
 
 class Tables:
@@ -47,9 +53,9 @@ class Tables:
         self.loaded = loaded
         """The content at opening. The snapshot's data are released when a newer snapshot is stored."""
         self.openings = loaded.openings
-        """See `ServerRow`; the next `store_server` stores this."""
+        """Number of openings, which the next `store_server` stores: see `ServerRow.openings`."""
         self.least_wal_bytes = 0
-        """See `ServerRow`; the next `store_server` stores this."""
+        """Least length of the WAL, which the next `store_server` stores: see `ServerRow.wal_bytes`."""
         self._path = path
         self._owner = owner
         self._writing = writing

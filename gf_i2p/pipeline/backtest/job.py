@@ -85,8 +85,12 @@ class Window:
 
     farm: str | None = None
     since_ms: int | None = None
-    """By the exporters' clocks. Of older entries, only administrators' entries and Configurations count."""
+    """Beginning, in ms since the epoch, by the exporters' clocks.
+
+    Of older entries, only administrators' entries and Configurations count.
+    """
     until_ms: int | None = None
+    """End, not included, in ms since the epoch, by the exporters' clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,8 @@ def backtest(
 ) -> BacktestFigures:
     """Replay the farms, and write both tables anew: the tables hold the results of the last run only.
 
-    `sets`: from `grid`, the live set first. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
+    `sets`: from `grid`, the live set first. `window`: None for all farms and times. `tell`: called with the name of
+    each step. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -266,9 +271,10 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
 def play(
     farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[ReplayedEntry]
 ) -> Iterator[dict[str, Any]]:
-    """Replay a farm under the sets of `chunks[chunk]`; yield results, and for chunk 0 also the live set's decisions.
+    """Replay a farm under the sets of `chunks[chunk]`; yield rows of `_OUTPUT`.
 
-    `log`: rows in the order that `Replay.feed` needs.
+    The rows are the results of each set, and for chunk 0 also the live set's decisions. `log`: rows in the order that
+    `Replay.feed` needs.
     """
     trial = Trial(farm, chunks[chunk])
     row: ReplayedEntry | None = None

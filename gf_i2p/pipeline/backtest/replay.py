@@ -113,7 +113,7 @@ class ParameterRun:
         self._listed = None
 
     def look(self) -> tuple[bool, bool]:
-        """Return whether publisher or mode, and whether the published set, have changed since the last call."""
+        """Return two changes since the last call: of publisher or mode, and of the published set."""
         state = self.state
         publisher, mode = state.publisher, state.mode
         publisher_changed = publisher != self.publisher or mode != self.mode
@@ -221,7 +221,7 @@ class Replay:
         )
 
     def _feed_gap(self, row: ReplayedEntry) -> list[int]:
-        """Take in the servers after a gap, unless other histories have the missing entries."""
+        """Take in the servers after a gap, unless other histories have the missing entries. Returns as `feed` does."""
         began_anew = row.term > self._term  # from a snapshot: entries of lower terms no longer count
         if row.index < self._index or 0 < row.term < self._term:
             return []

@@ -70,7 +70,7 @@ class FloodfillFigures:
     quarantined: int
     """Files in quarantine."""
     floodfills: int
-    """Floodfills that `counting` chose."""
+    """Floodfills of the wanted network and age."""
     hashes: int
     rows: int
     """Rows of the table `closest`."""
@@ -179,9 +179,9 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
 
 
 def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
-    """Return the floodfills of the wanted network and age.
+    """Return the hashes of the floodfills of the wanted network and age.
 
-    Raises `PipelineError` for no such floodfill, or more than `MAX_FLOODFILLS`.
+    Raises `PipelineError` when there is no such floodfill, and when there are more than `MAX_FLOODFILLS`.
     """
     floodfills = routers.where("floodfill")
     if options.net_id is not None:

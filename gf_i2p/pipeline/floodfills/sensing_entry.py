@@ -23,7 +23,7 @@ class Sensing:
     """The findings to post for a farm."""
 
     findings: list[tuple[bytes, Sensed]]
-    """Hash and finding of a day; only the newest `MAX_DAYS` days."""
+    """Each pair is a hash, and the finding of one day for that hash. Only the newest `MAX_DAYS` days have findings."""
     left_out: int
     """Number of hashes beyond `MAX_HASHES`, the most that a farm's state keeps."""
 

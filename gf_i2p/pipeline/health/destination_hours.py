@@ -3,8 +3,8 @@
 A record about a destination counts until the next record of that server. A record that reports the destination as up
 counts as up for `FRESH_MS` at most. A destination is up only when the router is up, too (`farm.posters`). A destination
 that the next record does not name is gone. While a server is silent, the server's destinations stay for a day, counted
-as down. After that day the destinations are gone until a record names them again. An hour has a row if the destination
-was not gone during the whole hour.
+as down. After that day the destinations are gone until a record names them again. An hour has a row unless the
+destination was gone for the whole hour.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -97,9 +97,9 @@ def refresh(
 ) -> HealthFigures:
     """Recompute the hours of the days in `span`, and the anomalies of all days. Raises `PipelineError`.
 
-    `farm`: None for all farms. `span`: after new entries, also the day before and the day after (`days.spans_around`).
-    A record may cover time of the next day, and the farm's last record ends the hours of the day before. `on_step`:
-    called with the name of each step.
+    `farm`: None for all farms. `span`: for new entries, the days of these entries, the days before and the days after
+    (`days.spans_around`). A record may cover time of the next day, and the farm's last record ends the hours of the day
+    before. `on_step`: called with the name of each step.
     """
     began = time.monotonic()
     entries = _of_farm(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
@@ -134,7 +134,7 @@ def refresh(
 def summarize(
     spark: "SparkSession", lake: Lake, farm: str | None = None, span: Span = ALL_DAYS
 ) -> tuple[list[ServerSummary], list[Anomaly]]:
-    """Return the servers by farm and id, and the newest anomalies. Raises `PipelineError`.
+    """Return the summaries of servers, in the order of farm and id, and the newest anomalies. Raises `PipelineError`.
 
     The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
     """

@@ -121,7 +121,7 @@ def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Add the hours in which a server was silent. Add to each hour the last earlier record, as `before_…`."""
+    """Add the hours in which a server was silent. In each hour, columns `before_…` tell of the last earlier record."""
     if extents is None:
         hours = hours.withColumns({"known_ms": fn.col("first_ms"), "far_ms": fn.col("last_ms")})
     else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FRESH_MS: Final = Parameters().fresh_ms
 """Milliseconds for which a record counts when no other record follows, as in `farm.choice.candidates`."""
 MEMORY_MS: Final = DAY_MS
-"""A new record is not compared with a record that is older by more. So a day's figures need only the day before."""
+"""Most milliseconds between two records that are compared. So a day's figures need only the day before."""
 
 _TRAFFIC: Final = {
     "lag_ms": "jobLag",

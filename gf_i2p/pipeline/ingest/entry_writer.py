@@ -122,7 +122,7 @@ class EntryWriter:
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows of one farm; write rows to files when enough rows are in memory.
 
-        Rows of another farm first finish all files.
+        If the rows are of another farm than the rows before, all open files are finished first.
         """
         if not rows.num_rows:
             return

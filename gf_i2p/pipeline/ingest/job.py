@@ -138,7 +138,10 @@ class _IngestRun:
         self._say(text)
 
     def _staged(self, frame: "DataFrame", name: str, *apart: str) -> "DataFrame":
-        """Write a frame that is used more than once, so that Spark computes the frame once."""
+        """Write a frame that is used more than once, so that Spark computes the frame once; return the written frame.
+
+        `apart`: columns by which the files are partitioned.
+        """
         path = f"{self.stage}/{name}"
         frame.write.partitionBy(*apart).parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)

@@ -42,7 +42,7 @@ PLAN: Final = pa.schema(
         "terms": pa.list_(pa.int64()),
     }
 )
-"""A row for each file from which entries are taken: the runs in order, the number of entries, about their bytes."""
+"""A row for each file from which entries are taken: the runs in order, the number of entries, roughly their bytes."""
 
 
 class Covered:
@@ -76,7 +76,8 @@ def planned(runs: pa.Table) -> pa.Table:
     """Choose the files for one farm, for `applyInArrow`, from rows of `RUNS` to rows of `PLAN`.
 
     Entries that the lake has are not taken. If several runs have an entry, the run with the least `worth` wins: the
-    exporter was not late (see `survey.SURVEYED`). Then a run of an undamaged packed file wins, and then the longer run.
+    exporter was not late (see `survey.SURVEYED`). If the worth is equal, a run of an undamaged packed file wins, and
+    then the longer run.
     """
     rows = sorted(
         runs.to_pylist(),

@@ -188,7 +188,10 @@ class Typer:
             quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
 
     def _columns(self, joined: bytes, count: int) -> pa.StructArray | None:
-        """Parse lines of a number and a record; None: Arrow cannot parse some record. `count`: number of lines."""
+        """Parse lines, each with a number and a record; return the records. None: Arrow cannot parse some record.
+
+        `joined`: the lines, numbered from 0 on. `count`: number of lines.
+        """
         try:
             table = pajson.read_json(
                 pa.BufferReader(joined),

@@ -1,4 +1,4 @@
-"""The status record's JSON Schema as columns: gives the type of each field, and finds records that do not fit.
+"""The status record's JSON Schema as columns: tells the type of each field, and finds records that do not fit.
 
 Types: whole numbers are long, text is string, objects are structs, lists are arrays. The schema gives no type to a
 router's figures, because routers differ. Such a field is a double, or a string if the field's name is in

@@ -27,7 +27,7 @@ class Readable(Protocol):
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of a path, absolute or an address, and the path on that file system."""
+    """Return the file system of `path`, and the path on that file system. `path`: absolute, or an address."""
     system, inside = pafs.FileSystem.from_uri(path)
     return system, inside
 

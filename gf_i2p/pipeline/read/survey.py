@@ -16,7 +16,7 @@ from gf_i2p.pipeline.read.line_walk import Is, Walk
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, open_stored
 
 LATE_MS: Final = 600_000
-"""Milliseconds from a record's date to the entry's application above which the entry is late: the node was away."""
+"""Milliseconds from a record's date until the exporter applied the entry. Above these, the entry is late."""
 _LASTING: Final = 16
 """An exporter counts as late after this many late entries in a row, until as many timely entries follow in a row.
 

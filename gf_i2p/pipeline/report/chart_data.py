@@ -65,7 +65,10 @@ class Period:
         return self.since_ms - self.since_ms % HOUR_MS
 
     def stretch_ms(self, most: int) -> int:
-        """Return the length of a stretch (hours, days or weeks), so that the period has at most `most` stretches."""
+        """Return the length of a stretch, in ms, so that the period has at most `most` stretches.
+
+        A stretch is full hours, days or weeks.
+        """
         for stretch in _STRETCHES:
             if self.length_ms <= stretch * most:
                 return stretch

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 EVENTS: Final = (
     "farm string, server bigint, alert string, event string, at_ms bigint, value double, text string, noticed_ms bigint"
 )
-"""`server`: null for an alert of the whole farm. `event`: "begins" or "ends". `at_ms`: the farm's newest entry."""
+"""`server`: null for an alert of the whole farm. `event`: "begins" or "ends".
+
+`at_ms`: the time of the farm's newest record. `noticed_ms`: the time when the stream noticed the event. Both are in ms
+since the epoch.
+"""
 BEGINS: Final = "begins"
 ENDS: Final = "ends"
 MAX_EVENTS: Final = 10_000

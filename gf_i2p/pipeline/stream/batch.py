@@ -69,7 +69,10 @@ class Taking:
     """The session's setting of adaptive execution, "true" or "false"."""
 
     def __call__(self, lines: "DataFrame", batch: int) -> None:
-        """Take a batch (`history_source.LINES`)."""
+        """Take a batch: write its entries and errors, the health tables, the alerts and the batch's figures.
+
+        `lines`: rows of `history_source.LINES`. `batch`: the batch's number.
+        """
         spark = lines.sparkSession
         # Spark turns this off in the stream's own session, for streams with state. This stream has no state.
         spark.conf.set("spark.sql.adaptive.enabled", self.adaptive)

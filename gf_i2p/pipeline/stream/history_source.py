@@ -1,9 +1,9 @@
 """A source of histories for Spark's streams: reads on where files have grown, and finds new files and directories.
 
 Spark's offset, in the stream's checkpoint, tells how far the source has read: for each directory and file, a
-`ReadPosition`. The first entry identifies a file, so that a plain file and the packed file count as one. Files that
-have ended, with the next file there, are kept only as ranges of entries. So an offset grows with the number of
-directories, and not with the number of files.
+`ReadPosition`. The first entry identifies a file, so that a plain file and the packed file count as one. When a file
+has ended and the next file is there, the offset keeps only the file's range of entries, joined with adjoining ranges.
+So an offset grows with the number of directories, and not with the number of files.
 
 A row is a line. Rows come by pieces of files. A piece begins with a row without `at`: a first line that tells the next
 entry, as if the piece were a whole file. A row with a `problem` tells an error of a file.

@@ -105,10 +105,13 @@ class StreamOptions:
     every_seconds: int = DEFAULT_EVERY
     """The least seconds between the beginnings of two batches."""
     batch_bytes: int = DEFAULT_BYTES
-    """About the unpacked bytes of a batch."""
+    """Approximate size of a batch, in unpacked bytes."""
     limits: Limits = field(default_factory=Limits)
     noticed_ms: int | None = None
-    """Events up to this time were told before; None: all events that the lake has when the run begins."""
+    """Time, in ms since the epoch, up to which events were noticed that an earlier run has reported.
+
+    None: earlier runs have reported all events that the lake has when the run begins.
+    """
 
 
 def stream(

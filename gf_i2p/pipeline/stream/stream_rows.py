@@ -31,7 +31,7 @@ BAD: Final = pa.schema(
 
 
 def arrived_schema(schema_text: str) -> pa.Schema:
-    """Return the columns of the rows that `arrived` gives: the columns of entries, and `BAD`."""
+    """Return the columns of the rows that `arrived` yields: the columns of entries, and `BAD`."""
     return pa.schema([*entries_schema(RecordSchema(schema_text)), *BAD])
 
 

@@ -46,7 +46,7 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
     """Write the farm's exports into a new directory; return the facts about them. Raises `OSError`.
 
     `entries`: number of different entries that can be read. `misfits`: indexes of the entries that no job should
-    believe, by error. `files`: the error of each file. The good entries of a damaged file are in another file, too.
+    believe, by error. `files`: the file with each error. The good entries of a damaged file are in another file, too.
     """
     unit = min(_UNIT, len(life.entries) // 5)
     lines = [_line(life, index, began_ms) for index in range(1, 5 * unit + 1)]

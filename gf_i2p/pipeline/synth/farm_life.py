@@ -241,7 +241,10 @@ class _Poster(SimulatedReporter):
 
 
 class _Router:
-    """A router's numbers. `habits`: random numbers that are the same in all of the router's lives; `chance`: others."""
+    """A router's numbers. `habits`: random numbers that are the same in all of the router's lives.
+
+    `chance`: random numbers that differ from life to life.
+    """
 
     def __init__(self, poster: int, habits: Random, chance: Random, now: Callable[[], float]) -> None:
         self.incidents: list[Incident] = []
@@ -284,7 +287,7 @@ class _Router:
         }
 
     def visitors(self, now: int) -> int:
-        """Return a leaf's next number of streams, after `now` streams."""
+        """Return a leaf's next number of streams. `now`: the leaf's present number of streams."""
         aim = self._visitors * self._day()
         return min(max(round(now + 0.2 * (aim - now) + self._chance.gauss(0.0, 1.5)), 0), CONNECTIONS)
 

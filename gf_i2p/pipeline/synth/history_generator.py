@@ -13,8 +13,10 @@ from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
 
 ROTATE_BYTES: Final = 64 << 20
-"""Bytes of a file, as in `history_writer.Rotation`. A node also begins a file after a day. This module does not,
-because a year of many farms would have too many files."""
+"""Bytes at which a file ends, as in `history_writer.Rotation`.
+
+A node also begins a file after a day. This module does not, because a year of many farms would have too many files.
+"""
 _INDEX, _TERM, _TIME = range(3)
 _GZIP: Final = 31
 _LONG: Final = 300.0
