@@ -145,8 +145,8 @@ class State:
     def promise(self, token: Token, request: Request, *, accepted: bool, next_index: int = 0) -> None:
         """Answer another server once everything in the answer is durable.
 
-        The destination of an AppendEntriesResponse is the leader; that of other responses is the asking server
-        (proposal, "Responses").
+        The destination of an AppendEntriesResponse is the leader; the destination of any other response is the asking
+        server (proposal, "Responses").
         """
         to_leader = request.type == MessageType.APPEND_ENTRIES_REQUEST
         response = Response(

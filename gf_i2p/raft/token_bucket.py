@@ -2,7 +2,7 @@
 
 
 class TokenBucket:
-    """A budget of tokens, full at first. `now`: seconds by a clock that never goes back."""
+    """A budget of tokens, full at first. All times (`now`) are seconds by a clock that never goes back."""
 
     __slots__ = ("_content", "_filled_at", "most", "rate")
 
