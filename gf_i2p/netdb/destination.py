@@ -25,7 +25,7 @@ _CRYPTO_TYPES: Final = {0: "ElGamal", 4: "X25519"}
 
 @dataclass(frozen=True)
 class Destination:
-    """A destination, as its bytes. Use `parse`, `from_base64` or `build`."""
+    """A destination: its bytes, and the fields in these bytes. Use `parse`, `from_base64` or `build`."""
 
     data: bytes
     signature_type: SignatureType

@@ -77,7 +77,7 @@ def shortened(leases: Sequence[Lease], now: int, seconds: int) -> tuple[Lease, .
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKey:
-    """The public key to which clients encrypt."""
+    """A public key of a service: clients encrypt their messages to this key."""
 
     type: int
     """`X25519`, or another type. This program keeps a key of another type unchanged, and does not use that key."""

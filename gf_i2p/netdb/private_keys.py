@@ -57,8 +57,8 @@ class DestinationKeys:
     def delegate(self, expires: int, entropy: Callable[[int], bytes] = os.urandom) -> Self:
         """Make keys with which another machine signs for this destination until `expires` (seconds since the epoch).
 
-        `entropy(n)` returns n random bytes. Raises `SignatureError` for delegated keys: a transient key authorises
-        nobody.
+        `entropy(n)` returns n random bytes. Raises `SignatureError` for delegated keys, because a transient key
+        authorises nobody. Raises `LimitError` for a date that does not fit into four bytes.
         """
         if self.offline is not None:
             raise SignatureError(

@@ -1,4 +1,4 @@
-"""SessionConfig: a client's proof to a router that it may act as a destination (I2CP, "SessionConfig")."""
+"""SessionConfig: a client's proof to a router that the client may act as a destination (I2CP, "SessionConfig")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -99,7 +99,7 @@ class Configurations:
         self._members_changed()
 
     def restart(self, first: Configuration) -> None:
-        """Replace all Configurations by that of an installed snapshot, which replaces the whole log."""
+        """Replace all Configurations by `first`, from an installed snapshot that replaces the whole log."""
         self._history = [(first.log_index, first)]
         self._members_changed()
 

@@ -222,7 +222,7 @@ class Core:
 
     @property
     def deadline(self) -> float:
-        """Time at which the next `Tick` is due."""
+        """Time at which the next `Tick` is due, in seconds by the core's clock."""
         if isinstance(self._role, Leader):
             return self._role.deadline(self._now)
         return min(self._timeout.at, self._inquiry.next_at)

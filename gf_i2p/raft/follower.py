@@ -188,7 +188,8 @@ class Follower:
     def install_snapshot(self, token: Token, request: Request, now: float) -> None:
         """Take one block of a snapshot; after the last block, install the snapshot (Raft 7).
 
-        The snapshot replaces nothing before its content is checked. docs/design/consensus.md has the checks' limits.
+        The snapshot replaces nothing before its content is checked. docs/design/consensus.md says what the check cannot
+        find.
         """
         state = self._state
         try:

@@ -100,7 +100,7 @@ class Inquiry:
         return True
 
     def agreed(self, now: float) -> bool:
-        """Return whether a majority of the members has answered that nobody leads. This server, if a member, counts."""
+        """Return whether a majority of the members agrees that nobody leads. This server, if a member, agrees."""
         members = self._state.configurations.voters
         agreeing = [member for member in members if self._agrees(self._answers.get(member), now)]
         return len(agreeing) + (self._state.id in members) >= majority(len(members))

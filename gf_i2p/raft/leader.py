@@ -305,7 +305,7 @@ class Leader:
         self._advance_reads(now)
 
     def _agreed(self, own_value: float, peer_values: dict[int, float]) -> float:
-        """Return the highest value that a majority has reached. `peer_values`: by the id of the other voter."""
+        """Return the highest value that a majority has reached. `peer_values`: the other voters' values, by id."""
         return agreed(
             [
                 own_value if voter == self._state.id else peer_values[voter]
@@ -314,7 +314,7 @@ class Leader:
         )
 
     def _advance_commit(self, now: float) -> None:
-        """Commit the entries that a majority has stored, if the last is of this term (Raft 5.4.2)."""
+        """Commit the entries that a majority has stored, if the last such entry is of this term (Raft 5.4.2)."""
         state = self._state
         index = int(self._agreed(state.log.stored, {peer: p.match for peer, p in self.progress.items()}))
         if index <= state.commit or state.log.term(index) != state.term:

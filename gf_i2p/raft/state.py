@@ -136,7 +136,7 @@ class State:
         return self._last_tag
 
     def ask(self, peer: int) -> int:
-        """Ask a server for the leader, as a client does; return the request's tag. Unused numbers are zero."""
+        """Ask a server for the leader, as a client does; return the request's tag. The request has term and index 0."""
         self._last_tag += 1
         request = Request(MessageType.CLIENT_REQUEST, self.id, peer, 0, 0, 0, 0)
         self.effects.sends.append(Send(peer, request, self._last_tag))

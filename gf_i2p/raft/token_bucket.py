@@ -15,7 +15,7 @@ class TokenBucket:
         self._filled_at = now
 
     def content(self, now: float) -> float:
-        """Return the tokens in the bucket now."""
+        """Return the number of tokens in the bucket at `now`."""
         self._content = min(self._content + (now - self._filled_at) * self.rate, float(self.most))
         self._filled_at = now
         return self._content
