@@ -83,7 +83,7 @@ class Sender:
         return next(iter(self._under_way.values())).at + self.round_trip.timeout
 
     def acknowledge(self, through: int, nacks: Iterable[int], now: float) -> tuple[list[bytes], bool]:
-        """Take in an acknowledgement. Return the packets to send again at once, and whether anything was new.
+        """Take in an acknowledgement. Return the packets to send again at once, and whether any packet arrived.
 
         An acknowledgement of packets that were never sent is ignored.
         """
