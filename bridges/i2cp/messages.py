@@ -214,7 +214,7 @@ def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
     """Encode GetDate, the first message of a client: asks for the router's clock and version.
 
     `version`: the version that the bridge claims. `login`: user name and password, for a Java router that asks for
-    them. Both must suit `encode_mapping`. Its `LimitError` shows the text, so check a password before.
+    them. `encode_mapping` must accept both. Its `LimitError` shows a text that it refuses, so check a password before.
     """
     body = bytes([len(version)]) + version.encode("ascii")
     if login is not None:
@@ -253,8 +253,8 @@ def create_service_lease_set(session: int, lease_set: bytes, private_keys: Seque
     """Encode CreateLeaseSet2: the lease set of a service, with the private keys that decrypt its clients' messages.
 
     A session may send the message at any time, not only when the router asks. `private_keys`: encryption type and
-    private key, in the order of the set's public keys. The keys are secret: I2CP without TLS never leaves this
-    machine.
+    private key, in the order of the set's public keys. The keys are secret: I2CP without TLS leaves this machine only
+    if the operator allows that (`I2cpSettings.allow_plain`).
     """
     body = bytearray(_NUMBER.pack(session) + bytes([service_set.STORE_TYPE]) + lease_set + bytes([len(private_keys)]))
     for kind, key in private_keys:

@@ -28,9 +28,9 @@ DEFAULT_PORT: Final = 7656
 ANSWER_SECONDS: Final = 30.0
 """Most seconds for an answer that needs no tunnels."""
 LOOKUP_SECONDS: Final = 60.0
-"""For looking a name up. i2pd asks one floodfill after another, for up to 40 s."""
+"""Most seconds for the look-up of a name. i2pd asks one floodfill after another, for up to 40 s."""
 SESSION_SECONDS: Final = 120.0
-"""For SESSION CREATE and STREAM CONNECT: the router may have to build tunnels first."""
+"""Most seconds for SESSION CREATE and STREAM CONNECT: the router may have to build tunnels first."""
 MAX_LINE_BYTES: Final = 4096
 _NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
 _REFUSALS: Final = frozenset({"SESSION STATUS", "STREAM STATUS"})
@@ -142,7 +142,7 @@ class SamSession:
         """Connections whose end ends the session or the forwarding."""
 
     async def forward(self, host: str, port: int) -> None:
-        """Connect every stream that comes to this TCP address, with the peer's destination as the first line.
+        """Have the router connect every incoming stream to this TCP address. The first line is the peer's destination.
 
         `host`: an IP address of this machine that the router can reach. The forwarding ends with the session.
         Raises `RouterError`.
@@ -156,7 +156,7 @@ class SamSession:
     async def connect(self, peer: str) -> Streams:
         """Open a stream to a destination, given in base64 or as a b32 address.
 
-        Raises `RouterRefusedError` for a peer out of reach. With i2pd only the end of the stream shows that, later.
+        Raises `RouterRefusedError` for a peer out of reach. i2pd opens such a stream all the same, and ends it later.
         """
         return await asyncio.open_connection(sock=await self.connect_socket(peer))
 
@@ -248,7 +248,10 @@ class _Exchange:
         return self._sock
 
     async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
-        """Send one line, return the reply. Raises `RouterError`, also for a refusal unless `ok` is false."""
+        """Send one line, and return the reply. Raises `RouterError`, also for a refusal unless `ok` is false.
+
+        `expected`: the first two words of the reply. `seconds`: time limit for the reply.
+        """
         command = " ".join(request.decode().split()[:2])  # only two words, for keys may follow
         try:
             async with asyncio.timeout(seconds):
@@ -313,7 +316,7 @@ def _parse_reply(line: bytes) -> sam.Message | None:
 
 
 def _result(reply: sam.Message) -> str:
-    """Return the result of a reply. A good `DEST REPLY` has no RESULT."""
+    """Return the value of RESULT in a reply; "OK" for a good `DEST REPLY`, which has no RESULT."""
     return str(reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "nothing"))
 
 
@@ -325,7 +328,7 @@ def _value(reply: sam.Message, name: str) -> str:
 
 
 def _checked_word(text: str) -> str:
-    """Check a word of a request before it is sent."""
+    """Return a word that may stand in a request. Raises `RouterRefusedError` for any other text."""
     if _WORD.fullmatch(text) is None:
         raise RouterRefusedError(f"{_printable(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
     return text

@@ -26,9 +26,9 @@ _READ_BYTES: Final = 16_384
 _AGAIN_SECONDS: Final = 0.2
 """Pause before accepting again when this process has no file descriptors left."""
 _LINGER_SECONDS: Final = 1.0
-"""Time for a caller to read the refusal while the caller still sends. Hanging up at once would hide the refusal."""
+"""Most seconds for which a refused caller may go on sending. To hang up at once would hide the refusal."""
 _QUIET_SECONDS: Final = 0.2
-"""Silence after which the caller has probably finished sending, and reads the refusal."""
+"""Seconds of silence after which the caller has probably finished sending, and reads the refusal."""
 _BACKLOG: Final = 64
 _NOT_HERE: Final = 404
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Content Too Large"}
@@ -45,7 +45,7 @@ class HttpLimits:
     request_seconds: float = 10.0
     """Most seconds for TLS, head and body together."""
     reply_seconds: float = 10.0
-    """For the caller to take the answer."""
+    """Most seconds for the caller to take the answer."""
     head_bytes: int = 8192
     body_bytes: int = MAX_REQUEST_BYTES
 
@@ -73,7 +73,7 @@ class _RefusedError(Exception):
 
 
 class HttpServer:
-    """Listens on one address. Use `start`, then `stop`."""
+    """Serves HTTP on one address. Use `start`, then `stop`."""
 
     def __init__(self, handler: Handler, tls: ssl.SSLContext | None, limits: HttpLimits | None = None) -> None:
         """`tls`: a server's TLS context with a certificate; None speaks plain HTTP."""
@@ -86,7 +86,7 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """Number of connections."""
+        """Number of open connections."""
         return len(self._connections)
 
     async def start(self, host: str, port: int) -> int:
@@ -246,7 +246,7 @@ async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 def _source(address: Any) -> str:
-    """Return the source of a connection, by the remote address from the socket module."""
+    """Return `HttpCaller.source` for a caller's address, a tuple as the socket module returns it."""
     host = ip_address(str(address[0]).partition("%")[0])
     if isinstance(host, IPv6Address):
         if host.ipv4_mapped is not None:

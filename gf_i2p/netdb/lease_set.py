@@ -69,17 +69,18 @@ def read_offered(data: bytes) -> tuple[Lease, ...]:
 def shortened(leases: Sequence[Lease], now: int, seconds: int) -> tuple[Lease, ...]:
     """Return the leases that have not ended at `now` (seconds since the epoch), each cut to end within `seconds`.
 
-    A client keeps a lease set until its leases end. After short leases, clients soon look up the next server's set.
+    A client keeps a lease set until its leases end. So after a change of the server, clients with short leases soon
+    look up the next server's set.
     """
     return tuple(replace(lease, end=min(lease.end, now + seconds)) for lease in leases if lease.end > now)
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKey:
-    """The public key to which clients encrypt."""
+    """A public key of a service: clients encrypt their messages to this key."""
 
     type: int
-    """`X25519`, or another type whose key is kept as it is."""
+    """`X25519`, or another type. This program keeps a key of another type unchanged, and does not use that key."""
     key: bytes
 
     @classmethod

@@ -114,7 +114,7 @@ class MetaLeaseSet(SignedSet):
         """Read a set and verify its signature.
 
         Raises `StructureError` or `SignatureError`, also for a set that a router would refuse at any time. `objection`
-        gives the refusals that depend on the time.
+        tells the reasons for refusals that depend on the time.
         """
         reader, header, options = begin_set(data, "a Meta lease set")
         count = reader.number(1)
@@ -133,7 +133,7 @@ class MetaLeaseSet(SignedSet):
         return cls(data, header, options, entries)
 
     def objection(self, now: int) -> str | None:
-        """Say why a router would refuse the set at `now` (seconds since the epoch); None: routers accept the set."""
+        """Return why a router would refuse the set at `now` (seconds since the epoch); None: routers accept the set."""
         if now >= self.expires_at:
             return f"the set has expired, {now - self.expires_at} s ago"
         oldest = min(self.published, *(entry.end for entry in self.entries))

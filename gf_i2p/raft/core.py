@@ -8,10 +8,10 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
   election time-out steps down.
 - A server asks the other members for the leader before each election (`inquiry`), and raises its term only when a
   majority hears no leader. The wire has no pre-vote, and these three rules replace the pre-vote. So a server that
-  returns, or that some links do not reach, deposes no leader that a majority hears.
+  returns, or that has lost some of its links, deposes no leader that a majority hears.
 - When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
   time (`Timing.doubt`). All other followers still regard the leader as live.
-- A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
+- A follower commits only entries that an AppendEntries has shown to be the same in the leader's log.
 - Other servers raise this server's term at a bounded rate (`allowance`).
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
   the connection is closed.
@@ -58,7 +58,7 @@ class Core:
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
         configurations: the Configurations of the stored log, and the Configuration before the log.
-        check_snapshot: nothing is replaced by a received snapshot before this check.
+        check_snapshot: checks the data of a received snapshot before the snapshot replaces anything.
         snapshot: the stored snapshot. None: there is none, or it is damaged and the leader must send another.
         uniform: returns a random float between its two arguments, for the election time-out.
         now: the present time in seconds. All times of a core come from one clock that never goes back.
@@ -195,7 +195,7 @@ class Core:
 
     @property
     def cannot_follow(self) -> str | None:
-        """Why this server cannot follow the leader, in words: entries over a limit. None: it can."""
+        """Why this server cannot follow the leader, in words: entries over a limit. None: this server can follow."""
         return None if self.is_leader else self._follower.obstacle
 
     @property
@@ -205,15 +205,15 @@ class Core:
 
     @property
     def match(self) -> dict[int, int]:
-        """On the leader: by follower, the highest index known to match the leader's log. On other servers: empty."""
+        """On the leader: by follower id, the highest index known to match the leader's log. On other servers: empty."""
         role = self._role
         return {peer: p.match for peer, p in role.progress.items()} if isinstance(role, Leader) else {}
 
     @property
     def heard(self) -> dict[int, float]:
-        """On the leader: by other voter, the time of the last answer in this term. On other servers: empty.
+        """On the leader: by id of another voter, the time of its last answer in this term. On other servers: empty.
 
-        A voter that has not answered yet has the time when the leader began to send to it.
+        For a voter that has not answered yet, the time is when the leader began to send to that voter.
         """
         role = self._role
         if not isinstance(role, Leader):
@@ -222,7 +222,7 @@ class Core:
 
     @property
     def deadline(self) -> float:
-        """Time at which the next `Tick` is due."""
+        """Time at which the next `Tick` is due, in seconds by the core's clock."""
         if isinstance(self._role, Leader):
             return self._role.deadline(self._now)
         return min(self._timeout.at, self._inquiry.next_at)
@@ -333,8 +333,8 @@ class Core:
     def _election_due(self) -> None:
         """Become a candidate at the end of an election time-out, if a majority hears no leader.
 
-        Otherwise ask, and become a candidate as soon as a majority has answered so. If a majority cannot answer so any
-        more, or does not within the next time-out, that time-out decides.
+        Otherwise ask the members, and become a candidate as soon as a majority has answered that nobody leads. If such
+        a majority is no longer possible, or does not answer in time, the end of the next time-out decides again.
         """
         if self._may_campaign() and self._inquiry.agreed(self._now):
             self._campaign()
@@ -419,7 +419,7 @@ class Core:
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
 
     def _oversized(self, token: Token, request: OversizedRequest) -> None:
-        """Hear a leader whose entries exceed a limit: the leader lives, although this server cannot follow it."""
+        """Hear a leader whose entries exceed a limit: the leader is live, but this server cannot take the entries."""
         voters = self._state.configurations.voters
         if self.is_voter and request.source not in voters:
             self._state.violated(token, f"server {request.source}, which is no member, sent {request.fault}")
@@ -485,7 +485,8 @@ class Core:
     def _raise_term(self, server: int, term: int, *, is_answer: bool = False) -> str | None:
         """Enter a higher term that another server claims; see `allowance`.
 
-        Return the fault in words when the term is too far; then some of the terms towards it may have been entered.
+        Return None if this server is now in that term. Otherwise return the fault in words: the term is too far away.
+        Then this server may have entered a term in between.
         """
         state = self._state
         step = term - state.term
@@ -561,9 +562,9 @@ class Core:
         state.promise(token, request, accepted=granted)
 
     def _hear_leader(self, token: Token, request: Request) -> bool:
-        """Accept the sender of a request as the leader of the request's term.
+        """Accept the sender of a request as the leader of the request's term, and return whether the sender leads.
 
-        False: the sender does not lead, and the request has been refused or dropped.
+        False: the request has been refused or dropped.
         """
         state = self._state
         if request.term < state.term:

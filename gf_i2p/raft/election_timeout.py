@@ -12,7 +12,7 @@ refuse, and that asks more often, would keep JRaft from becoming a candidate."""
 
 
 class ElectionTimeout:
-    """When this server becomes due for an election. Times in seconds, by the core's clock."""
+    """Decides when this server becomes due for an election. Times in seconds, by the core's clock."""
 
     def __init__(self, state: State, uniform: Callable[[float, float], float]) -> None:
         """`uniform`: returns a random float between its two arguments."""
@@ -25,7 +25,7 @@ class ElectionTimeout:
 
     @property
     def _factor(self) -> int:
-        """Factor on the time-out. One refusal does not raise it: two candidates may have met by chance."""
+        """Factor on the time-out. One refusal does not raise the factor: two candidates may have met by chance."""
         return 1 << min(max(self.refusals - 1, 0), MAX_YIELDING)
 
     def draw(self, now: float) -> None:
@@ -55,9 +55,9 @@ class ElectionTimeout:
             self.at = min(self.at, now + self._uniform(timing.election_min, timing.election_max))
 
     def shorten(self, first: float) -> None:
-        """End the time-out soon after `first`, because the leader cannot be dialled.
+        """End the time-out within `election_min` after `first`, because the leader cannot be dialled.
 
-        The random part stays as long as before, because other servers may lose the leader at the same time.
+        The end is random, because other servers may lose the leader at the same time. An earlier end stays.
         """
         self.at = min(self.at, self._uniform(first, first + self._state.timing.election_min))
 

@@ -37,7 +37,7 @@ MAX_ROUNDS: Final = 10
 """The leader gives a joining server up after this many rounds without progress (thesis 4.2.1): the server took nothing,
 or took longer than `Timing.election_max` for a round."""
 _ALMOST: Final = 5
-"""A server that lacks fewer entries becomes a voter at once. JRaft uses the same number."""
+"""A server that lacks fewer entries than this becomes a voter at once. JRaft uses the same number."""
 
 SetServers = Callable[[tuple[ClusterServer, ...], int, float], None]
 """Appends a Configuration. Arguments: the servers, the first index that a new server lacks, and the time."""

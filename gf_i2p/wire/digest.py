@@ -1,8 +1,8 @@
 """HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth`.
 
-The server offers SHA-256 first and MD5 second, with one nonce for both: the library `requests` joins the two headers to
-one. Not supported: Basic, `auth-int`, the `-sess` algorithms, and `userhash`. The character set is UTF-8 and passwords
-are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
+The server offers SHA-256 first and MD5 second, in two headers. Both have the same nonce, because the library `requests`
+joins the two headers to one. Not supported: Basic, `auth-int`, the `-sess` algorithms, and `userhash`. The character
+set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
 
 RFC 2069 has no `qop` and no nonce count. The client never answers that way. The server accepts such an answer only
 where the operator has allowed it (`Authenticator.without_qop`), with MD5, and only once for each nonce.
@@ -12,8 +12,8 @@ A client without a password learns little from the server and costs the server l
 - An unknown user and a wrong password get the same bytes after the same computations.
 - A refused request costs one digest over at most one head (16 KiB), two HMACs for a new nonce, and no memory.
 - A request with a right digest and a bad nonce, or a used nonce count, gets `stale=true`. So a client whose connections
-  overtook each other can log in with a new nonce. An attacker who repeats a recorded request knows no password and
-  cannot.
+  overtook each other can log in with a new nonce. An attacker who repeats a recorded request cannot, because the
+  attacker knows no password.
 
 Nonces live two hours by default and never less than one, because the proposal ("Caching") wants credentials cached for
 one hour. The client also keeps a challenge for two hours.
@@ -65,9 +65,10 @@ _HEX = {
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The values by which a server verifies one user of one realm: HA1 (RFC 7616, 3.4.2) by both hashes, hexadecimal.
+    """The values by which a server verifies one user of one realm: HA1 (RFC 7616, 3.4.2) with MD5 and with SHA-256.
 
-    HA1 is enough to log in to the realm, so it must stay as secret as the password. `repr` hides the values.
+    Both values are hexadecimal. HA1 is enough to log in to the realm, so HA1 must stay as secret as the password.
+    `repr` hides the values.
 
     Raises:
         ValueError: a value has the wrong length or is not hexadecimal.
@@ -154,7 +155,7 @@ class Authenticator:
 
     Args:
         realm: the cluster's name.
-        secrets: by user name, the users that may log in.
+        secrets: the secrets of the users that may log in, by user name.
         key: 32 random bytes, new in each process (see `nonces`).
         nonce_seconds: life of a nonce in seconds, at least 3,600.
         without_qop: see the attribute.
@@ -244,7 +245,10 @@ class _Counted:
 
     @classmethod
     def read(cls, parameters: Mapping[str, str]) -> Self | None:
-        """Return None for an answer of RFC 2069. Raises `KeyError` or `ValueError` for any other answer."""
+        """Read these parameters; return None for an answer of RFC 2069, which has none of them.
+
+        Raises `KeyError` when one is missing, and `ValueError` when one is illegal.
+        """
         if not parameters.keys() & {"qop", "nc", "cnonce"}:
             return None
         counted = cls(parameters["nc"], parameters["cnonce"])
@@ -290,7 +294,7 @@ class _Answer:
         return answer if _HEX[answer.algorithm].fullmatch(answer.response) else None
 
     def expected(self, ha1: str, method: str) -> str:
-        """Return the response that the user with this HA1 gives."""
+        """Return the `response` parameter that a user with this HA1 would send with these parameters."""
         if self.counted is None:
             return digest_response_without_qop(ha1, nonce=self.nonce, method=method, uri=self.uri)
         return digest_response(
@@ -340,7 +344,7 @@ class DigestClient:
     Args:
         user: the user's name, without a colon and without control characters.
         password: not empty.
-        peer: the peer in an error's sentence, as in "the peer".
+        peer: the words for the peer in errors, such as "the peer" or "the proxy".
     """
 
     def __init__(self, user: str, password: str, *, peer: str) -> None:

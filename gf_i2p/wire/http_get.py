@@ -12,8 +12,8 @@ for the Configuration.
 A client that remembers a challenge begins with the second request. A connection carries one request. The limits are
 those of `http_head` and `http_auth`; the caller limits the time.
 
-A proxy that gets the first bytes may ask for a login of its own before it passes the request on: see `proxy_login`.
-That login stands in another header than the login at the farm node, and the proxy takes its own header off.
+An HTTP proxy that the client dials may ask for a login of its own before the proxy passes the request on: see
+`proxy_login`. That login stands in another header than the login at the farm node. The proxy removes that header.
 
 A proxy on the way may change the path form of the target to the absolute form or back, rewrite Host and User-Agent, add
 headers, and add a second CR to a line end (i2p-facts 6). `http_head` cleans the bytes before h11 parses them.
@@ -94,7 +94,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
     """The client's side of one connection, common to all resources.
 
     Args:
-        host: the peer's value of the Host header, "host:port" or "host".
+        host: the value of the Host header for the peer, "host:port" or "host".
         cluster: the farm's name.
         credentials: this client's credentials for the peer, shared by all connections to the peer.
         now: monotonic seconds, for the age of the remembered challenge.
@@ -130,7 +130,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._now = now
         self._entropy = entropy
         self._proxied = proxied
-        self._proxy_login = proxy_login if proxied else None  # only a proxy may ever see it
+        self._proxy_login = proxy_login if proxied else None  # only a proxy may ever see the login
         self._proxy_authorization: ProxyAuthorization | None = None
         self._connection = h11.Connection(h11.CLIENT)
         self._reader = HeadReader()
@@ -228,7 +228,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         return outcome
 
     def _final_response(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
-        """Return the final response (101, or 200 and above), and the data after its head; None: the head is cut."""
+        """Return the final response (101, or 200 and above) and the data after its head; None: no whole head yet."""
         while (head := self._reader.feed(data)) is not None:
             self._connection.receive_data(head.text)
             response = self._connection.next_event()
@@ -291,7 +291,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
 
 
 def response_of(head: bytes) -> h11.Response:
-    """Parse the head of a final response, as `http_head` gives it. Raises `RemoteProtocolError`."""
+    """Parse the head of a final response, as `HeadReader` returns the head. Raises `RemoteProtocolError`."""
     connection = h11.Connection(h11.CLIENT)
     connection.send(h11.Request(method="GET", target="/", headers=[("Host", "-")]))
     connection.send(h11.EndOfMessage())

@@ -64,7 +64,7 @@ class AuthenticatedUser:
 
 
 class HandshakeOutcome(Enum):
-    """The outcome of the handshake."""
+    """The outcome of a handshake, on the server's side."""
 
     UPGRADED = auto()
     """Raft follows on this connection; after every other outcome the server closes the connection."""
