@@ -384,7 +384,7 @@ class Sequence:
         """The last index that the lines so far account for."""
         self.header: Header | None = None
         self.closed = False
-        """Whether the file has its last line."""
+        """Whether the file's last line, a `Trailer`, was taken."""
         self.last_term: tuple[int, int] | None = None
         """Index and term of the last entry with a known term."""
 

@@ -5,7 +5,7 @@ grows by batches; a batch is one write and one fsync. A large or old file gets a
 Another thread packs the old file into a temporary file, syncs that file, renames it to `….jsonl.gz`, and syncs the
 directory. Only then that thread removes the plain file.
 
-So the files themselves tell the last exported entry, and no second record could disagree. After any interruption, the
+So only the files themselves tell the last exported entry: a second record could disagree. After any interruption, the
 next opening cuts the newest file behind its last good line, and completes unfinished work. The cut entries are
 exported again: the log keeps its entries until `History.durable_index` says that the history has them. An entry
 counts as exported only while the newest file is found under its name: each sync checks that.
@@ -223,7 +223,7 @@ class History:
         self._write(restored_line(self.durable_index + 1, last, term, servers), last)
 
     def _write(self, lines: bytes, last: int) -> None:
-        """Append to the newest file and sync."""
+        """Append a batch of lines to the newest file, and sync the file. `last`: the new `durable_index`."""
         if self._ended:
             self._begin(self.durable_index + 1)
         data = b" " + lines

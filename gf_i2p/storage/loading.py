@@ -60,7 +60,7 @@ def load_stored_log(
     wal_bytes: int,
     check_snapshot: CheckSnapshot | None = None,
 ) -> Loaded:
-    """Read all content except the entries; read only those entries that confirm the term runs and Configurations.
+    """Read and check a log's content. Of the entries, read only those that confirm the term runs and Configurations.
 
     The time depends on the number of terms and the size of the snapshot, not on the number of entries. Raises
     `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError` when

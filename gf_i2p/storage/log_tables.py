@@ -82,7 +82,7 @@ class Tables:
 
     @classmethod
     def on(cls, connection: sqlite3.Connection, *, cluster: str, server_id: int) -> "Tables":
-        """Load the content of a database in memory, also after a simulated crash. Raises as `Storage.open` does."""
+        """Open the log in a database that is in memory, also after a simulated crash. Raises as `Storage.open` does."""
         connection.rollback()
         connection.isolation_level = None  # this code says where a transaction begins
         path = Path(":memory:")
@@ -93,7 +93,7 @@ class Tables:
     # Reading -------------------------------------------------------------------------------------------------------
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
-        """Return consecutive stored entries: see `Storage.read`."""
+        """Return consecutive stored entries, with the limits and errors of `Storage.read`."""
         entries: list[Entry] = []
         size = 0
         expected = 0

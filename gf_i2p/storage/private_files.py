@@ -15,7 +15,7 @@ _RUN: Final = token_hex(8)
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in `directory` durable: a new or renamed file is durable only when this returns."""
+    """Make the names in `directory` durable: a new or renamed file is durable only when this function returns."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -79,7 +79,10 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
 
 
 def _reserve(path: Path, draft: Path) -> None:
-    """Create the name `path`. Raises `FileExistsError` when another process has created the name meanwhile."""
+    """Create the name `path`, as a link to `draft` or as an empty file.
+
+    Raises `FileExistsError` when another process has created the name meanwhile.
+    """
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -174,7 +177,7 @@ class Lock:
 
 
 def _run_in(descriptor: int) -> str:
-    """Return the text in a lock file: the process id, and behind it the token of newer versions; else "unknown"."""
+    """Return the text in a lock file: the process id, then the token that newer versions add. No text: "unknown"."""
     return os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "unknown"
 
 

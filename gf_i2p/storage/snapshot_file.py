@@ -122,7 +122,7 @@ class SavedSnapshot:
 
 
 def load_snapshot_file(path: Path) -> SavedSnapshot:
-    """Read a file. Raises `SnapshotFileError` with the file's name, or `OSError`."""
+    """Read a snapshot's file. Raises `OSError`, and `SnapshotFileError`, whose text names the file."""
     try:
         return _load(path)
     except SnapshotFileError as error:

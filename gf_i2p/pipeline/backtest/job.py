@@ -251,7 +251,7 @@ def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
 
 
 def _replay_tasks(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Replay tasks, for `mapInArrow`: rows of the log in, rows of both tables out. A task's rows are contiguous."""
+    """Replay tasks. For `mapInArrow`: takes rows of the log, a task's rows together, and yields rows of `_OUTPUT`."""
     tasks = groupby((row for batch in batches for row in _rows(batch)), key=lambda task_rows: task_rows[:2])
     output = (
         each for (farm, chunk), task_rows in tasks for each in play(farm, chunks, chunk, (row for *_, row in task_rows))

@@ -113,7 +113,7 @@ class ParameterRun:
         self._listed = None
 
     def look(self) -> tuple[bool, bool]:
-        """Return two changes since the last call: of publisher or mode, and of the published set."""
+        """Return whether publisher or mode have changed since the last call, and whether the published set has."""
         state = self.state
         publisher, mode = state.publisher, state.mode
         publisher_changed = publisher != self.publisher or mode != self.mode
@@ -143,9 +143,10 @@ class ReplayListener(Protocol):
         """A server or member of the farm has posted a record. Called before any run has taken in the record."""
 
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
-        """The publisher (or mode) or the set of a run has changed.
+        """A run's publisher, mode or published set has changed.
 
-        `run`: number of the run. `listing`: the set has changed. `by_admin`: an administrator's entry is the cause.
+        `run`: number of the run. `publisher_changed`: the publisher or the mode has changed. `listing`: the set has
+        changed. `by_admin`: an administrator's entry is the cause.
         """
 
 
@@ -258,7 +259,7 @@ class Replay:
             self._watcher.heard(record)
 
     def _configure(self, servers: Sequence[int], *, guessed: bool = False) -> None:
-        """Set the servers. `guessed`: no Configuration is known yet, so every poster with a server's id counts."""
+        """Set the servers. `guessed`: no Configuration is known yet, so every poster with a server's id is a server."""
         self._servers_seen = self._servers_seen or not guessed
         if self._index == 1 and not guessed:
             self._exact = True

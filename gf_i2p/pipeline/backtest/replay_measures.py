@@ -306,7 +306,7 @@ class ReplayMeter:
                 del tally.replaced[server]
 
     def _judge_leaves(self, poster: int, newest: _NewestRecord) -> bool:
-        """Count the stale time of a poster's leaves since its last record; return whether the poster was silent."""
+        """Count the stale time of a poster's leaves since the record `newest`; return whether the poster was silent."""
         now = self._clock.passed_ms
         silent = now - newest.heard_ms > SILENT_MS
         if self._settled_ms is not None and (silent or not all(newest.leaves.values())):
@@ -366,7 +366,7 @@ def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
 
 
 def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
-    """Return for how many milliseconds between these times a leaf was listed; forget the leaf's past times."""
+    """Return for how many milliseconds between two times a leaf was listed; forget the leaf's past listings."""
     past_ms = sum(
         max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.past_listings.pop(leaf, ())
     )

@@ -109,6 +109,9 @@ class SortedHashes:
 
 
 def _fill(places: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
-    """Write `first`, `first` + 1, … into each row of `places`, from the row's column on; `sizes` tells how many."""
+    """Write `first`, `first` + 1, … into each row of `places`, from the row's column on.
+
+    `sizes`: how many numbers each row gets.
+    """
     steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     places[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps

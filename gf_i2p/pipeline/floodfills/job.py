@@ -223,7 +223,10 @@ def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: 
 
 
 def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataFrame":
-    """Return the `CLOSEST` floodfills for each target on `day`, the day before and the day after (`_FOUND_TYPE`)."""
+    """Return the `CLOSEST` floodfills for each target on `day`, the day before and the day after.
+
+    The columns are those of `_FOUND_TYPE`.
+    """
     days = [(day + timedelta(step)).isoformat() for step in (-1, 0, 1)]
     digits = fn.replace(fn.col("day"), fn.lit("-"), fn.lit("")).cast("binary")
     keys = targets.select("hash", "name", fn.explode(fn.array(*map(fn.lit, days))).alias("day")).withColumn(
@@ -233,7 +236,7 @@ def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataF
 
 
 def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow`, from batches of `hash`, `name`, `day` and `key` to `_FOUND_TYPE`."""
+    """Return a function for `mapInArrow` that takes rows (hash, name, day, key), and yields rows of `_FOUND_TYPE`."""
 
     def find_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

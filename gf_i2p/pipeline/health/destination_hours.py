@@ -146,7 +146,7 @@ def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "
 
 
 def _each_once(name: str) -> "Column":
-    """Return the leaves of a record, each once.
+    """Return a column with the leaves of each record, each leaf once. `name`: the column of leaves.
 
     A leaf that the record names twice is up if the record says so at least once, as in `farm.posters`.
     """

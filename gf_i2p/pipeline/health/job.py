@@ -1,8 +1,8 @@
 """The job `health`: figures of servers and destinations, hour by hour, and the hours unlike a server's past.
 
-The job computes whole days, from the entries of these days and of the day before, so a rerun gives the same rows. Only
-a few rows go from one hour to another; see `server_hours` and `destination_hours`. A stream recomputes only the days
-near new entries (`refresh_days`).
+The job computes whole days, from the entries of these days and of the day before, so a rerun gives the same rows. Each
+hour is summed up alone, and then the sums of consecutive hours are joined: see `server_hours` and `destination_hours`.
+A stream recomputes only the days near new entries (`refresh_days`).
 """
 
 import time
@@ -208,10 +208,10 @@ def refresh_days(
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":
-    """Return the same table as `status_reports.extents` for all entries, without reading all entries.
+    """Return the same table as `status_reports.extents` of all entries, but read only the entries of the last days.
 
-    The entries since the day before the span count, and the older rows of `hours`. The first report of a server in such
-    a row counts from the beginning of its hour.
+    Those are the entries from the day before `span` on. The rows of `hours` tell of earlier time. If only a row tells
+    of a server's first report, that report counts from the beginning of the row's hour.
     """
     assert span.since is not None
     since = extents(entries.where(in_days(Span(span.since), before=1)))

@@ -54,7 +54,8 @@ def server_hours(
     """Return one row for each farm, server and hour, from the server's first hour to the farm's last hour.
 
     `entries`: the entries of the days of `span`, and of the day before. `extents`: `status_reports.extents` of all
-    entries of the lake; None: `entries` are all entries. `fresh_ms`: 1 to `HOUR_MS`.
+    entries of the lake; None: `entries` are all entries. `fresh_ms`: milliseconds for which a record counts at most, 1
+    to `HOUR_MS`.
     """
     filled = _with_silent(_inner_figures(entries, fresh_ms), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
@@ -160,7 +161,7 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
 
 
 def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
-    """Return a row for the first hour of each server, even if `entries` have no record of the server.
+    """Return a row for the first hour of each server, even if no record of the server is among the wanted entries.
 
     The first hour is the hour of the server's first record, or `MEMORY_MS` before the wanted days if that is later.
     """

@@ -50,7 +50,7 @@ class OutputDirectories:
 
 
 def written(schema_text: str, target: OutputDirectories, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read and write the planned entries, for `mapInArrow`, from rows of `plan.PLAN` to one row of `WRITTEN`.
+    """Read and write the planned entries. For `mapInArrow`: takes rows of `plan.PLAN`, and yields one row of `WRITTEN`.
 
     `schema_text`: the JSON Schema of the status record. Raises `RuntimeError` as `taken` does, and `OSError`.
     """
@@ -200,7 +200,7 @@ class EntryWriter:
 
 
 def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Divide rows by day, in the order in which the days first occur."""
+    """Yield each day with the day's rows, in the order in which the days first occur."""
     days = rows.column("day")
     first = days[0].as_py()
     if pc.all(pc.equal(days, first)).as_py():

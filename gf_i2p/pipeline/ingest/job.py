@@ -96,7 +96,7 @@ def ingest(
     schema_text: str | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> IngestFigures:
-    """Take in the histories under directories.
+    """Add the entries of all histories under directories to the lake, each entry once.
 
     `exports`: paths of directories, or addresses. `schema_text`: the JSON Schema of the status record; None: this
     version's. `step`: called with the name of each step. Raises `PipelineError`.

@@ -73,7 +73,7 @@ class Covered:
 
 
 def planned(runs: pa.Table) -> pa.Table:
-    """Choose the files for one farm, for `applyInArrow`, from rows of `RUNS` to rows of `PLAN`.
+    """Choose the files for one farm. For `applyInArrow`: takes rows of `RUNS`, and returns rows of `PLAN`.
 
     Entries that the lake has are not taken. If several runs have an entry, the run with the least `worth` wins: the
     exporter was not late (see `survey.SURVEYED`). If the worth is equal, a run of an undamaged packed file wins, and
@@ -114,7 +114,7 @@ def planned(runs: pa.Table) -> pa.Table:
 
 
 def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join entries to runs, for `mapInArrow`, from rows (farm, index, term) in any order to rows of `RUNS`."""
+    """Join entries to runs. For `mapInArrow`: takes rows (farm, index, term) in any order; yields rows of `RUNS`."""
     for batch in batches:
         if not batch.num_rows:
             continue

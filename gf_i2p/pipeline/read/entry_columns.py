@@ -119,7 +119,10 @@ class Typer:
         ]
 
     def _odd_columns(self, lines: Sequence[FoundLine], odd: Mapping[int, Odd]) -> list[pa.Array]:
-        """Return the columns from `kind` to `misfit` for a batch with other entries. `odd`: these entries, by place."""
+        """Return the columns from `kind` to `misfit` for a batch of any entries.
+
+        `odd`: the entries that were parsed alone, by their place in `lines`.
+        """
         count = len(lines)
         kinds: list[str] = ["status"] * count
         misfits: list[str | None] = [None] * count
@@ -206,7 +209,7 @@ class Typer:
         return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
     def _parse_alone(self, farm: str, line: FoundLine) -> Odd:
-        """Parse one entry alone, of any kind."""
+        """Parse one entry of any kind alone; return its kind, record and misfit."""
         if line.what is not Is.RECORD:
             return ("servers" if line.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:

@@ -5,8 +5,8 @@ router's figures, because routers differ. Such a field is a double, or a string 
 `_OPEN_TEXTS`. In such a field, a value of another type becomes null, without a misfit. A new field of the schema makes
 a new column, which is null in older files. All fields are nullable.
 
-Of JSON Schema, this module knows the keywords in `status.json`: type, properties, required, items, maxItems, minimum,
-maximum, enum and pattern.
+Of JSON Schema, this module handles only the keywords in `status.json`: type, properties, required, items, maxItems,
+minimum, maximum, enum and pattern.
 """
 
 import json

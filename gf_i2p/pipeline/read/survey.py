@@ -54,7 +54,7 @@ SURVEYED: Final = pa.schema(
 
 
 def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Survey files, for `mapInArrow`, from rows of `history_files.LISTED` to rows of `SURVEYED`."""
+    """Survey files. For `mapInArrow`: takes rows of `history_files.LISTED`, and yields rows of `SURVEYED`."""
     rows: list[dict[str, Any]] = []
     for batch in files:
         for file in batch.to_pylist():

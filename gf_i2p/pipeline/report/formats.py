@@ -70,12 +70,12 @@ def _date(at_ms: float, form: str) -> str:
 
 
 def server(id_: int) -> str:
-    """Name a server, or a leaf member, by the id."""
+    """Name a server or leaf member by the id: "server 3", or "leaf 2" for the leaf member with the id 2^31 + 2."""
     return f"server {id_}" if id_ < FIRST_MEMBER_ID else f"leaf {id_ - FIRST_MEMBER_ID}"
 
 
 def short(hash_: str) -> str:
-    """Shorten a hash for a narrow place."""
+    """Shorten a hash to the first eight characters and "…", for a narrow place."""
     return hash_ if len(hash_) <= _SHORT else hash_[:_SHORT] + "…"
 
 

@@ -103,7 +103,7 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
         return make(frame, period)
 
     def replayed(table: str) -> DataFrame | None:
-        """Return None for a table without a row of the farm, because the last backtest was of other farms."""
+        """Return the farm's rows; None: there are none, perhaps because the last backtest was of other farms."""
         frame = table_of(table)
         return None if frame is None or frame.isEmpty() else frame
 

@@ -66,7 +66,10 @@ def _stretch(at: str, since_ms: int, stretch_ms: int) -> Column:
 
 
 def heat(server_hours: DataFrame, period: Period) -> Heat:
-    """Return the availability of up to `MAX_SERVERS` servers: servers before leaf members, and the worst first."""
+    """Return the availability of up to `MAX_SERVERS` servers, by id.
+
+    Servers are chosen before leaf members, and the worst first.
+    """
     stretch_ms = period.stretch_ms(MAX_CELLS)
     hours = _hours(server_hours, period)
     by_server = hours.groupBy("server").agg(
@@ -123,7 +126,10 @@ def _hours(frame: DataFrame, period: Period) -> DataFrame:
 
 
 def weights(decisions: DataFrame, period: Period) -> SmallLines:
-    """Return the costs of the leaves that were listed in most stretches. In a stretch, the last decision counts."""
+    """Return the costs of up to `MAX_LEAVES` leaves: those that were listed in the largest number of stretches.
+
+    In a stretch, the last decision counts.
+    """
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-period.length_ms // stretch_ms)
     last = (
@@ -162,7 +168,7 @@ def _carried(
 
 
 def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
-    """Return the loads of the leaves with the most records."""
+    """Return the loads of up to `MAX_LEAVES` leaves: those with the most records."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-(period.until_ms - period.hour_ms) // stretch_ms)
     hours = _hours(destination_hours, period)
@@ -186,7 +192,7 @@ def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
 
 
 def anomalies(frame: DataFrame, period: Period) -> Anomalies:
-    """Return the strongest anomalies."""
+    """Return up to `MAX_ANOMALIES` anomalies, the strongest first, and the number of all anomalies."""
     inside = _hours(frame, period)
     rows = inside.orderBy(sf.desc("score"), "hour_ms", "server", "measure").limit(MAX_ANOMALIES).collect()
     return Anomalies(

@@ -97,7 +97,7 @@ def recommended(results: Backtest) -> TrialRow | None:
 
 
 def _fits_farm(trial: TrialRow, live: TrialRow) -> bool:
-    """Return whether all values fit the farm's other parameters."""
+    """Return whether a set's values fit the farm's other parameters."""
     try:
         Parameters().changed({**_values(live.in_force or live.parameters), **_values(trial.parameters)})
     except RecordError:
@@ -106,7 +106,7 @@ def _fits_farm(trial: TrialRow, live: TrialRow) -> bool:
 
 
 def differences(trial: TrialRow, live: TrialRow | None) -> str:
-    """Name the values in which a set differs from the live set."""
+    """Return a text with the values in which a set differs from the live set; without differences, `_NOTHING`."""
     values, live_values = _values(trial.parameters), {} if live is None else _values(live.in_force or live.parameters)
     if trial.live:
         return _NOTHING

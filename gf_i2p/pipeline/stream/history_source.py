@@ -111,7 +111,7 @@ class Directory:
             self.files = {first: each for first, each in self.files.items() if first in names}
 
     def forget_ended(self, present: Iterable[int]) -> None:
-        """Move a file that has ended, if the next file is `present`, from `files` to the ranges of `done`."""
+        """Move each file that has ended, and whose next file is in `present`, from `files` to the ranges of `done`."""
         names = set(present)
         ended = {first: each.place.last for first, each in self.files.items() if each.problem is None}
         for first, last in sorted(ended.items()):
@@ -193,7 +193,10 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._list()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return how far the next batch goes. All directories with new bytes have the same share of the batch."""
+        """Return the offset at which the next batch ends; without new bytes, `start`.
+
+        All directories with new bytes have the same share of the batch.
+        """
         present = self._target if self._target is not None else self._list()
         directories = {directory: Directory.parse(each) for directory, each in start.items()}
         most = _EVERYTHING if isinstance(limit, ReadAllAvailable) else self._most

@@ -56,7 +56,7 @@ class Batch:
 
     @property
     def lag_seconds(self) -> float | None:
-        """Age of the newest record at the end of the batch."""
+        """Age of the batch's newest status record at the end of the batch; None: the batch had no such record."""
         return None if self.newest_ms is None else (self.ended_ms - self.newest_ms) / 1000
 
 
@@ -125,7 +125,7 @@ def stream(
     stop: Flag | None = None,
     clock_ms: Callable[[], int] = now_ms,
 ) -> StreamFigures:
-    """Take in growing histories under directories, until `stop` is set.
+    """Take in growing histories under directories, until `stop` is set. With `options.once`, end after present entries.
 
     `exports`: paths of directories, or addresses. `on_batch` and `on_event` are called for each batch and event.
     `clock_ms`: the clock by which farms fall silent, in milliseconds since the epoch. Raises `PipelineError`.

@@ -82,7 +82,7 @@ class _HistoryPiece(Lines):
         return self._begin in {0, self._header}
 
     def content_byte(self, at: int) -> int:
-        """Return the place in the file's content for a place in the piece; both count bytes."""
+        """Turn a place in the piece, in bytes, into the place in the file's content, in bytes."""
         return max(at - self._header, 0) + self._begin
 
     def __iter__(self) -> Iterator[bytes | Overlong]:

@@ -33,7 +33,7 @@ class _Line:
     """None for Configurations."""
 
     def encode(self) -> bytes:
-        """Return the line of the entry."""
+        """Return the entry's line in an export file."""
         fields: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
         if self.record is None:
             fields |= {"leader": self.leader, "servers": self.servers}

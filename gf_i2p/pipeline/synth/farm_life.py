@@ -45,7 +45,7 @@ _TAIL: Final = len(b',"term":0}\n')
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a farm, for all its life."""
+    """The size of a farm, which never changes."""
 
     number: int
     """Seed of the habits of routers and leaves."""
@@ -90,7 +90,7 @@ class Incident:
 
 @dataclass(slots=True)
 class SynthLife:
-    """A day of a farm, or the beginning of one."""
+    """A simulated day of a farm, or the first hours of a day."""
 
     shape: Shape
     seed: int
@@ -209,7 +209,7 @@ class _SimulatedLife(FarmLife):
 
 @dataclass(slots=True)
 class _Poster(SimulatedReporter):
-    """A poster with numbers of the router, and with visitors of the leaves."""
+    """A simulated poster whose records also have the router's numbers and the leaves' connections."""
 
     habits: "_Router | None" = None
 

@@ -39,7 +39,7 @@ class _DayPattern:
     size: int = 0
 
     def add(self, text: str, *holes: tuple[int, int]) -> None:
-        """Add a line with a %d for each hole. `holes`: kind and value of each number."""
+        """Add a line with a %d for each hole. `holes`: kind (`_INDEX`, `_TERM`, `_TIME`) and value of each number."""
         self.text.append(text)
         self.size += len(text) + 6 * len(holes)  # a number has about eight digits
         for kind, value in holes:
@@ -97,7 +97,7 @@ class Template:
 
 
 def _missing(life: SynthLife, server: int, chance: Random) -> set[int]:
-    """Draw the entries that this server never got. The first entry of a day, the Configuration, is never missing."""
+    """Draw at random the entries that this server never got: never a day's first entry, which is a Configuration."""
     missing: set[int] = set()
     for since, until in life.away[server]:
         if until - since >= _LONG and chance.random() < 0.5:
@@ -183,7 +183,10 @@ class HistoryGenerator:
         self._first = 1
 
     def day(self, template: Template, began_ms: int, index: int, term: int) -> None:
-        """Add a day. `began_ms`: midnight. `index`, `term`: the last ones before the day. Raises `OSError`."""
+        """Add a day. `began_ms`: midnight, in ms since the epoch. `index`, `term`: the last ones before the day.
+
+        Raises `OSError`.
+        """
         for piece in template.pieces:
             first, received_ms, *_ = piece.values  # a piece begins with an entry, and never with a gap
             if self._size >= self._rotate:
