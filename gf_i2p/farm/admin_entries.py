@@ -148,7 +148,7 @@ class AdminChange:
     reason: str | None = None
 
     def encode(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the change as a JSON object."""
         change = {"index": self.index, "date": self.date_ms, "by": self.by, "what": self.what, "reason": self.reason}
         return without_none(change)
 
@@ -248,7 +248,7 @@ class Administration:
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read the settings of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read the settings of a snapshot. Wrong data raise `RecordError` or another exception."""
         administration = cls()
         administration.excluded = {
             a_hash(leaf, "an excluded leaf"): AdminChange.parse(each) for leaf, each in snapshot["excluded"].items()

@@ -46,7 +46,7 @@ class Floodfill:
         return 8 * HASH_BYTES - int.from_bytes(self.distance).bit_length()
 
     def encode(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the floodfill as a JSON object."""
         fields: dict[str, Any] = {"hash": to_base64(self.hash), "distance": self.distance.hex()}
         return fields | ({"profile": dict(self.profile)} if self.profile else {})
 
@@ -77,7 +77,7 @@ class Sensed:
     closest: tuple[Floodfill, ...]
 
     def encode(self) -> dict[str, Any]:
-        """Return the fields of the JSON object."""
+        """Return the day and the floodfills, as fields of a JSON object."""
         return {"day": self.day, "closest": [each.encode() for each in self.closest]}
 
     @classmethod
@@ -113,12 +113,12 @@ class SensedPost:
     by: str
 
     def encode(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the post as a JSON object, for a snapshot."""
         about = {"index": self.index, "date": self.date_ms, "by": self.by, "hash": to_base64(self.hash)}
         return about | self.sensed.encode()
 
     def described(self) -> dict[str, Any]:
-        """Return the JSON object, with the hash as a b32 address and with a summary in words."""
+        """Return the post as a JSON object for the operator, with the hash as a b32 address, and a summary in words."""
         return {"address": to_b32_address(self.hash), **self.encode(), "what": self.sensed.what}
 
     @classmethod

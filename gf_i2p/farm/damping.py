@@ -38,7 +38,7 @@ class Health:
     """Whether the leaf has never been down. Then the farm may list the leaf without a wait."""
 
     def report(self, now_ms: int, parameters: Parameters, *, up: bool) -> None:
-        """Take in the leaf's state in a new record."""
+        """Note whether the leaf is up by a new record."""
         if up == self.up:
             return
         if not up:
@@ -53,7 +53,7 @@ class Health:
             self.since_ms = now_ms
 
     def recent_flaps(self, now_ms: int, parameters: Parameters) -> int:
-        """Return the recent flaps. Each time that the leaf stays up for `wait_ms` removes one flap."""
+        """Return the number of recent flaps. Each time that the leaf stays up for `wait_ms` removes one flap."""
         flaps = self.flaps
         if self.up:
             quiet = now_ms - self.since_ms
@@ -79,12 +79,12 @@ class Health:
         return self.since_ms + (parameters.leaf_down_ms if told else parameters.unheard_ms)
 
     def encode(self) -> list[int]:
-        """Return the state for a snapshot."""
+        """Return the leaf's history for a snapshot."""
         return [int(self.up), self.since_ms, self.flaps, int(self.proven)]
 
     @classmethod
     def parse(cls, snapshot: Sequence[Any]) -> Self:
-        """Read the state of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read a leaf's history from a snapshot. Wrong data raise `RecordError` or another exception."""
         up, since, flaps, proven = snapshot
         if any(type(each) is not int or not 0 <= each <= MAX_DATE_MS for each in (up, since, flaps, proven)):
             raise RecordError("a leaf's history has only whole numbers")

@@ -55,9 +55,9 @@ class FarmClock:
             servers: see `farm_time_ms`.
             fresh_ms: greatest age of a newest record.
             ahead_ms: how far a record may be ahead of farm time.
-            joined: whether one of the dates is the first of its server. Then the stopwatch stands still, because farm
-                time is the median of other servers' dates than before. Otherwise two wrong clocks could move the
-                stopwatch: a new farm may believe one after the other, before most of its servers have posted.
+            joined: whether one of the dates is the first of its server. Then the stopwatch stands still, because the
+                new date alone can move the median. In a new farm, farm time may follow first one wrong clock and then
+                another, until most servers have posted.
         """
         now = farm_time_ms(dates, servers)
         self.now_ms = now

@@ -121,7 +121,7 @@ class Poster:
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read a poster of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read a poster of a snapshot. Wrong data raise `RecordError` or another exception."""
         value = text(snapshot, "value").encode()
         poster = cls(
             value,
@@ -218,7 +218,7 @@ class Posters:
     def parse(cls, snapshot: Sequence[Mapping[str, Any]], servers: Iterable[int]) -> Self:
         """Read the posters of a snapshot. `servers`: the ids of the servers.
 
-        Raises `RecordError`, `KeyError` or the like for wrong data.
+        Wrong data raise `RecordError` or another exception.
         """
         posters = cls()
         server_ids = frozenset(servers)

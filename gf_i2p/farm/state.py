@@ -92,7 +92,7 @@ def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
 
 
 class FarmState:
-    """The state. The caller applies every committed Configuration and Application entry, in order."""
+    """The state of one farm. The caller applies every committed Configuration and Application entry, in order."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster

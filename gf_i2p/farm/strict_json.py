@@ -129,7 +129,7 @@ def unknown_fields(fields: Mapping[str, Any], known_names: frozenset[str]) -> di
 
 
 def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that have a value."""
+    """Return the fields whose values are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 

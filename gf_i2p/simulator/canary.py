@@ -17,9 +17,9 @@ class Canary:
     mistake: str
     """The mistake in a few words."""
     patches: tuple[tuple[Any, str, Any], ...]
-    """Each patch: (class or module, name, replacement)."""
+    """The replacements, each as (class or module, name of the replaced function, replacement)."""
     lives: bool = False
-    """Whether only hours of farms' lives (`life`) can catch this canary."""
+    """Whether only the runs of `life`, hours of a farm's life, can catch this canary."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -167,7 +167,7 @@ class Listing:
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read the listing of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read the listing of a snapshot. Wrong data raise `RecordError` or another exception."""
         return cls(
             {
                 a_hash(hash_, "a listed leaf"): Listed(int(owner), int(type_), int(cost_), int(place))

@@ -64,7 +64,7 @@ class Choice:
 
     @property
     def listed(self) -> tuple[SetEntry, ...]:
-        """The entries for leaves, of all sets."""
+        """The entries that list leaves, in the first set and in all branches."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
     @property
@@ -163,7 +163,7 @@ class Election:
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read the election of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read the election of a snapshot. Wrong data raise `RecordError` or another exception."""
         return cls(
             integer_or_none(snapshot, "publisher", MAX_SERVER_ID),
             integer(snapshot, "since", MAX_DATE_MS),

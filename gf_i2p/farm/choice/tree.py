@@ -12,7 +12,10 @@ BRANCHES: Final = 16
 
 
 def room(tree: str, max_entries: int) -> int:
-    """Return how many leaves the first set and its branches can list. `max_entries`: of one set, 1 to 16."""
+    """Return how many leaves the first set and its branches can list.
+
+    `tree`: "best" (no branches) or "tree". `max_entries`: most entries of one set, 1 to 16.
+    """
     return max_entries * min(max_entries, BRANCHES) if tree == "tree" else max_entries
 
 

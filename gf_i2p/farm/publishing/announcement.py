@@ -32,7 +32,7 @@ class LeafSet:
 
     @property
     def leaves(self) -> tuple[SetEntry, ...]:
-        """The entries for leaves, of all sets."""
+        """The entries that list leaves, in the first set and in all branches."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
     @property
@@ -80,7 +80,7 @@ class Objection:
 
 
 def version_for(situation: Situation) -> int:
-    """Return the version of a new set, in seconds since the epoch: greater than every announced version."""
+    """Return the version of a new set, in seconds since the epoch: see `next_version`."""
     return next_version(situation.state, situation.wall_ms)
 
 

@@ -1,4 +1,4 @@
-"""When the next set is due, by the sets that were given to the router so far.
+"""Decision when the next set is due, by the sets that the router has got so far.
 
 A set with the same entries is published again, with a new version, for three reasons. Java takes no set that is ten
 minutes old. i2pd may silently drop the first sets of a session. Another server may have missed the last set.

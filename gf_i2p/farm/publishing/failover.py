@@ -45,7 +45,7 @@ class NotDueError(Exception):
 
 
 class FailoverMachine:
-    """Decides when one server serves the master. The driver calls `step` after any change, and does the work."""
+    """Decides when one server serves the master. After any change, the driver calls `step`, and does the work."""
 
     mode: Final = "failover"
 

@@ -85,7 +85,7 @@ class PublisherLease:
         self._looked_at = now
 
     def covers(self, posted_at: float, now: float, seconds: float) -> bool:
-        """Whether a record that was posted at `posted_at` still lets this server publish. `seconds`: of a lease."""
+        """Whether a record posted at `posted_at` still lets this server publish. `seconds`: length of a lease."""
         return posted_at >= self._awake_since and now - posted_at <= seconds
 
     def judge(self, server: int, mode: str, situation: Situation) -> JudgedRight:

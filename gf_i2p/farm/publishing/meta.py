@@ -30,7 +30,7 @@ NO_LEAF: Final = "no leaf is up: a set without entries would make the service un
 
 
 class MetaMachine:
-    """Decides when one server publishes which set. The driver calls `step` after any change, and does the work."""
+    """Decides when one server publishes which set. After any change, the driver calls `step`, and does the work."""
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress, *, dry_run: bool = False) -> None:
         """`lease`: the driver tells the lease of each committed record of this server.

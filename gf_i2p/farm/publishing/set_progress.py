@@ -54,11 +54,14 @@ class PublishProgress:
         self.current = SetProgress(published * 1000, data)
 
     def attempted(self, now_ms: int) -> None:
-        """Note that the announcement of the newest set is committed, and that the router is about to get the set."""
+        """Note that the announcement of the newest set is committed, and the router is about to get the set.
+
+        `now_ms`: the present time, in ms since the epoch.
+        """
         self._advance(attempted_ms=now_ms)
 
     def sent(self, now_ms: int) -> None:
-        """Note that the router has taken the newest set."""
+        """Note that the router has taken the newest set. `now_ms`: the present time, in ms since the epoch."""
         self._advance(sent_ms=now_ms)
 
     def found(self, now_ms: int, by: int) -> None:

@@ -23,7 +23,7 @@ def bandwidth_used(router: Mapping[str, Any]) -> int | None:
 
 
 def unchecked_number(fields: Mapping[str, Any], name: str) -> float | None:
-    """Return a number of an unchecked record; None when the number is missing, negative or not finite."""
+    """Return the field `name` of an unchecked record; None unless it is a finite number, 0 or more."""
     value: Any = fields.get(name)
     kind = type(value)  # true and false are no numbers here
     if (kind is not int and kind is not float) or not 0 <= value < math.inf:
@@ -32,13 +32,13 @@ def unchecked_number(fields: Mapping[str, Any], name: str) -> float | None:
 
 
 def part_in_use(used: int | None, limit: int | None) -> int | None:
-    """Return the used share of a limit, 0 to `WHOLE`; None when the record lacks either number."""
+    """Return the used share of a limit, 0 to `WHOLE`; None when a number is missing, or the limit is 0."""
     if used is None or not limit:
         return None
     return min(used * WHOLE // limit, WHOLE)
 
 
 def _whole_number(fields: Mapping[str, Any], name: str) -> int | None:
-    """Return a number, rounded down. Routers tell bandwidths with fractions of a byte per second."""
+    """Return the field `name`, rounded down, or None, as `unchecked_number` does. Routers tell fractions of bytes."""
     value = unchecked_number(fields, name)
     return None if value is None else int(value)

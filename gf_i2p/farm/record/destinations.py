@@ -70,7 +70,7 @@ class Leaf:
     """Fields that this version does not know."""
 
     def encode(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the leaf as a JSON object, for a record."""
         return {
             **self.extra,
             **without_none({"destination": self.destination}),
@@ -83,7 +83,7 @@ class Leaf:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read one destination. Raises `RecordError`."""
+        """Read one destination from its JSON object. Raises `RecordError`."""
         kind = fields.get("type", LEAF_TYPE)
         if type(kind) is not int or kind not in _TYPES:
             raise RecordError(f"the type of a destination is one of {_TYPES}")

@@ -110,7 +110,7 @@ class ReportedConfig:
     """Fields that this version does not know."""
 
     def encode(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the configuration as a JSON object, for "config" in a record."""
         return {
             **self.extra,
             **without_none({"mode": self.mode, "interval": self.interval_ms, "version": self.version}),
@@ -162,7 +162,7 @@ class Meta:
             return None
 
     def encode(self) -> dict[str, Any]:
-        """Return the JSON object."""
+        """Return the state as a JSON object, for "meta" in a record."""
         times = {
             "attemptedTime": self.attempted_ms,
             "sentTime": self.sent_ms,
@@ -222,7 +222,10 @@ class StatusRecord:
 
     @property
     def bandwidth_used(self) -> int | None:
-        """Used thousandths of the router's bandwidth. Cached, because the choice needs this often for each leaf."""
+        """The function `bandwidth_used` for this record's router.
+
+        The value is cached, because the choice of leaves needs it often for each leaf.
+        """
         if self._bandwidth_used == _NOT_COMPUTED:
             self._bandwidth_used = bandwidth_used(self.router)
         return self._bandwidth_used

@@ -29,7 +29,7 @@ from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
-# The original methods, for canaries that add a mistake before or after.
+# The original methods, for canaries that call these methods and add a mistake before or after the call.
 _request_vote = Core._request_vote
 _incoming = Core._incoming
 _append_entries = Follower.append_entries
@@ -54,7 +54,7 @@ def _takes_any_vote(state: State, term: int, vote: int) -> None:
 
 
 def _stores_any_vote(group: WriteGroup, new: HardState) -> None:
-    """Replaces the storage's check against a second vote, and checks nothing."""
+    """Check nothing: replaces the storage's check against a second vote."""
 
 
 def _forgets_its_vote(state: State) -> Effects:

@@ -103,15 +103,15 @@ class _OpenReads:
 
     turn: int = 0
     sent: dict[int, int] = field(default_factory=dict)
-    """By tag, the turn in which the request left."""
+    """The turn in which each request left, by the request's tag."""
     reads: dict[Token, tuple[int, set[int]]] = field(default_factory=dict)
-    """By read: the turn in which it came, and the peers."""
+    """For each read, by its token: the turn in which the read came, and the peers that have confirmed the read."""
 
 
 class ReadsConfirmed(Invariant):
-    """A leader serves a read when a majority has answered a request that left after the read came (thesis 6.4).
+    """A leader serves a read only when a majority has answered a request that left after the read came (thesis 6.4).
 
-    A leader that stops to lead refuses its reads: their callers must not wait for ever.
+    A leader that stops leading refuses its reads, so that the callers do not wait for ever.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -151,7 +151,7 @@ class ReadsConfirmed(Invariant):
 
 
 class CommitsProven(Invariant):
-    """A follower commits at most up to the last entry that the leader's request has shown to be equal.
+    """A follower commits only entries that, by the leader's request, are the same in the leader's log.
 
     Raft 5.3 and figure 2 ("index of last new entry"); `gf_i2p/raft/core.py`.
     """

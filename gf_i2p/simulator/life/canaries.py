@@ -31,7 +31,7 @@ from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canary import Canary
 
-# The original functions, for canaries that add a mistake before or after.
+# The original functions, for canaries that call these functions and add a mistake before or after the call.
 _administer = Administration.apply
 _objection = candidates.objection
 _parse_clock = FarmClock.parse.__func__  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def _forgives(reason: str) -> Any:
 
 
 def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
-    """Ignore which servers a record calls unreachable."""
+    """Ignore a record's reports about unreachable servers."""
 
 
 def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
@@ -144,7 +144,7 @@ def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
 def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
     state: FarmState = _decode(cls, cluster, data)
     nothing = own_score({})
-    for server, each in state._judgements.items():  # of each one a copy, because a record keeps its own judgement
+    for server, each in state._judgements.items():  # a copy of each, because a record keeps its judgement
         state._judgements[server] = replace(each, score=nothing, points=0, most=0, total=nothing.total)
     return state
 
@@ -213,7 +213,7 @@ def _does_not_give_up(machine: MetaMachine) -> bool:
 
 
 def _does_not_stop(machine: MetaMachine, situation: Situation, effects: PublishingEffects) -> None:
-    """Leave the old set with the router."""
+    """Do nothing, so the router keeps the old set."""
 
 
 def _announces_without_the_right(machine: FailoverMachine, published: int, situation: Situation) -> Announcement:
@@ -221,7 +221,7 @@ def _announces_without_the_right(machine: FailoverMachine, published: int, situa
 
 
 def _checks_nothing(machine: FailoverMachine, announcement: Announcement, situation: Situation) -> None:
-    """Let the router have the lease set of a server that may not publish."""
+    """Check nothing, so the router gets the lease set of a server that may not publish."""
 
 
 def _notes_no_absence(health: Health, now_ms: int, parameters: Parameters) -> None:
@@ -236,7 +236,7 @@ def _forgives_accusations(
 
 
 def _goes_on_serving(machine: FailoverMachine, situation: Situation, effects: PublishingEffects) -> None:
-    """Serve on, although the farm has chosen another server."""
+    """Do nothing, so the server goes on serving although the farm has chosen another server."""
 
 
 def _version_by_the_minute(machine: FailoverMachine, situation: Situation) -> int:
