@@ -332,7 +332,7 @@ class MembershipChange:
     def _send_next_or_end(self, now: float, *, fast: bool = False) -> None:
         """Append the Configuration if the server lacks so little that it delays no commit; else send the next request.
 
-        `fast`: whether a pack has arrived within an election time-out. Then the entries since that pack delay no commit.
+        `fast`: whether a pack has arrived within an election time-out. The entries since that pack delay no commit.
         A snapshot shows nothing of that kind: many entries may lie behind the snapshot's index.
 
         One pack or the snapshot must have arrived first. A JRaft server elects itself before it is invited, so it has

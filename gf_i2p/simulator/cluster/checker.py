@@ -108,7 +108,7 @@ class Checker:
             self._advance(server, commit)
 
     def took(self, server_id: int, event: Input, effects: Effects, clock: float) -> None:
-        """Note that a core has taken an input, at this time of its own clock. Call this after `stepped` for the same step."""
+        """Note that a core has taken an input, at this time of its own clock. Call this after `stepped`."""
         server = self.facts.servers[server_id]
         for ask in self._takes:
             ask(server, event, effects, clock)
