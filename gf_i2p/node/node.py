@@ -107,7 +107,7 @@ class Node:
         self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
         self._started = False
         self.last_reload: Reload | None = None
-        """Result of the last reload; the caller of `reload` sets it."""
+        """Result of the last reload. The caller of `reload` sets this attribute; None before the first reload."""
         self._tasks: list[asyncio.Task[None]] = []
         # A shared listener calls this node outside the node's logging context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
@@ -164,9 +164,10 @@ class Node:
         self.server, self.gate = self.listener.server, self.listener.gate
         self._transport = transport
         self._credentials: dict[int, Credentials] = {}
-        """By server id. Each server issues nonces of its own; kept credentials save a request."""
+        """By server id, this node's credentials at that server, with the nonce that the server has issued. A new link
+        uses the same credentials, which saves a request."""
         self.links: dict[int, PeerLink] = {}
-        """Links to the servers to reach: all of the Configuration, and servers that are joining or leaving."""
+        """By server id, links to all other servers of the Configuration, and to servers that are joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_given_up = self._why_silent
@@ -180,7 +181,7 @@ class Node:
             raise
 
     def _others(self) -> dict[Endpoint, Credentials]:
-        """The endpoint of every server to reach, and this node's credentials there."""
+        """Return this node's credentials at every server to reach, by the server's endpoint."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
     def _make_farm_tasks(
@@ -249,7 +250,10 @@ class Node:
         return self.driver.core.leader != NOBODY and not self.driver.halted
 
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
-        """Make and end links. An endpoint in this node's file wins over the one in the log."""
+        """Make links to new contacts, and end the links to former ones.
+
+        `contacts`: endpoints by server id, from the log. An endpoint in this node's file wins over the one in the log.
+        """
         listed = {server.id: server.endpoint for server in self._config.servers}
         if self._config.node.join and not self.driver.core.was_voter:
             # No server knows this node yet: this node asks all servers in its own file.
@@ -282,7 +286,7 @@ class Node:
         return tls_settings(self._directory, config)
 
     def _warn_of_own_fingerprint(self) -> None:
-        """Warn when this node's certificate is not the listed one: otherwise only other servers would log that."""
+        """Warn when this node's certificate is not the listed one. Otherwise only other servers would notice that."""
         own_server = next(server for server in self._config.servers if server.id == self._config.node.id)
         if own_server.fingerprint is None:
             return
@@ -405,11 +409,14 @@ class Node:
             self.driver.unreachable(peer)
 
     def lacking(self, server: ClusterServer) -> str | None:
-        """Why the files, as last loaded, do not let this node speak with a joining server; None without an obstacle."""
+        """Return why the files, as last loaded, do not let this node speak with a joining server; None: no obstacle."""
         return lacking(self._reloaded, self._verifiers, server)
 
     def _why_silent(self) -> str | None:
-        """Return the errors of links to servers that are no members, such as a joining server just given up."""
+        """Return the errors of links to servers that are no members, such as a joining server just given up.
+
+        None when no such link has an error.
+        """
         members = {server.id for server in self.driver.core.configuration.servers}
         errors = (
             link.last_error for server, link in self.links.items() if server not in members and not link.connected
@@ -423,9 +430,9 @@ class Node:
             link.nudge()
 
     def _check_link(self, caller: AuthenticatedConnection, seconds: float) -> None:
-        """Note that a peer has dialled anew, and keeps the connection.
+        """Note that a peer has dialled anew `seconds` ago, and keeps the connection.
 
-        The peer may have restarted, so this node's link to the peer is checked.
+        The peer may have restarted. So this node dials anew if its link may lead to a process that is gone.
         """
         user = self._user(caller.user)
         link = self._link_of(caller)
@@ -474,14 +481,15 @@ class Node:
             self.driver.incoming(request, reply)
 
     async def objection_to_own(self, values: Sequence[bytes]) -> str | None:
-        """Why this server's operator may not post these values; None when the operator may."""
+        """Return why this server's operator may not post these values; None when the operator may."""
         return await self.posts.objection_to_own(User(f"server-{self._config.node.id}"), values)
 
     def _objection_to_newcomer(self, user: User, request: Request) -> str | None:
         """Return why this node, as leader, cannot speak with a server that an administrator adds; None: no reason.
 
         The farm would wait for that server in vain, and meanwhile no other server could join or leave. A server that
-        asks for itself is not refused here: the server would take the refusal for another change, and go on asking.
+        asks to join by itself is not refused here. That server would think that another change is under way, and go on
+        asking.
         """
         core = self.driver.core
         if request.type is not MessageType.ADD_SERVER_REQUEST or user.server_id is not None or not core.is_leader:

@@ -30,7 +30,7 @@ RECORDS_AT_ONCE: Final = 6
 
 
 class Rights:
-    """The rights of the users of one farm to post here."""
+    """Decides which posts of the users of one farm are allowed at this server."""
 
     def __init__(
         self, cluster: str, servers: Callable[[], Collection[int]], *, clock: Callable[[], float] = time.monotonic
@@ -43,9 +43,9 @@ class Rights:
         """By leaf member, the records that the member may post now."""
 
     def objection_to_shape(self, user: User, request: Request) -> str | None:
-        """Return why this user may not post so many entries, or entries of such types; None: the user may.
+        """Return why this user may not post this number of entries, or entries of these types; None: the user may.
 
-        This check looks at the number and the types of the entries, and not at their values.
+        The values of the entries are not looked at.
         """
         if user.role is Role.LEAF and (
             len(request.entries) > 1 or any(each.value_type is not ValueType.APPLICATION for each in request.entries)
@@ -76,7 +76,7 @@ class Rights:
         return self._objection_to_admin(user, fields, value)
 
     def too_many(self, user: User) -> str | None:
-        """Count a post of a leaf member; return why the leaf member posts too often. Only the leader calls this."""
+        """Count a post of a leaf member; return why the post is one too many, or None. Only the leader calls this."""
         if user.role is not Role.LEAF:
             return None
         now = self._clock()
@@ -89,7 +89,7 @@ class Rights:
         return None
 
     def forget(self, users: Collection[str]) -> None:
-        """Drop the counts of users that are gone."""
+        """Drop the counts of users that are gone or have another password."""
         for user in users:
             self._allowances.pop(user, None)
 

@@ -59,7 +59,7 @@ class ClientFile(Table):
 
     @property
     def proxy(self) -> ProxySettings | None:
-        """That proxy, and the login there; None when there is no proxy."""
+        """The proxy for servers inside I2P, and the login there; None when there is no proxy."""
         return None if self.i2p is None else self.i2p.settings(self.i2p.password)
 
     @classmethod
@@ -127,7 +127,10 @@ class _Ways:
             self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
 
     def prepare(self, places: Sequence[ServerEndpoint]) -> Mapping[ServerEndpoint, str]:
-        """Trust the fingerprints of these servers; return why the others cannot be dialled. See `Prepare`."""
+        """Trust the fingerprints that the file has for these servers.
+
+        Return, by server, why the client cannot dial the others. See `Prepare`.
+        """
         pins = dict(self._pins)
         for place in places:
             fingerprint = self._fingerprints.get(place.server)

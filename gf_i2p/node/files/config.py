@@ -76,7 +76,7 @@ class NodeTable(Table):
 
 
 class TimingTable(Table):
-    """Time-outs: a profile, with single values replaced."""
+    """The table `[timing]`: a profile of time-outs. Each other value, in seconds, replaces the profile's value."""
 
     profile: Literal["auto", "lan", "i2p"] = "auto"
     heartbeat: Seconds | None = None
@@ -116,7 +116,7 @@ class LoggingTable(Table):
 
 
 class HistoryTable(Table):
-    """The export of committed entries to files."""
+    """The table `[history]`: the export of committed entries to files."""
 
     enabled: bool = True
     rotate_mib: Annotated[int, Field(ge=1, le=65_536)] = 64
@@ -130,7 +130,7 @@ class HistoryTable(Table):
 
     @property
     def rotation(self) -> Rotation:
-        """The limits of one file in bytes and ms."""
+        """The limits of each file and of all files together, in bytes and ms."""
         return Rotation(
             bytes=self.rotate_mib << 20,
             ms=self.rotate_hours * 3_600_000,
@@ -149,7 +149,7 @@ class LimitsTable(Table):
     """Limits for the posts of each user."""
 
     client_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 1024
-    """KiB per second of a client or an administrator, on average; 0: no limit."""
+    """KiB per second of a client, an administrator or a leaf member, on average; 0: no limit."""
     server_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 8192
     """KiB per second of another server, on average; 0: no limit."""
     burst_mib: Annotated[int, Field(ge=1, le=1024)] = 32
@@ -167,7 +167,7 @@ class LimitsTable(Table):
 
 
 class CompatTable(Table):
-    """Exceptions for peers that are not nodes of this program."""
+    """The table `[compat]`: exceptions from the rules, for peers that are not nodes of this program."""
 
     digest_without_qop: bool = False
     """Whether users may log in by the Digest of RFC 2069: see `gf_i2p.wire.digest.Authenticator.without_qop`."""
@@ -282,7 +282,7 @@ class Config(Table):
 
     @property
     def plan(self) -> TimingPlan:
-        """The plan of the node's time-outs; any endpoint inside I2P makes them longer."""
+        """The plan of the node's time-outs; any endpoint inside I2P makes the time-outs longer."""
         inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
         return self.timing.plan(RANGE_INSIDE_I2P if inside else RANGE_OUTSIDE_I2P)
 
@@ -294,7 +294,7 @@ class Config(Table):
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Read and check the file; raises `ConfigError`."""
+        """Read and check `gf-i2p.toml` in the directory; raises `ConfigError`."""
         path = directory / CONFIG_FILE
         if not path.exists():
             raise ConfigError(f"{path} does not exist: is this a node's directory? `gf-i2p init` makes one.")
@@ -302,13 +302,13 @@ class Config(Table):
 
 
 class UserTable(Table):
-    """Verifiers of one user's password: the HA1 values (RFC 7616, 3.4.2). They are as secret as the password."""
+    """Verifiers of one user's password: the HA1 values (RFC 7616, 3.4.2), as secret as the password."""
 
     md5: SecretStr
     sha256: SecretStr
 
     def as_text(self, user: str) -> str:
-        """Return the table of a user with this name."""
+        """Return this table as TOML text for the user of this name."""
         return templates.USER.format(user=user, md5=self.md5.get_secret_value(), sha256=self.sha256.get_secret_value())
 
 
@@ -330,7 +330,7 @@ class Secrets(RouterPasswords):
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Read and check the file; raises `ConfigError`, also when other users could read the file."""
+        """Read and check `secrets.toml` in the directory. Raises `ConfigError`, also when other users could read it."""
         path = directory / SECRETS_FILE
         check_private(path)
         return cls.of_text(read_text(path), path)

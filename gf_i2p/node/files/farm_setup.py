@@ -116,7 +116,10 @@ def new_password() -> str:
 
 
 def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
-    """Make a password, and a certificate; without an endpoint, an address inside I2P instead. Raises `ConfigError`."""
+    """Make a server with a new password and a new certificate. Raises `ConfigError` for the id of a leaf member.
+
+    Without an endpoint, the server has a new address inside I2P, and no certificate.
+    """
     if server_id >= FIRST_LEAF_MEMBER_ID:
         raise ConfigError(
             f"server {server_id}: ids from {FIRST_LEAF_MEMBER_ID} on belong to leaf members: give the server "
@@ -126,7 +129,7 @@ def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
         keys = DestinationKeys.generate()
         inside = Endpoint(keys.destination.b32, _I2P_PORT)
         return NewServer(server_id, inside, new_password(), None, None, keys)
-    # Any stranger can read the name, so the name tells nothing. Other servers check the fingerprint.
+    # Any stranger can read a certificate's name, so this name tells nothing. Other servers check the fingerprint.
     certificate, key = make_certificate("node")
     return NewServer(server_id, endpoint, new_password(), certificate, key, None)
 
@@ -179,7 +182,10 @@ def write_server(
     inside: bool,
     join: bool = False,
 ) -> None:
-    """Fill a server's new directory. `servers`: TOML tables of all servers. `inside`: whether any is inside I2P."""
+    """Fill a server's new directory. `servers`: TOML tables of all servers. `verifiers`: by user name.
+
+    `inside`: whether any server of the farm is inside I2P. `join`: whether the server joins an existing farm.
+    """
     is_i2p = server.destination is not None
     config = templates.CONFIG.format(
         id=server.id,

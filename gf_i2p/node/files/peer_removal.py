@@ -23,7 +23,10 @@ _HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def without_others(directory: Path, own_id: int) -> dict[str, str]:
-    """Return a node's files without other servers, as texts by file name; writes nothing. Raises `ConfigError`."""
+    """Return a node's files without other servers, as texts by file name. Writes nothing.
+
+    Raises `ConfigError`, and `OSError` when a file cannot be read.
+    """
     return {
         CONFIG_FILE: forget_servers(
             (directory / CONFIG_FILE).read_text(encoding="utf-8"), lambda server: server != own_id
@@ -81,7 +84,7 @@ def _without(text: str, holds_removed: Callable[[dict[str, Any]], bool]) -> str:
 
 
 def _comments_behind(piece: str) -> str:
-    """Return the comments after the last line of a table, which belong to the next table; else an empty text."""
+    """Return the comments after the last line of a table, which belong to the next table; "" without comments."""
     lines = piece.splitlines(keepends=True)
     end = len(lines)
     while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
@@ -91,7 +94,10 @@ def _comments_behind(piece: str) -> str:
 
 
 def _checked(new_text: str, expected: dict[str, Any], tables: str) -> str:
-    """Return the new text if it means `expected`. Raises `ConfigError`; `tables` names the removed tables in it."""
+    """Return the new text if its tables are those of `expected`. Raises `ConfigError` otherwise.
+
+    `tables`: the removed tables, for the error.
+    """
     try:
         if tomllib.loads(new_text) == expected:
             return new_text

@@ -27,7 +27,7 @@ ACCEPT_FILE: Final = "accept-server-{id}.toml"
 
 
 class Invitation(Table):
-    """The description of a new server for the servers of the farm."""
+    """The file that tells the servers of the farm about a new server."""
 
     cluster: str
     server: ServerTable
@@ -36,7 +36,7 @@ class Invitation(Table):
 
 @dataclass(frozen=True, slots=True)
 class WrittenInvitation:
-    """The paths of a written invitation."""
+    """A written invitation: the new server's directory, and the file `accept` for the other servers."""
 
     server: Path
     accept: Path
@@ -72,9 +72,9 @@ def invite(
 ) -> WrittenInvitation:
     """Make a new server's directory below `into`, and the file for the other servers, from a server's own files.
 
-    Without an endpoint, the new server gets a new address inside I2P. A listed server that has the endpoint and has
-    left the farm is left out. Raises `ConfigError` when a part of the invitation exists already, or a member has the
-    endpoint; then nothing was written.
+    Without an endpoint, the new server gets a new address inside I2P. If a server that has left the farm is still
+    listed with the endpoint, the new files leave out that server. Raises `ConfigError` when a part of the invitation
+    exists already, or a member has the endpoint; then nothing was written.
     """
     with changing(existing), all_or_nothing(into) as new_paths:
         return _invite(existing, into, server_id, endpoint, voters_of, new_paths)
@@ -183,13 +183,13 @@ def _accept(directory: Path, file: Path, voters_of: VotersOf) -> Accepted:
         table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE)
     except ConfigError as error:
         raise ConfigError(f"nothing was changed: with {file}, this node could not start: {error}") from error
-    # After a stop between the two writes both files still load, and a second accept does the rest.
+    # If this process stops between the two writes, both files still load, and a second `accept` does the rest.
     replace_files(directory, texts)
     return Accepted(changed=True, dropped=former)
 
 
 def load(file: Path) -> Invitation:
-    """Read the file that `invite` wrote for the servers. Raises `ConfigError`, also when other users could read it."""
+    """Read an invitation that `invite` wrote. Raises `ConfigError`, also when other users could read the file."""
     text = read_text(file)
     tables = parse_toml(text, file)
     if not isinstance(tables.get("server"), dict) or not isinstance(tables.get("user"), dict):

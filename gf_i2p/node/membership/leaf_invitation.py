@@ -38,7 +38,7 @@ class LeafMemberTable(Table):
 
 
 class LeafInvitation(Table):
-    """The description of a leaf member for the servers of the farm."""
+    """The file that tells the servers of the farm about a leaf member."""
 
     cluster: str
     member: LeafMemberTable
@@ -47,7 +47,7 @@ class LeafInvitation(Table):
 
 @dataclass(frozen=True, slots=True)
 class Invited:
-    """The result of an invitation."""
+    """The result of an invitation; `accept` is the path of the file for the servers."""
 
     id: int
     member: Path
@@ -131,7 +131,7 @@ def _invite(existing: Path, into: Path, member: int | None, new_paths: list[Path
 
 
 def _free_id(taken: set[int]) -> int:
-    """Return the id above all taken ids, so that no id is soon used again; above the range, the lowest free id."""
+    """Return the id above all taken ids, so that no id is soon used again; if it is too large, the lowest free id."""
     above = max((each for each in taken if each >= FIRST_LEAF_MEMBER_ID), default=FIRST_LEAF_MEMBER_ID - 1) + 1
     if above <= MAX_SERVER_ID:
         return above
@@ -144,7 +144,7 @@ def invites_leaf_member(file: Path) -> bool:
 
 
 def load(file: Path) -> LeafInvitation:
-    """Read the file that `invite` wrote for the servers. Raises `ConfigError`, also when other users could read it."""
+    """Read an invitation that `invite` wrote. Raises `ConfigError`, also when other users could read the file."""
     check_private(file)
     return table_of(LeafInvitation, read_text(file), file)
 

@@ -47,7 +47,7 @@ class FileSigner:
             path: the key file.
             router: "i2pd", "java" or "auto".
             check_node: raises `RouterError` while a node beside the endpoint may publish the master. Otherwise
-                `check_node` returns a function that says whether still no node may publish the master.
+                `check_node` returns a function, which returns True as long as no such node may publish the master.
             clock: seconds since the epoch.
             sleep: waits for so many seconds.
         """
@@ -61,7 +61,10 @@ class FileSigner:
         """`published` of the last signed set, by master."""
 
     async def sign(self, master: bytes, entries: Sequence[MetaLease], newest: int | None) -> Publication:
-        """See `EntrySigner.sign`. No entry of the set ends later than the keys."""
+        """Make and sign a set with these entries, and a SessionConfig, as `EntrySigner.sign` says.
+
+        No entry of the set ends later than the keys.
+        """
         keys = await asyncio.to_thread(self._load)  # in a thread: a disk that hangs must not hold up other calls
         self._check(keys, master, int(self._clock()))
         may_give = await self._check_node()
@@ -75,7 +78,8 @@ class FileSigner:
         """Return the `published` of the next set, once the clock shows that time.
 
         No version is ahead of the clock. So the first version after a restart, which is later than the restart, is
-        greater than every version before, and floodfills do not drop the set.
+        greater than every version before, and floodfills do not drop the set. Raises `RouterRefusedError` when the
+        clock would need more than `MOST_WAIT_SECONDS`.
         """
         while True:
             now = self._clock()

@@ -52,7 +52,7 @@ class OldLog:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """The effect of a restoration, as far as known beforehand."""
+    """The expected effect of a restoration."""
 
     cluster: str
     server: ClusterServer
@@ -151,7 +151,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
 
 
 def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: int) -> int:
-    """Write a log of snapshot and Configuration; return the Configuration's index."""
+    """Write a new log: the snapshot, and a Configuration of only this server. Return the Configuration's index."""
     Storage.create(path, cluster=saved.cluster, server_id=server.id)
     storage = Storage.open(path, cluster=saved.cluster, server_id=server.id)
     try:
@@ -183,7 +183,7 @@ def _begin_history(
 def _replace_log(new_log: Path, database: Path, backup: Path) -> None:
     """Put the new log in the place of the old one.
 
-    The side files of the old log leave first: SQLite would read an old WAL as part of the new log.
+    The side files of the old log are moved away first: SQLite would read an old WAL as part of the new log.
     """
     for path in sorted(database.parent.glob(database.name + "-*")):
         if path.is_file() and not path.name.endswith("-lock"):

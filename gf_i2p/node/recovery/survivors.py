@@ -102,7 +102,7 @@ def _transport(directory: Path, config: Config, secrets: Secrets) -> Transport:
 
 
 async def _why_no_i2p(config: Config) -> str | None:
-    """Why no server can be asked through I2P; None when the router's proxy takes connections."""
+    """Return why no server can be asked through I2P; None when the router's proxy takes connections."""
     if config.router is None:
         return "gf-i2p.toml names no I2P router: add a table [router]"
     proxy = config.router.proxy
