@@ -24,7 +24,7 @@ from gf_i2p.raft.allowance import LAST_TERM, TERMS_A_SECOND, TERMS_AT_ONCE, Allo
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import CheckSnapshot, Effects, HardState, Snapshot, Token
-from gf_i2p.raft.election_timeout import ElectionTimeout
+from gf_i2p.raft.election_timeout import LAST_RESORT, ElectionTimeout
 from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inputs import (
     Answered,
@@ -336,6 +336,7 @@ class Core:
         Otherwise ask the members, and become a candidate as soon as a majority has answered that nobody leads. If such
         a majority is no longer possible, or does not answer in time, the end of the next time-out decides again.
         """
+        self._timeout.unheard += 1
         if self._may_campaign() and self._inquiry.agreed(self._now):
             self._campaign()
             return
@@ -359,6 +360,9 @@ class Core:
         not know the voters, and never becomes a candidate.
 
         A server that cannot follow its leader lacks entries that the leader has, and waits in the same way.
+
+        All servers that could win may be waiting, for example a leader that has removed itself, and a server with a
+        damaged snapshot. So the waiting ends after `LAST_RESORT` time-outs without a leader.
         """
         state = self._state
         if self._follower.needs_snapshot:
@@ -366,7 +370,8 @@ class Core:
                 return False
         elif self.is_voter and self._follower.obstacle is None:
             return True
-        return self._older_log_asked and state.configurations.has_since(self.commit, self.id)
+        waited = self._older_log_asked or self._timeout.unheard > LAST_RESORT
+        return waited and state.configurations.has_since(self.commit, self.id)
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         state = self._state
@@ -519,7 +524,7 @@ class Core:
 
     def _lead_if_won(self, candidate: Candidate) -> None:
         if candidate.won:
-            self._timeout.refusals = 0
+            self._timeout.refusals = self._timeout.unheard = 0
             self._state.leader = self.id
             self._role = Leader(self._state, self._now)
 
@@ -584,7 +589,7 @@ class Core:
                 return False
         self._follow(request.source)
         self._older_log_asked = False
-        self._timeout.refusals = 0
+        self._timeout.refusals = self._timeout.unheard = 0
         self._heard_at = self._now
         self._await_election()
         self._inquiry.begin_anew(self._now, state.timing.election_min)

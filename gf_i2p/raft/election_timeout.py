@@ -10,6 +10,10 @@ MAX_YIELDING: Final = 3
 waits for 3 to 5 s, and starts that wait again at every higher term. A candidate that JRaft must
 refuse, and that asks more often, would keep JRaft from becoming a candidate."""
 
+LAST_RESORT: Final = 5
+"""Time-outs in a row without a leader after which even a server that waits to be asked becomes a candidate
+(`Core._may_campaign`): all servers that could win may be waiting."""
+
 
 class ElectionTimeout:
     """Decides when this server becomes due for an election. Times in seconds, by the core's clock."""
@@ -20,6 +24,8 @@ class ElectionTimeout:
         """The end of the running time-out."""
         self.refusals = 0
         """Number of elections in a row that a refusal has ended."""
+        self.unheard = 0
+        """Number of time-outs in a row that have ended without a leader's message."""
         self._state = state
         self._uniform = uniform
 

@@ -16,6 +16,7 @@ _PARAMETERS: Final = (
     ("margin", (0, 50, 200)),
     ("holdMs", (0, 120_000, 600_000)),
     ("freshMs", (35_000, 105_000, 150_000)),
+    ("unheardMs", (0, 30_000, 90_000)),
     ("republishMinMs", (60_000, 120_000)),
 )
 """Parameters that the simulated administrators set, each with the values to choose from."""
