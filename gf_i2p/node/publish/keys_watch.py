@@ -96,7 +96,7 @@ class KeysWatch:
     def check(self) -> None:
         """Read the key file if it has changed, and log the trouble if its text has changed.
 
-        While the keys end soon, the text has the time left. So the trouble is logged anew as that time changes.
+        While the keys end soon, the text has the time left. So the trouble is logged daily, at the end hourly.
         """
         if self._path is not None:
             self._take_over(self._path, _read(self._path, self._mark))

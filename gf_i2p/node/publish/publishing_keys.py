@@ -20,7 +20,7 @@ a router, but can publish nothing once the transient key has expired.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
@@ -265,5 +265,8 @@ def date(seconds: int) -> str:
 
 
 def _span(seconds: int) -> str:
-    days = seconds // 86_400
-    return f"{days} days" if days > 1 else str(timedelta(seconds=seconds))
+    """Return the time in words that change once an hour at most: a node logs each change."""
+    days, hours = seconds // 86_400, seconds // 3600
+    if days > 1:
+        return f"{days} days"
+    return f"{hours} hours" if hours > 1 else "1 hour" if hours else "less than an hour"
