@@ -17,6 +17,7 @@ from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.access.budgets import Budgets
+from gf_i2p.node.access.login_keys import is_signed
 from gf_i2p.node.access.posts import Posts
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
@@ -27,7 +28,7 @@ from gf_i2p.node.disk_use import DiskUse
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.files.trust import lacking, tls_settings
+from gf_i2p.node.files.trust import dialled, lacking, tls_settings
 from gf_i2p.node.history_exporter import Exporter
 from gf_i2p.node.listener import SharedListener
 from gf_i2p.node.membership.joining import Joiner
@@ -100,7 +101,7 @@ class Node:
         self._directory = directory
         self._config = config  # as at the start, for settings that a reload cannot change
         self._reloaded = config
-        self._password = secrets.password
+        self._secrets = secrets
         self._router_passwords = secrets.router_passwords
         self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
@@ -158,6 +159,8 @@ class Node:
             secrets.verifiers,
             key=token_bytes(32),
             without_qop=config.compat.digest_without_qop,
+            dialled=dialled(directory, config),
+            verify_signature=is_signed,
         )
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
         self.listener = SharedListener(transport, {config.node.cluster}) if listener is None else listener
@@ -267,9 +270,7 @@ class Node:
                     self._transport,
                     endpoint,
                     self.cluster,
-                    self._credentials.setdefault(
-                        server, Credentials(f"server-{self._config.node.id}", self._password.get_secret_value())
-                    ),
+                    self._credentials.setdefault(server, self._secrets.login(self._config.node.id).at(server)),
                     on_up=partial(self._up, server),
                     on_down=partial(self._down, server),
                     request_seconds=I2P_REQUEST_SECONDS,
@@ -356,6 +357,7 @@ class Node:
         self._verifiers = verifiers
         self._authenticator.replace(verifiers)
         self._authenticator.without_qop = config.compat.digest_without_qop
+        self._authenticator.dialled = dialled(self._directory, config)
         self._users.clear()
         self.rights.forget(changed)
         self.budgets.forget(changed)
@@ -373,8 +375,7 @@ class Node:
         if old_founders - gone != new_founders:
             pending.append("servers (id, endpoint)")
         pending += [name for name in ("history", "router", "publish") if getattr(old, name) != getattr(config, name)]
-        if self._password != secrets.password:
-            pending.append("password")
+        pending += [name for name in ("key", "password") if getattr(self._secrets, name) != getattr(secrets, name)]
         new_passwords = secrets.router_passwords
         pending += [name for name, password in self._router_passwords.items() if new_passwords[name] != password]
         return pending

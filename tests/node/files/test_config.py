@@ -130,7 +130,13 @@ def test_secrets_that_others_can_read_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (("password", "passwort"), "password: is missing"),
+        (("password", "passwort"), "passwort: no such key"),
+        (('password = "correct horse"', ""), "key: is missing, or for peers that know Digest only, password"),
+        (('"correct horse"', '""'), "password: is empty"),
+        (('password = "correct horse"', 'key = "correct horse"'), "key: is no private key: expected ed25519-private:"),
+        (("md5", 'key = "ed25519:abc"\nmd5'), "key: is no public key: expected ed25519: and 64"),
+        (("md5", f'key = "ed25519:{"a" * 64}"\nmd5'), "give either key, or md5 and sha256"),
+        (("\nmd5", "\n#"), "give either key, or md5 and sha256"),
         (("0" * 32, "0" * 31), "users"),
         (("users.server-2", 'users."a:b"'), "'a:b' cannot be a user name"),
         (("correct horse", "correct\x00horse"), "is not TOML"),
