@@ -486,8 +486,10 @@ class Credentials(DigestClient):
         Secret.derive(user, "", password)  # raises at once when user or password is bad
         super().__init__(user, password, peer="the peer")
 
-    kind = "password"
-    """The name of the user's secret, in an error's sentence."""
+    @property
+    def kind(self) -> str:
+        """The name of the user's secret, in an error's sentence."""
+        return "password"
 
     @property
     def others(self) -> int:

@@ -20,19 +20,17 @@ class KeyCredentials(Credentials):
     Args:
         user: the user's name.
         server: the server's id.
-        keys: at least one, the best first.
-        password: for foreign peers; None: a peer that refuses the keys is not reached.
+        keys: the best first.
+        password: for foreign peers, or for a user without a key. None: a peer that refuses the keys is not reached.
 
     Raises:
-        ValueError: `user` is not a legal name, the password is empty, or there is no key.
+        ValueError: `user` is not a legal name, the password is empty, or there is neither a key nor a password.
     """
-
-    kind = "key"
 
     def __init__(self, user: str, server: int, keys: Sequence[ClientKey], password: str | None = None) -> None:
         check_name("user name", user)
-        if not keys:
-            raise ValueError(f"{user} has no key")
+        if not keys and password is None:
+            raise ValueError(f"{user} has neither a key nor a password")
         if password is None:
             DigestClient.__init__(self, user, "", peer="the peer")
         else:
@@ -44,13 +42,23 @@ class KeyCredentials(Credentials):
         self._refused = 0
 
     @property
+    def kind(self) -> str:
+        """See `Credentials`."""
+        return "key" if self._keys else "password"
+
+    @property
     def others(self) -> int:
         """See `Credentials`."""
         return len(self._keys) - 1 + self._with_password
 
     def replace(self, keys: Sequence[ClientKey]) -> None:
-        """Use these keys from now on, the best first. The peer's challenge is kept."""
-        assert keys
+        """Use these keys from now on, the best first. The peer's challenge is kept.
+
+        Raises:
+            ValueError: there is neither a key nor a password.
+        """
+        if not keys and not self._with_password:
+            raise ValueError(f"{self.user} has neither a key nor a password")
         self._keys = tuple(keys)
         self._turn = self._refused = 0
 
@@ -100,13 +108,8 @@ class Login:
     """The best first."""
 
     def __post_init__(self) -> None:
-        if not self.keys and self.password is None:
-            raise ValueError(f"{self.user} has neither a key nor a password")
         self.at(0)
 
-    def at(self, server: int) -> Credentials:
+    def at(self, server: int) -> KeyCredentials:
         """Make new credentials for the server of this id."""
-        if self.keys:
-            return KeyCredentials(self.user, server, self.keys, self.password)
-        assert self.password is not None
-        return Credentials(self.user, self.password)
+        return KeyCredentials(self.user, server, self.keys, self.password)

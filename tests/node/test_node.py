@@ -124,7 +124,7 @@ async def test_every_role_is_told_who_belongs_to_the_farm_and_who_has_none_is_no
         client, server = ClientFile.load(farm.directory / "client-test.toml"), Secrets.load(farm.path(2)).login(2)
         logins = [client.login, server, *(Login(user, "secret") for user in ("admin-a", "root", "server-2x"))]
         verifiers = {user: Secret.derive(user, "farm", "secret") for user in ("admin-a", "root", "server-2x")}
-        farm.nodes[1]._authenticator.replace(farm.nodes[1]._verifiers | verifiers)
+        farm.nodes[1]._authenticator.replace(farm.nodes[1]._user_keys.in_force | verifiers)
         answers = {login.user: await told(farm, 1, login) for login in logins}
         told_users = {client.user, "server-2", "admin-a"}
         assert answers == {user: core.configuration if user in told_users else None for user in answers}

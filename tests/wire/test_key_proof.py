@@ -245,5 +245,8 @@ def test_a_login_needs_a_key_or_a_password_and_shows_neither() -> None:
     login = Login(USER, "hidden", (OURS,))
     assert "hidden" not in repr(login)
     assert OURS.text not in repr(login)
-    assert isinstance(login.at(3), KeyCredentials)
-    assert type(Login(USER, "hidden").at(3)) is Credentials
+    foreign = Node(Authenticator("farm", {USER: Secret.derive(USER, "farm", "hidden")}, key=KEY))
+    dial(foreign, Login(USER, "hidden").at(3))
+    assert len(foreign.requests) == 2
+    with pytest.raises(ValueError, match="neither a key nor a password"):
+        login.at(3).replace([]), Login(USER, None, (OURS,)).at(3).replace([])

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import PathText, Table, load_table
 from gf_i2p.node.files.config import (
@@ -56,7 +57,8 @@ class ClientFile(Table):
     @property
     def login(self) -> Login:
         """All by which the user logs in."""
-        return login_of(self.user, self.key, self.password)
+        keys = () if self.key is None else (LoginKey.parse(self.key.get_secret_value()),)
+        return login_of(self.user, keys, self.password)
 
     @model_validator(mode="after")
     def _servers_fit(self) -> Self:

@@ -78,9 +78,8 @@ def check_login(key: SecretStr | None, password: SecretStr | None) -> None:
         raise ValueError("password: is empty")
 
 
-def login_of(user: str, key: SecretStr | None, password: SecretStr | None) -> Login:
+def login_of(user: str, keys: tuple[LoginKey, ...], password: SecretStr | None) -> Login:
     """Return all by which a user logs in, from the values of the user's file."""
-    keys = () if key is None else (LoginKey.parse(key.get_secret_value()),)
     return Login(user, None if password is None else password.get_secret_value(), keys)
 
 
@@ -88,6 +87,7 @@ ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # timers and disks are no more exact than 0.01 s
 
 
+MAX_FORMER_KEYS: Final = 8
 MIN_PASSWORD: Final = 16
 """Least characters of the bridge's password: a stranger may try as many passwords as the endpoint can answer."""
 
@@ -380,6 +380,10 @@ class Secrets(RouterPasswords):
 
     key: PrivateKeyText | None = None
     """This server's private key."""
+    new_key: PrivateKeyText | None = None
+    """The key that is to replace `key`: see `key_rotation`."""
+    former_keys: Annotated[tuple[PrivateKeyText, ...], Field(strict=False, max_length=MAX_FORMER_KEYS)] = ()
+    """Keys that were replaced, the latest first, for servers that do not have the newest entries of the log yet."""
     password: SecretStr | None = None
     """This server's password at foreign peers, which know Digest only."""
     bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
@@ -396,9 +400,18 @@ class Secrets(RouterPasswords):
         """The verifiers, by user name."""
         return {name: user.verifier for name, user in self.users.items()}
 
-    def login(self, server: int) -> Login:
-        """Return all by which this node, the server of this id, logs in at the other servers."""
-        return login_of(f"server-{server}", self.key, self.password)
+    def login(self, server: int, committed: PublicKey | None = None) -> Login:
+        """Return all by which this node, the server of this id, logs in at the other servers.
+
+        `committed`: the public half that the log has for this server, if any; its key comes first.
+        """
+        return login_of(f"server-{server}", self.login_keys(committed), self.password)
+
+    def login_keys(self, committed: PublicKey | None = None) -> tuple[LoginKey, ...]:
+        """Return all private keys of this server, in the order in which to try the keys. `committed`: see `login`."""
+        texts = (self.key, self.new_key, *self.former_keys)
+        keys = tuple(dict.fromkeys(LoginKey.parse(text.get_secret_value()) for text in texts if text is not None))
+        return tuple(sorted(keys, key=lambda key: key.public != committed))
 
     def own_verifier(self, server: int, cluster: str) -> Verifier:
         """Return the value by which another server verifies this node, the server of this id."""

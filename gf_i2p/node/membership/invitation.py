@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.node.files import templates
+from gf_i2p.node.files import committed_keys, templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, check_private
 from gf_i2p.node.files.farm_setup import check_absent, new_server, write_server
@@ -99,7 +99,7 @@ def _invite(
     new_paths.append(target)
     own_user = f"server-{config.node.id}"
     verifiers = {
-        **secrets.verifiers,
+        **committed_keys.in_force(secrets.verifiers, committed_keys.load(existing)),
         own_user: secrets.own_verifier(config.node.id, config.node.cluster),
     }
     removed = [table.id for table in config.removed]
