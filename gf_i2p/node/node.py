@@ -382,7 +382,7 @@ class Node:
         self._users_changed(self._user_keys.reload(secrets))
         self._user_keys.renew(self._credentials.values())
         self._authenticator.without_qop = config.compat.digest_without_qop
-        self._authenticator.dialled = dialled(self._directory, config)
+        self._authenticator.dialled = dialled(self._directory, old.model_copy(update={"tls": config.tls}))
         self._users.clear()
         self.budgets.limits = config.limits.in_bytes
         self.driver.change_plan(config.plan)

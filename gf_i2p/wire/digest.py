@@ -507,8 +507,13 @@ class Credentials(DigestClient):
         """Return the header's value for a request on this channel (see `Dialled`); None: see `authorize`."""
         return self.authorize(method, uri, now, entropy)
 
-    def next_proof(self) -> bool:
-        """Note that the peer has refused the proof in use; return whether another proof is worth a request."""
+    @property
+    def turn(self) -> int:
+        """The number of the proof in use, from 0 on."""
+        return 0
+
+    def next_proof(self, refused: int) -> bool:  # noqa: ARG002 -- a password is the only proof
+        """Note that the peer has refused the proof of this number; return whether another proof is worth a request."""
         return False
 
     def challenged(self, header_values: Sequence[str], now: float) -> bool:

@@ -141,6 +141,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._welcome = False  # the head of a successful answer has come
         self._over = False
         self._first_try = False
+        self._turn = 0  # number of the proof in the request, see `Credentials.turn`
 
     # --- For subclasses -----------------------------------------------------------------------------------
 
@@ -168,7 +169,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         """
         if self._request is not None:
             return self._request
-        untried = self._credentials.untried
+        untried, self._turn = self._credentials.untried, self._credentials.turn
         authorization = self._credentials.authorize_at(channel, "GET", self._path, self._now, self._entropy)
         self._first_try = untried and authorization is not None
         # i2pd's proxy knows these names only in this spelling, and only with a space after the colon.
@@ -257,7 +258,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
                 "the peer calls its own new nonce stale: the peer restarted, or another machine answers; "
                 "if this goes on, check that the endpoint is one farm node's, not a load balancer's"
             )
-        if self._first_try and not self._credentials.next_proof():
+        if self._first_try and not self._credentials.next_proof(self._turn):
             raise HandshakeRefused(
                 f"the peer refuses user {self._credentials.user} or its {self._credentials.kind}: check both here and "
                 f"in the peer's secrets, for cluster {self._cluster}"

@@ -85,8 +85,15 @@ class KeyCredentials(Credentials):
         )
         return KeyAnswer(self.user, challenge.nonce, count, cnonce, self._keys[self._turn].sign(text)).header()
 
-    def next_proof(self) -> bool:
+    @property
+    def turn(self) -> int:
+        """See `Credentials`."""
+        return self._turn
+
+    def next_proof(self, refused: int) -> bool:
         """See `Credentials`. After the last proof the first one has its turn again, at the next attempt."""
+        if refused != self._turn:
+            return True  # another connection to the same peer has come to the next proof already
         proofs = self.others + 1
         self._turn = (self._turn + 1) % proofs
         self._refused = (self._refused + 1) % proofs

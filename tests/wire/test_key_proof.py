@@ -171,6 +171,18 @@ def test_several_keys_have_their_turns_until_one_is_accepted() -> None:
     assert len(node.users) >= 3
 
 
+def test_connections_side_by_side_skip_no_proof() -> None:
+    node, credentials = Node(authenticator()), ours([OTHER, OURS])
+    challenge = handshake(credentials, 0.0)
+    assert challenge.receive(answered(node, challenge.request(HERE.channel)), 0.0) == Retry()
+    clients = [handshake(credentials, 0.0), handshake(credentials, 0.0)]
+    requests = [client.request(HERE.channel) for client in clients]
+    for client, request in zip(clients, requests, strict=True):
+        assert client.receive(answered(node, request), 0.0) == Retry()
+    dial(node, credentials)
+    assert credentials.turn == 1
+
+
 def test_unknown_users_and_wrong_proofs_cost_the_same_and_get_the_same() -> None:
     checks: list[bytes] = []
     users: dict[str, Verifier] = {USER: OURS.public, "client-d": Secret.derive("client-d", "farm", PASSWORD)}
