@@ -261,4 +261,4 @@ def test_a_login_needs_a_key_or_a_password_and_shows_neither() -> None:
     dial(foreign, Login(USER, "hidden").at(3))
     assert len(foreign.requests) == 2
     with pytest.raises(ValueError, match="neither a key nor a password"):
-        login.at(3).replace([]), Login(USER, None, (OURS,)).at(3).replace([])
+        Login(USER, None, (OURS,)).at(3).replace([])

@@ -55,7 +55,7 @@ def _change(directory: Path, values: Mapping[str, Any], comment: str) -> None:
     """Set keys at the top of secrets.toml, or remove those that are None. `comment` is for the first value."""
     path = directory / SECRETS_FILE
     text = read_text(path)
-    expected = {name: value for name, value in (tomllib.loads(text) | values).items() if value is not None}
+    expected = {name: value for name, value in (tomllib.loads(text) | dict(values)).items() if value is not None}
     table = _FIRST_TABLE.search(text)
     end = len(text) if table is None else table.start()
     top = text[:end]

@@ -9,6 +9,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.raft.settings import I2P, LAN
+from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.log_values import ClusterServer
 
 GOOD = """
@@ -115,7 +116,7 @@ def write_secrets(directory: Path, text: str, mode: int = 0o600) -> Path:
 def test_secrets_are_never_shown(tmp_path: Path) -> None:
     write_secrets(tmp_path, SECRETS)
     secrets = Secrets.load(tmp_path)
-    assert secrets.verifiers["server-2"].md5 == "0" * 32
+    assert secrets.verifiers["server-2"] == Secret(md5="0" * 32, sha256="1" * 64)
     for text in (repr(secrets), str(secrets), repr(secrets.verifiers)):
         assert "horse" not in text
         assert "0000" not in text

@@ -45,8 +45,8 @@ def test_each_server_gets_what_it_needs_and_nobody_elses_key(tmp_path: Path) -> 
         directory = tmp_path / "new" / f"server-{server}"
         assert Secrets.load(directory).verifiers == {user: key.public for user, key in logins.items()}
         everything = b"".join(path.read_bytes() for path in directory.iterdir())
-        for user, key in logins.items():
-            assert (key.text.encode() in everything) == (user == f"server-{server}")
+        for user, login in logins.items():
+            assert (login.text.encode() in everything) == (user == f"server-{server}")
 
 
 def test_users_of_other_programs_get_a_password(tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ def test_users_of_other_programs_get_a_password(tmp_path: Path) -> None:
     make_farm(tmp_path, SERVERS, cluster="blue", profile="lan", clients=["web"], digest=users)
     client, server = ClientFile.load(tmp_path / "client-web.toml"), Secrets.load(tmp_path / "server-7")
     verifiers = Secrets.load(tmp_path / "server-1").verifiers
-    for user, found in zip(users, (client, server), strict=True):
-        assert found.key is None
-        assert found.password is not None
-        assert verifiers[user] == Secret.derive(user, "blue", found.password.get_secret_value())
+    assert client.key is server.key is None
+    for user, password in zip(users, (client.password, server.password), strict=True):
+        assert password is not None
+        assert verifiers[user] == Secret.derive(user, "blue", password.get_secret_value())
     assert isinstance(verifiers["server-1"], PublicKey)
     with pytest.raises(ConfigError, match="server-2: no such server, client or administrator is made here"):
         make_farm(tmp_path / "x", SERVERS, cluster="blue", profile="lan", clients=[], digest=["server-2"])
