@@ -12,6 +12,7 @@ import structlog
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, challenged_again, dial_error_of
 from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.tls.channel import channel_to
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
@@ -199,7 +200,7 @@ class PeerLink:
 
     async def _connect(self) -> "_OutboundConnection":
         """Dial until the handshake is complete; a challenge leads to another attempt at once."""
-        challenges = Challenges()
+        challenges = Challenges(self._credentials.others)
         while True:
             connection = _OutboundConnection(self, self._handshake())
             try:
@@ -335,7 +336,7 @@ class _OutboundConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._link.max_buffered, self._link.max_buffered)
         self._requested_at = self._loop.time()
-        self._transport.write(self._handshake.request())
+        self._transport.write(self._handshake.request(channel_to(self._link.endpoint, transport)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Inside I2P a router, at either end, accepts a stream and closes it when the peer is absent.

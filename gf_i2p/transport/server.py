@@ -429,7 +429,7 @@ class _InboundConnection(asyncio.Protocol):
             case HandshakeOutcome.CHALLENGED:
                 admission.challenged()
             case HandshakeOutcome.REFUSED:
-                admission.refuse(Refusal.CREDENTIALS, "unknown user or wrong password")
+                admission.refuse(Refusal.CREDENTIALS, "unknown user, or wrong key or password")
             case HandshakeOutcome.NOT_UPGRADED:
                 admission.refuse(
                     Refusal.UPGRADE,

@@ -75,8 +75,10 @@ class Retry:
 class Challenges:
     """Counts the challenges of one attempt to reach a peer, so that no peer and no proxy can ask for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: int = 0) -> None:
+        """`others`: the further proofs of the client, see `Credentials.others`."""
         self._of_peer = self._of_proxy = 0
+        self._most_of_peer = MAX_PEER_CHALLENGES + others
 
     def admit(self, retry: Retry) -> bool:
         """Count a challenge; return whether another request is worthwhile."""
@@ -84,7 +86,7 @@ class Challenges:
             self._of_proxy += 1
         else:
             self._of_peer += 1
-        return self._of_peer <= MAX_PEER_CHALLENGES and self._of_proxy <= MAX_PROXY_CHALLENGES
+        return self._of_peer <= self._most_of_peer and self._of_proxy <= MAX_PROXY_CHALLENGES
 
 
 OutcomeT = TypeVar("OutcomeT")
@@ -139,6 +141,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._welcome = False  # the head of a successful answer has come
         self._over = False
         self._first_try = False
+        self._turn = 0  # number of the proof in the request, see `Credentials.turn`
 
     # --- For subclasses -----------------------------------------------------------------------------------
 
@@ -159,12 +162,15 @@ class ClientGet(ABC, Generic[OutcomeT]):
 
     # --- For callers --------------------------------------------------------------------------------------
 
-    def request(self) -> bytes:
-        """Return the bytes of the request, with an Authorization header if a challenge is remembered."""
+    def request(self, channel: str = "") -> bytes:
+        """Return the bytes of the request, with an Authorization header if a challenge is remembered.
+
+        `channel`: what was checked when the peer was dialled (see `Dialled`); needed for a login by a key.
+        """
         if self._request is not None:
             return self._request
-        untried = self._credentials.untried
-        authorization = self._credentials.authorize("GET", self._path, self._now, self._entropy)
+        untried, self._turn = self._credentials.untried, self._credentials.turn
+        authorization = self._credentials.authorize_at(channel, "GET", self._path, self._now, self._entropy)
         self._first_try = untried and authorization is not None
         # i2pd's proxy knows these names only in this spelling, and only with a space after the colon.
         headers = [("Host", self._host), ("Cache-Control", "no-cache")]
@@ -252,10 +258,10 @@ class ClientGet(ABC, Generic[OutcomeT]):
                 "the peer calls its own new nonce stale: the peer restarted, or another machine answers; "
                 "if this goes on, check that the endpoint is one farm node's, not a load balancer's"
             )
-        if self._first_try:
+        if self._first_try and not self._credentials.next_proof(self._turn):
             raise HandshakeRefused(
-                f"the peer refuses user {self._credentials.user} or its password: check both here and in the "
-                f"peer's secrets, for cluster {self._cluster}"
+                f"the peer refuses user {self._credentials.user} or its {self._credentials.kind}: check both here and "
+                f"in the peer's secrets, for cluster {self._cluster}"
             )
         return Retry()
 

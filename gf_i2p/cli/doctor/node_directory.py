@@ -84,7 +84,20 @@ class NodeFiles:
     async def _secrets(self) -> CheckResult:
         if self.secrets is None:
             return _mistakes(self._directory / SECRETS_FILE, self._secrets_error)
-        return ok(f"{SECRETS_FILE} is private, {len(self.secrets.users)} users")
+        secrets = self.secrets
+        found = f"{SECRETS_FILE} is private, {len(secrets.users)} users"
+        if secrets.new_key is not None:
+            return warn(
+                f"{found}; the replacement of this server's key is not finished",
+                Remedy.either(f"gf-i2p members rotate-key {self._directory}"),
+            )
+        weaker = sorted(user for user, table in secrets.users.items() if table.key is None)
+        if not weaker:
+            return ok(found)
+        return ok(
+            f"{found}; weaker, by a password that any server's files give away: {', '.join(weaker)}. A server of this "
+            "program gets a key by gf-i2p members rotate-key, a client by a new file; a foreign peer knows no keys"
+        )
 
     async def _modes(self) -> CheckResult:
         """Check the modes of the files that no other check covers: each check of a key file also looks at the mode."""

@@ -93,7 +93,7 @@ class PeerChecks:
     async def _reach(self, server_id: int, endpoint: Endpoint, seconds: float) -> CheckResult:
         config, secrets = self._config, self._secrets
         assert secrets is not None
-        credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
+        credentials = secrets.login(config.node.id).at(server_id)
         try:
             login = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
         except NoAnswerError as error:
@@ -165,7 +165,7 @@ async def visit(
     loop = asyncio.get_running_loop()
     began = loop.time()
     end = began + seconds
-    challenges = Challenges()
+    challenges = Challenges(credentials.others)
     while True:
         caller = GetProtocol(
             ClientHandshake(
@@ -176,7 +176,8 @@ async def visit(
                 entropy=os.urandom,
                 proxied=transport.proxied(endpoint),
                 proxy_login=transport.proxy_login(endpoint),
-            )
+            ),
+            endpoint,
         )
         connection = await transport.dial(endpoint, lambda caller=caller: caller, deadline=end - loop.time())  # type: ignore[misc]
         try:

@@ -19,7 +19,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
         f"wrote {invitation.member}\nwrote {invitation.accept}\n{options.directory} knows the member now; "
         f"{reload_note}\n\n"
         f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invitation.accept.name}\n"
-        f"   Then delete {invitation.accept.name} and its copies: each reader of that file can post as the member.\n"
+        f"   {invitation.accept.name} is no secret, but let nobody change it on the way.\n"
         f"2. Bring {invitation.member.name} to the machine of the member's router, set [publish] leaf in leaf.toml, "
         "and run there:\n"
         f"     gf-i2p leaf run {invitation.member.name}"
@@ -47,8 +47,7 @@ def accept(options: argparse.Namespace, ask: Ask) -> Answer:
     first_line = f"accepted; {reload_note}" if changed else "the member was known already"
     return Answer(
         {"changed": changed, "dropped": [], "reloaded": reloaded, "needs_restart": pending},
-        f"{first_line}\nEach reader of {options.file} can post as that member: delete it when all servers have "
-        "accepted.",
+        f"{first_line}\n{options.file} is no longer needed when all servers have accepted.",
     )
 
 

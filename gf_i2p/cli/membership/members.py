@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
-from gf_i2p.cli.membership import leaf_members, remote_members
+from gf_i2p.cli.membership import leaf_members, remote_members, rotate_key
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, membership_lines
 from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
@@ -76,7 +76,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
         f"wrote {new_files.server}\nwrote {new_files.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
         f"     gf-i2p members accept DIR {new_files.accept.name}\n"
-        f"   Then delete {new_files.accept.name} and its copies: each reader of that file can act as that server.\n"
+        f"   {new_files.accept.name} is no secret, but let nobody change it on the way.\n"
         f"2. Bring {new_files.server.name} to its machine, set it up like the other servers (router, leaf, keys), and "
         "run there, beside the\n   copied directory:\n"
         f"     gf-i2p run {new_files.server.name}\n"
@@ -118,7 +118,7 @@ def accept(options: argparse.Namespace, ask: Ask) -> Answer:
         )
     lines += [
         f"accepted; {reload_note}" if acceptance.changed else "the server was known already",
-        f"Each reader of {options.file} can act as the new server: delete it when all servers have accepted.",
+        f"{options.file} is no longer needed when all servers have accepted.",
     ]
     data = {"changed": acceptance.changed, "dropped": [] if acceptance.dropped is None else [acceptance.dropped]}
     return Answer({**data, "reloaded": reloaded, "needs_restart": pending}, "\n".join(lines))
@@ -325,6 +325,16 @@ def _add_invite_leaf_arguments(parser: argparse.ArgumentParser) -> None:
     _add_into_argument(parser)
 
 
+def _add_rotate_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_directory_argument(parser)
+    parser.add_argument(
+        "--admin",
+        type=Path,
+        metavar="FILE",
+        help="an administrator's file, by which the farm is told; without it the running node tells the farm",
+    )
+
+
 def _add_remove_leaf_arguments(parser: argparse.ArgumentParser) -> None:
     _add_directory_argument(parser)
     parser.add_argument(
@@ -358,6 +368,11 @@ COMMANDS: Final[Commands] = {
     ),
     "stepdown": Subcommand(
         "have the leader hand over to another server", _add_node_argument, _by_node("stepdown", step_down)
+    ),
+    "rotate-key": Subcommand(
+        "replace a server's login key, on the server's own machine; the other servers learn of it by the log",
+        _add_rotate_arguments,
+        lambda options: rotate_key.rotate(options, ask),
     ),
     "invite-leaf": Subcommand(
         "make the directory of a leaf member, and the file for `members accept` at the other servers",

@@ -139,6 +139,8 @@ class Rights:
             return f"{user.name} posted an admin entry in the name of {entry.by!r}"
         if user.role not in {Role.ADMIN, Role.SERVER}:
             return f"{user.name} posted an admin entry, which only administrators and servers may post"
+        if entry.key is not None and user.role is Role.SERVER and entry.server != user.server_id:
+            return f"{user.name} posted a key of server {entry.server}, which only an administrator may post"
         return None
 
     def _looks_like_admin(self, fields: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import membership_of
+from gf_i2p.wire.key_proof import PublicKey
 from gf_i2p.wire.messages import NOBODY
 
 
@@ -24,6 +25,7 @@ def administration(node: Node) -> dict[str, Any]:
         "leader": None if core.leader == NOBODY else core.leader,
         "membership": membership_of(node),
         "applied": view.applied,
+        "server_keys": {str(server): str(PublicKey(key.key)) for server, key in sorted(node.server_keys.items())},
         **described(view.state),
     }
 
