@@ -186,7 +186,7 @@ class ServerKey:
     index: int
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the JSON object."""
         return {"key": to_base64(self.key), "index": self.index}
 
     @classmethod

@@ -69,7 +69,7 @@ class PublicKey:
         return cls(bytes.fromhex(match[1]))
 
     def __str__(self) -> str:
-        """Give the text that `parse` reads."""
+        """Return the text that `parse` reads."""
         return _PREFIX + self.raw.hex()
 
 
@@ -141,7 +141,7 @@ class KeyAnswer:
         return answer if scheme.name == _SCHEME and is_complete and int(answer.count, 16) else None
 
     def header(self) -> str:
-        """Give the header's value."""
+        """Return the header's value."""
         return (
             f"{SCHEME} username={quote(self.user)}, nonce={quote(self.nonce)}, nc={self.count}, "
             f'cnonce="{self.cnonce}", signature="{self.signature.hex()}"'

@@ -58,7 +58,7 @@ class UserKeys:
         return self._change()
 
     def renew(self, credentials: Iterable[KeyCredentials]) -> None:
-        """Give these credentials of this node the present keys, in their present order."""
+        """Make these credentials of this node use the present keys, in their present order."""
         keys = self.login.keys
         for each in credentials:
             each.replace(keys)
