@@ -22,6 +22,8 @@ PROTOCOL_BYTE: Final = b"\x2a"
 """First byte of a client's side of a connection."""
 MAX_BODY_BYTES: Final = 65_536
 """Most bytes of a body, close to both routers' limit. A longer frame is refused before any of its body is kept."""
+MAX_DATE_MS: Final = (2**32 - 1) * 1000
+"""Latest date of a router, in the year 2106. Lease sets have four bytes for seconds, messages six for milliseconds."""
 NO_SESSION: Final = 0xFFFF
 """A session number that no router assigns."""
 
@@ -139,7 +141,7 @@ RouterMessage: TypeAlias = (
 
 
 def read_message(kind: int, body: bytes) -> RouterMessage:
-    """Read the body of one frame. Raises `MalformedError` for a body that is too short.
+    """Read the body of one frame. Raises `MalformedError` for a body that is too short, or an impossible date.
 
     Bytes after the known fields are ignored: a newer router may have more fields.
     """
@@ -148,6 +150,8 @@ def read_message(kind: int, body: bytes) -> RouterMessage:
         match kind:
             case Type.SET_DATE:
                 date_ms = reader.number(8)
+                if date_ms > MAX_DATE_MS:
+                    raise MalformedError(f"the router's date is {date_ms} ms after 1970: no lease set can hold it")
                 return SetDate(date_ms, _string(reader) if reader.position < len(body) else "")
             case Type.SESSION_STATUS:
                 return SessionStatus(reader.number(2), reader.number(1))

@@ -19,8 +19,8 @@ from typing import Final, Self
 from i2plib import sam
 
 from bridges.errors import LoginRefusedError, RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.sam.reply import destination_of, keys_of, message_of, parse_reply, printable, result_of, value_of
 from gf_i2p.netdb.destination import Destination
-from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 VERSION: Final = "3.1"
@@ -48,11 +48,8 @@ _WORD: Final = re.compile(r"[!-~]{1,1024}")
 """A value without spaces and line ends: i2pd splits at spaces."""
 _LOGIN_WORD: Final = re.compile(r"[!#-\[\]-~]{1,255}")
 """A user name or a password without spaces, and without quotes and backslashes, which Java removes from a value."""
-_MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
 _LOGIN: Final = re.compile(r"(?i)auth|password")
 """Java's messages of a refused HELLO: "Authorization failed", and "USER and PASSWORD required"."""
-_SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
-"""Such a text may be a private key in base64; a b32 address has 52 characters before its dot."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -104,7 +101,7 @@ class Sam:
         """Have the router make a new Ed25519 destination. Raises `RouterError`."""
         async with await _Exchange.open(self) as exchange:
             reply = await exchange.ask(sam.dest_generate(7), "DEST REPLY", ANSWER_SECONDS)
-            return _keys(_value(reply, "PRIV"))
+            return keys_of(value_of(reply, "PRIV"))
 
     async def lookup(self, name: str) -> Destination | None:
         """Return the destination of a name or b32 address; None when none is found. Raises `RouterError`."""
@@ -114,7 +111,7 @@ class Sam:
             if reply.opts.get("RESULT") in _NO_SUCH:
                 return None
             exchange.check(reply, "NAMING LOOKUP")
-            return _destination(_value(reply, "VALUE"))
+            return destination_of(value_of(reply, "VALUE"))
 
     async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
         """Make a session for streams under this destination; wait two minutes at most. Raises `RouterError`."""
@@ -265,9 +262,9 @@ class _Exchange:
             ) from error
         if len(line) > MAX_LINE_BYTES:
             raise RouterError(f"{self._router} answered {command} with an endless line: is it SAM?")
-        reply = _parse_reply(line)
+        reply = parse_reply(line)
         kind = None if reply is None else f"{reply.cmd} {reply.action}"
-        if reply is None or (kind != expected and (kind not in _REFUSALS or _result(reply) == "OK")):
+        if reply is None or (kind != expected and (kind not in _REFUSALS or result_of(reply) == "OK")):
             raise RouterError(f"{self._router} answered {command} with something else: is it SAM?")
         if ok or kind != expected:
             self.check(reply, command)
@@ -285,18 +282,13 @@ class _Exchange:
 
     def check(self, reply: sam.Message, command: str) -> None:
         """Raise `RouterRefusedError` when a reply to `command` is a refusal."""
-        result = _result(reply)
+        result = result_of(reply)
         if result == "OK":
             return
-        match = _MESSAGE.search(repr(reply))
-        raw = (match[1] or match[2] or "") if match else ""
-        if self._router.password is None:
-            message = _printable(raw)
-        else:  # a router that repeats the request would show the password
-            message = _printable(raw.replace(self._router.password, "..."))
-        words = [f"{self._router} said {_printable(result)}", f"({message})" if message else "", f"to {command}"]
+        message = message_of(reply, secret=self._router.password)
+        words = [f"{self._router} said {printable(result)}", f"({message})" if message else "", f"to {command}"]
         said = " ".join(filter(None, words))
-        if command == "HELLO VERSION" and _LOGIN.search(raw):
+        if command == "HELLO VERSION" and _LOGIN.search(message):
             raise LoginRefusedError(f"{said}: {self._login_advice()}")
         advice = _ADVICE.get(result)
         raise RouterRefusedError(said + (f": {advice}" if advice else ""))
@@ -308,46 +300,8 @@ class _Exchange:
         return f"check user {user} and its password, here and in Java's SAM"
 
 
-def _parse_reply(line: bytes) -> sam.Message | None:
-    try:
-        return sam.Message(line)
-    except ValueError:  # too few words, or not UTF-8
-        return None
-
-
-def _result(reply: sam.Message) -> str:
-    """Return the value of RESULT in a reply; "OK" for a good `DEST REPLY`, which has no RESULT."""
-    return str(reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "nothing"))
-
-
-def _value(reply: sam.Message, name: str) -> str:
-    value = reply.opts.get(name)
-    if not isinstance(value, str):
-        raise RouterError(f"the router's SAM answered without {name}: is it SAM?")
-    return value
-
-
 def _checked_word(text: str) -> str:
     """Return a word that may stand in a request. Raises `RouterRefusedError` for any other text."""
     if _WORD.fullmatch(text) is None:
-        raise RouterRefusedError(f"{_printable(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
+        raise RouterRefusedError(f"{printable(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
     return text
-
-
-def _printable(text: str) -> str:
-    """Return the part of a foreign text that may be shown: printable, without possible keys, up to 200 characters."""
-    return _SECRET.sub("...", "".join(letter for letter in text if letter.isprintable()))[:200]
-
-
-def _keys(text: str) -> DestinationKeys:
-    try:
-        return DestinationKeys.from_base64(text)
-    except NetDbError as error:
-        raise RouterError(f"the router's SAM gave invalid keys: {error}") from error
-
-
-def _destination(text: str) -> Destination:
-    try:
-        return Destination.from_base64(text)
-    except NetDbError as error:
-        raise RouterError(f"the router's SAM gave an unusable destination: {error}") from error

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
-import h11
 import structlog
 
 from bridges.i2pcontrol.extension import MAX_REQUEST_BYTES
+from bridges.serving.post_reader import PostReader, RefusedError
 
 logger = structlog.get_logger()
 
@@ -30,7 +30,6 @@ _LINGER_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 0.2
 """Seconds of silence after which the caller has probably finished sending, and reads the refusal."""
 _BACKLOG: Final = 64
-_NOT_HERE: Final = 404
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Content Too Large"}
 _SOURCE_BITS: Final = 64
 """Prefix length of an IPv6 source: the owner of one IPv6 address usually has a whole such network."""
@@ -62,14 +61,6 @@ class HttpCaller:
 
 Handler = Callable[[bytes, HttpCaller], Awaitable[bytes]]
 """Answers one body with another. Cancelled when the caller hangs up."""
-
-
-class _RefusedError(Exception):
-    """A request that is refused before the handler."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__()
-        self.status = status
 
 
 class HttpServer:
@@ -147,7 +138,7 @@ class HttpServer:
                 reader, writer = await self._open(sock)
                 try:
                     body = await self._request(reader, writer)
-                except _RefusedError as refusal:
+                except RefusedError as refusal:
                     writer.write(_answer(refusal.status, b""))
                     await writer.drain()
                     await _linger(reader, writer)
@@ -189,43 +180,15 @@ class HttpServer:
                 task.cancel()
             await asyncio.gather(call, hang_up, return_exceptions=True)
 
-    # A request ------------------------------------------------------------------------------------------------------
-
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Read head and body; return the body. Raises `_RefusedError`."""
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
-        body = bytearray()
+        """Read head and body; return the body. Raises `RefusedError`."""
+        post = PostReader(head_bytes=self._limits.head_bytes, body_bytes=self._limits.body_bytes)
         continue_sent = False
-        while True:
-            try:
-                event = connection.next_event()
-                if event is h11.NEED_DATA:
-                    if connection.they_are_waiting_for_100_continue and not continue_sent:
-                        continue_sent = True
-                        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                    connection.receive_data(await reader.read(_READ_BYTES))
-                    continue
-            except h11.RemoteProtocolError as error:
-                raise _RefusedError(400) from error
-            match event:
-                case h11.Request():
-                    self._check(event)
-                case h11.Data():
-                    body += event.data
-                    if len(body) > self._limits.body_bytes:
-                        raise _RefusedError(413)
-                case h11.EndOfMessage():
-                    return bytes(body)
-                case _:
-                    raise ConnectionResetError
-
-    def _check(self, request: h11.Request) -> None:
-        """Refuse a request that need not be read further."""
-        headers = dict(request.headers)
-        if request.method != b"POST" or b"origin" in headers:
-            raise _RefusedError(_NOT_HERE)
-        if int(headers.get(b"content-length", b"0")) > self._limits.body_bytes:
-            raise _RefusedError(413)
+        while (body := post.feed(await reader.read(_READ_BYTES))) is None:
+            if post.wants_continue and not continue_sent:
+                continue_sent = True
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return body
 
 
 def _answer(status: int, body: bytes) -> bytes:

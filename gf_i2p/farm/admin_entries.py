@@ -297,7 +297,10 @@ class Administration:
             a_hash(leaf, "a leaf"): integer(snapshot["costs"], leaf, 255) for leaf in snapshot["costs"]
         }
         administration.moved_to = None if snapshot["movedTo"] is None else integer(snapshot, "movedTo", MAX_SERVER_ID)
-        administration.drained = {int(server): AdminChange.parse(each) for server, each in snapshot["drained"].items()}
+        administration.drained = {
+            integer({"server": int(server)}, "server", MAX_SERVER_ID): AdminChange.parse(each)
+            for server, each in snapshot["drained"].items()
+        }
         administration.parameters = Parameters().changed(snapshot["parameters"])
         administration.changed = {name: AdminChange.parse(each) for name, each in snapshot.get("changed", {}).items()}
         administration.server_keys = {

@@ -489,12 +489,20 @@ class FarmState:
         self.clock = FarmClock.parse(
             snapshot["clock"], [record.date_ms for record in self.records.values()], len(self.servers)
         )
-        self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in snapshot["accused"]}
+        self.accused = {
+            integer({"server": server}, "server", MAX_SERVER_ID): Accusation(
+                integer({"by": by}, "by", MAX_SERVER_ID), integer({"index": index}, "index", MAX_DATE_MS)
+            )
+            for server, by, index in snapshot["accused"]
+        }
         self.election = Election.parse(snapshot["election"])
         if self.publisher is not None and self.publisher not in self.servers:
             raise SnapshotError(f"it has the publisher {self.publisher}, which is no server")
         self.listing = Listing.parse(snapshot["listing"])
         self.administration = Administration.parse(snapshot["administration"])
+        room = tree.room(self.parameters.tree, self.parameters.max_entries)
+        if any(each.place >= room for each in self.listing.listed.values()):
+            raise SnapshotError(f"it lists a leaf beyond the {room} places of its sets")
         self.common_setting = Setting.most_frequent(self._settings)
 
     def _check_poster(self, record: StatusRecord, poster: int) -> None:

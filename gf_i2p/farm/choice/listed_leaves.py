@@ -14,15 +14,21 @@ from gf_i2p.farm.admin_entries import Administration
 from gf_i2p.farm.choice import cost, nested_farms, tree
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster, Posters
-from gf_i2p.farm.record.destinations import META_TYPE, Leaf
+from gf_i2p.farm.record.destinations import LEAF_TYPE, META_TYPE, Leaf
+from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
-from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, integer
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, integer
 from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.limits import MAX_META_ENTRIES
 
 BURST: Final = 4
 """Most changes in a row without `republish_min_ms` between them: so a starting farm soon lists its leaves."""
 _LOOK_MS: Final = 1000
 """Least time between two searches for listed leaves that must be dropped: each search goes through all leaves."""
+_MOST_COST: Final = 255
+"""Most cost of an entry, which has one byte for the cost."""
+_MOST_LISTED: Final = tree.room("tree", MAX_META_ENTRIES)
+"""Most listed leaves: the room of the largest tree."""
 CLEARLY: Final = 64
 """How much less another leaf must cost to replace a listed leaf when the set has no room for both."""
 
@@ -37,6 +43,19 @@ class Listed:
     cost: int
     place: int
     """The leaf's place, see `tree`."""
+
+    @classmethod
+    def parse(cls, numbers: Sequence[Any]) -> Self:
+        """Read the numbers of a snapshot. Raises `RecordError`, or `ValueError` for more or fewer numbers."""
+        owner, type_, cost_, place = numbers
+        if type(type_) is not int or type_ not in {LEAF_TYPE, META_TYPE}:
+            raise RecordError(f"the type of a listed leaf is {LEAF_TYPE} or {META_TYPE}")
+        return cls(
+            integer({"owner": owner}, "owner", MAX_SERVER_ID),
+            type_,
+            integer({"cost": cost_}, "cost", _MOST_COST),
+            integer({"place": place}, "place", _MOST_LISTED - 1),
+        )
 
 
 @dataclass(slots=True)  # not frozen: one is made for every entry
@@ -167,12 +186,10 @@ class Listing:
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read the listing of a snapshot. Wrong data raise `RecordError` or another exception."""
+        """Read the listing of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        listed = a_list(snapshot, "listed", _MOST_LISTED)
         return cls(
-            {
-                a_hash(hash_, "a listed leaf"): Listed(int(owner), int(type_), int(cost_), int(place))
-                for hash_, owner, type_, cost_, place in snapshot["listed"]
-            },
+            {a_hash(hash_, "a listed leaf"): Listed.parse(numbers) for hash_, *numbers in listed},
             bool(snapshot["branched"]),
             *(integer(snapshot, name, MAX_DATE_MS) for name in ("looked", "deadline", "spent", "exchanged")),
         )

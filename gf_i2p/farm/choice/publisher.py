@@ -168,7 +168,10 @@ class Election:
             integer_or_none(snapshot, "publisher", MAX_SERVER_ID),
             integer(snapshot, "since", MAX_DATE_MS),
             integer_or_none(snapshot, "beaten"),
-            {int(server): int(since) for server, since in snapshot["able"]},
+            {
+                integer({"server": server}, "server", MAX_SERVER_ID): integer({"since": since}, "since", MAX_DATE_MS)
+                for server, since in snapshot["able"]
+            },
         )
 
     def _appoint(self, server: int | None, now_ms: int) -> None:

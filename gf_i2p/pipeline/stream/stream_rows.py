@@ -116,6 +116,8 @@ def _piece(rows: _Rows, typer: Typer, schema: pa.Schema) -> Iterator[pa.RecordBa
             batch, size = [], 0
     if batch:
         yield _entries(schema, piece.path, walk, typer, batch)
+    if (rest := walk.unlisted) is not None:
+        yield _error_batch(schema, _line_error(piece.path, walk, rest))
     while rows.next is not None and rows.next["at"] is not None:  # skip the piece after a bad first line
         rows.advance()
     header = walk.header
