@@ -13,7 +13,8 @@ from gf_i2p.node.membership.invitation import Invitation
 from gf_i2p.node.membership.leaf_invitation import LeafInvitation
 from integration.fuzz.target import Target
 
-_HASHES: Final = {"md5": "0" * 32, "sha256": "a" * 64}
+_DIGEST: Final = templates.USER_DIGEST.format(md5="0" * 32, sha256="a" * 64)
+_KEY: Final = templates.USER_KEY.format(key="ed25519:" + "a" * 64)
 _SERVERS: Final = '[[servers]]\nid = 1\nendpoint = "tcp://127.0.0.1:9001"\nfingerprint = "sha256:' + "0a" * 32 + '"\n'
 _CLIENT: Final = 'cluster = "farm"\nuser = "client-a"\npassword = "secret"\n' + _SERVERS
 _LEAF: Final = '\n[router]\nkind = "i2pd"\n'
@@ -44,13 +45,25 @@ TARGETS: Final = (
     _target(
         "invitation",
         Invitation,
-        templates.INVITATION.format(id=4, cluster="farm", endpoint="tcp://127.0.0.1:9004", fingerprint="", **_HASHES),
+        *(
+            templates.INVITATION.format(
+                id=4, cluster="farm", endpoint="tcp://127.0.0.1:9004", fingerprint="", values=values
+            )
+            for values in (_KEY, _DIGEST)
+        ),
     ),
     _target(
-        "leaf-invitation", LeafInvitation, templates.LEAF_INVITATION.format(id=2**31 + 1, cluster="farm", **_HASHES)
+        "leaf-invitation", LeafInvitation, templates.LEAF_INVITATION.format(id=2**31 + 1, cluster="farm", values=_KEY)
     ),
     _target("client-file", ClientFile, _CLIENT),
     _target("node-settings", Config, _CONFIG),
-    _target("node-secrets", Secrets, 'password = "secret"\n' + templates.USER.format(user="client-a", **_HASHES)),
+    _target(
+        "node-secrets",
+        Secrets,
+        *(
+            'password = "secret"\n' + templates.USER.format(user="client-a", values=values)
+            for values in (_KEY, _DIGEST)
+        ),
+    ),
     _target("leaf-settings", LeafFile, _CLIENT.replace("client-a", "leaf-2147483649") + _LEAF),
 )

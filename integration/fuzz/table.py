@@ -11,6 +11,7 @@ from integration.fuzz import (
     file_targets,
     forwarder_targets,
     handshake_targets,
+    key_targets,
     netdb_targets,
     pipeline_targets,
     router_targets,
@@ -30,6 +31,7 @@ TRACED: Final = (
 TARGETS: Final[tuple[Target, ...]] = (
     *wire_targets.TARGETS,
     *handshake_targets.TARGETS,
+    *key_targets.TARGETS,
     *netdb_targets.TARGETS,
     *farm_targets.TARGETS,
     *storage_targets.TARGETS,
