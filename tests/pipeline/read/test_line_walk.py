@@ -201,7 +201,7 @@ def test_how_deep_a_record_may_be_does_not_depend_on_who_asks() -> None:
 def test_bad_lines_beyond_the_limit_are_counted_together() -> None:
     body = lines(range(1, 8))
     junk = [b"%d\n" % number for number in range(MAX_BAD_LINES)]
-    more = [b"\n", b"x" * 40 + b"\n", record_line(900, 1, 1, b"1"), b"\xff\n"]
+    more = [b"\n", b"x" * 40 + b"\n", record_line(9_000, 1, 1, b"1"), b"\xff\n"]
     walked, going = walk(content([*body[:4], *junk, *more, *body[4:], b"half"]))
     assert indexes(walked) == [*range(1, 8)]
     assert len(bad(walked)) == MAX_BAD_LINES
@@ -210,7 +210,7 @@ def test_bad_lines_beyond_the_limit_are_counted_together() -> None:
     assert rest is not None
     assert rest.reason == "5 more bad lines of the file have no rows of their own"
     assert rest.overlong is not None
-    left_out = [more[0], more[1], more[3], more[2], b"half\n"]  # line 900 is bad when the next line has come
+    left_out = [more[0], more[1], more[3], more[2], b"half\n"]  # line 9,000 is bad when the next line has come
     assert rest.overlong.length == sum(map(len, left_out))
     assert rest.overlong.digest == md5(b"".join(left_out), usedforsecurity=False).hexdigest()
 
