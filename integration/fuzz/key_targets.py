@@ -1,7 +1,7 @@
 """Targets for logins by key: the header with a proof, and keys in files and in the farm's state."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from gf_i2p.farm.admin_entries import ServerKey
 from gf_i2p.farm.strict_json import RecordError
@@ -17,7 +17,7 @@ _USER: Final = "server-2"
 _PATH: Final = "/GarlicFarm/farm/1/websocket"
 _AT: Final = Dialled(1, "sha256:" + "ab" * 32)
 _KEY: Final = LoginKey(bytes(range(32)))
-_FIELDS: Final = (
+_FIELDS: Final[tuple[dict[str, Any], ...]] = (
     {"key": "A" * 43 + "=", "index": 7},
     {"key": None, "index": 2**63},
     {"key": "=" * 44, "index": -1},
