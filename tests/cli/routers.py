@@ -211,7 +211,8 @@ class Place:
             ('mode = "off"', 'mode = "meta"'),
             ('# leaf = "....b32.i2p"', f'leaf = "{self.leaf.destination.b32}"'),
         )
-        self.change(SECRETS_FILE, ("\npassword =", f'\ni2pcontrol_password = "{PASSWORD}"\npassword ='))
+        key = '\nkey = "ed25519-private:'
+        self.change(SECRETS_FILE, (key, f'\ni2pcontrol_password = "{PASSWORD}"{key}'))
         self.write_master(self.master)
         own = DestinationKeys.parse((self.directory / "destination.dat").read_bytes())
         router.i2cp.netdb = {keys.destination.hash: keys.destination for keys in (self.leaf, own)}
