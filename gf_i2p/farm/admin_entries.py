@@ -70,7 +70,7 @@ class AdminEntry:
     of the farm may depend on this field, either."""
 
     @property
-    def is_no_choice(self) -> bool:
+    def changes_no_choice(self) -> bool:
         """Whether no choice of the farm may depend on the entry."""
         return self.sensed is not None or self.key is not None
 

@@ -282,7 +282,7 @@ class FarmState:
             self._apply_record(entry, value, index)
         elif entry is not None and entry.cluster == self.cluster:
             self.administration.apply(entry, index)
-            if entry.is_no_choice:  # older nodes ignore such an entry, so it must not change the listing
+            if entry.changes_no_choice:  # older nodes ignore such an entry, so it must not change the listing
                 return
             self._choose_publisher(by_administrator=entry.action in _MAY_MOVE_PUBLISHER)
             self.listing.choose(self.leaf_inputs())

@@ -12,7 +12,7 @@ import structlog
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, challenged_again, dial_error_of
 from gf_i2p.transport.interface import Transport
-from gf_i2p.transport.tls.channel import channel_to
+from gf_i2p.transport.login_channel import channel_to
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError

@@ -34,7 +34,7 @@ from enum import StrEnum
 from typing import Final, Self
 
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_auth import Scheme, names_of, offered_schemes, parse_schemes, quote
+from gf_i2p.wire.http_auth import Scheme, names_of, offered_schemes, only_scheme, quote
 from gf_i2p.wire.http_head import path_of_target
 from gf_i2p.wire.key_proof import NOBODY, Dialled, KeyAnswer, PublicKey, Verify, proof_text
 from gf_i2p.wire.names import check_name
@@ -311,8 +311,7 @@ class _Answer:
     @classmethod
     def parse(cls, header: str) -> Self | None:
         try:
-            header.encode("latin-1")
-            (scheme,) = parse_schemes(header)
+            scheme = only_scheme(header)
             parameters = scheme.parameters
             if scheme.name != "digest" or parameters.get("userhash", "false").lower() != "false":
                 return None

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_auth import parse_schemes, quote
+from gf_i2p.wire.http_auth import only_scheme, quote
 
 SCHEME: Final = "GarlicFarm-Key"
 _SCHEME: Final = SCHEME.lower()
@@ -125,8 +125,7 @@ class KeyAnswer:
     def parse(cls, header: str) -> Self | None:
         """Read a header's value, of any content; None: it is no proof."""
         try:
-            header.encode("latin-1")
-            (scheme,) = parse_schemes(header)
+            scheme = only_scheme(header)
             parameters = scheme.parameters
             answer = cls(
                 parameters["username"],

@@ -149,7 +149,11 @@ def test_all_actions_are_tried_here() -> None:
 def test_a_servers_key_is_replaced_and_goes_with_the_server() -> None:
     entry = admin_entry("serverKey", server=2, key=bytes(range(32)))
     assert AdminEntry.parse(entry.encode()) == entry
-    assert (entry.is_no_choice, admin_entry("move", server=2).is_no_choice, entry.what) == (True, False, "serverKey 2")
+    assert (entry.changes_no_choice, admin_entry("move", server=2).changes_no_choice, entry.what) == (
+        True,
+        False,
+        "serverKey 2",
+    )
     state = Administration()
     state.apply(entry, 7)
     state.apply(admin_entry("serverKey", server=3, key=bytes(32)), 8)

@@ -78,7 +78,7 @@ def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     body = {"values": [entry.encode().decode()]}
     path = f"/v1/entries?timeout={POST_SECONDS}"
     index = ask(options.directory, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
-    after = _wait_until_applied(options, ask, index)
+    after = wait_until_applied(options.directory, ask, index)
     if after is None:
         raise CommandError(
             f"committed at index {index}; the node of {options.directory} has not applied the entry yet: see "
@@ -97,12 +97,15 @@ def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     )
 
 
-def _wait_until_applied(options: argparse.Namespace, ask: Ask, index: int) -> Any:
-    """Return the node's answer once the node has applied the entry; None after `APPLY_SECONDS`."""
+def wait_until_applied(directory: Path, ask: Ask, index: int) -> Any:
+    """Return the node's answer about administration once the node has applied the entry; None after some seconds.
+
+    Raises `CommandError` when the node does not answer.
+    """
     end = time.monotonic() + APPLY_SECONDS
     while True:
         try:
-            answer = ask(options.directory, "GET", "/v1/administration")
+            answer = ask(directory, "GET", "/v1/administration")
         except CommandError as error:
             raise CommandError(
                 f"committed at index {index}, but the effect is unknown: {error}", code=error.code, outcome="unknown"

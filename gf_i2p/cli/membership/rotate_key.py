@@ -6,11 +6,10 @@ then the new key in the place of the present one. The command may stop anywhere,
 
 import argparse
 import asyncio
-import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from gf_i2p.cli.administration.administer import APPLY_SECONDS, POST_SECONDS, administrators_file, post
+from gf_i2p.cli.administration.administer import POST_SECONDS, administrators_file, post, wait_until_applied
 from gf_i2p.cli.shared.command import Answer
 from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.cli.shared.local_client import Ask, reload_node
@@ -21,8 +20,6 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.file_names import DATABASE_FILE, SECRETS_FILE
 from gf_i2p.storage.private_files import holder
 from gf_i2p.wire.key_proof import PublicKey
-
-_POLL_SECONDS: Final = 0.1
 
 
 def rotate(options: argparse.Namespace, ask: Ask) -> Answer:
@@ -42,7 +39,7 @@ def rotate(options: argparse.Namespace, ask: Ask) -> Answer:
     if not runs or not _is_known(directory, ask, config.node.id, new.public):
         index = _post(options, config, new.public, ask)
         if runs:
-            _wait_until_known(directory, ask, config.node.id, new.public, index)
+            _check_applied(wait_until_applied(directory, ask, index), config.node.id, new.public, index)
     key_rotation.finish(directory, new)
     note = reload_node(directory, ask)[0]
     return Answer(
@@ -86,17 +83,24 @@ def _is_known(directory: Path, ask: Ask, server: int, public: PublicKey) -> bool
     answer: dict[str, Any] = ask(directory, "GET", "/v1/administration")
     if "server_keys" not in answer:
         raise CommandError("the running node is of an older version: restart the node, then run the command again")
+    return _has_key(answer, server, public)
+
+
+def _has_key(answer: dict[str, Any], server: int, public: PublicKey) -> bool:
     return bool(answer["server_keys"].get(str(server)) == str(public))
 
 
-def _wait_until_known(directory: Path, ask: Ask, server: int, public: PublicKey, index: int) -> None:
-    end = time.monotonic() + APPLY_SECONDS
-    while not _is_known(directory, ask, server, public):
-        if time.monotonic() >= end:
-            raise CommandError(
-                f"the new key is committed at index {index}, and this node has not applied the entry yet. The server "
-                "logs in by both keys; run the command again in a moment",
-                code=Exit.DEGRADED,
-                outcome="unknown",
-            )
-        time.sleep(_POLL_SECONDS)
+def _check_applied(answer: Any, server: int, public: PublicKey, index: int) -> None:
+    """Check that the node has the committed key. `answer`: see `wait_until_applied`. Raises `CommandError`."""
+    if answer is None:
+        raise CommandError(
+            f"the new key is committed at index {index}, and this node has not applied the entry yet. The server logs "
+            "in by both keys; run the command again in a moment",
+            code=Exit.DEGRADED,
+            outcome="unknown",
+        )
+    if not _has_key(answer, server, public):
+        raise CommandError(
+            f"the new key was committed at index {index}, and another key has replaced it since. The server logs in by "
+            "both of its keys; find out who else replaces keys, then run the command again",
+        )

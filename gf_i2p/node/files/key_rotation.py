@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.node.access.login_keys import LoginKey
-from gf_i2p.node.files.checked_read import ConfigError, read_text
+from gf_i2p.node.files.checked_read import TABLE_HEADER, ConfigError, has_tables, read_text
 from gf_i2p.node.files.config import MAX_FORMER_KEYS, Secrets
 from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.node.files.transaction import changing, replace_files
 
-_FIRST_TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
 _FIRST_LINE = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 _OURS: Final = ("key", "new_key", "former_keys")
 
@@ -56,7 +55,7 @@ def _change(directory: Path, values: Mapping[str, Any], comment: str) -> None:
     path = directory / SECRETS_FILE
     text = read_text(path)
     expected = {name: value for name, value in (tomllib.loads(text) | dict(values)).items() if value is not None}
-    table = _FIRST_TABLE.search(text)
+    table = TABLE_HEADER.search(text)
     end = len(text) if table is None else table.start()
     top = text[:end]
     old_lines = re.compile(rf"^[ \t]*(?:{'|'.join(values)})[ \t]*=.*\n?", re.MULTILINE)
@@ -66,20 +65,13 @@ def _change(directory: Path, values: Mapping[str, Any], comment: str) -> None:
     lines = [f"{name} = {_toml(value)}" for name, value in values.items() if value is not None]
     lines[0] += f"  {comment}"
     new_text = top[:at] + "\n".join([*lines, ""]) + top[at:] + text[end:]
-    if _parsed(new_text) != expected:
+    if not has_tables(new_text, expected):
         raise ConfigError(
             f"{path} cannot be changed as it is written: write each of {', '.join(_OURS)} on one line of its own at "
             "the top, and try again. Nothing was changed."
         )
     Secrets.of_text(new_text, path)
     replace_files(directory, {SECRETS_FILE: new_text})
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except ValueError:
-        return None
 
 
 def _toml(value: Any) -> str:

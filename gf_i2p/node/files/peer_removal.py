@@ -9,17 +9,14 @@ parsed again, and must be the same but for those tables. tomlkit 0.15 does not s
 the comment before the next table, and `[[servers]]` tables with another table between them are moved together.
 """
 
-import re
 import tomllib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.checked_read import TABLE_HEADER, ConfigError, has_tables
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
-
-_HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def without_others(directory: Path, own_id: int) -> dict[str, str]:
@@ -71,7 +68,7 @@ def forget_users(text: str, is_removed: Callable[[str], bool]) -> str:
 
 def _without(text: str, holds_removed: Callable[[dict[str, Any]], bool]) -> str:
     """Return the text without the tables that `holds_removed` accepts. A table ends at the next header."""
-    starts = [*(match.start() for match in _HEADER.finditer(text)), len(text)]
+    starts = [*(match.start() for match in TABLE_HEADER.finditer(text)), len(text)]
     pieces = [text[: starts[0]]]
     for start, end in pairwise(starts):
         piece = text[start:end]
@@ -98,9 +95,6 @@ def _checked(new_text: str, expected: dict[str, Any], tables: str) -> str:
 
     `tables`: the removed tables, for the error.
     """
-    try:
-        if tomllib.loads(new_text) == expected:
-            return new_text
-    except ValueError:
-        pass
+    if has_tables(new_text, expected):
+        return new_text
     raise ConfigError(f"{tables} cannot be removed from the file as it is written: remove them by hand, then try again")

@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gf_i2p.node.files.config import Config, check_private
+from gf_i2p.transport.login_channel import channel_inside
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
-from gf_i2p.transport.tls.channel import channel_inside
 from gf_i2p.transport.tls.tls_transport import TlsSettings
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError

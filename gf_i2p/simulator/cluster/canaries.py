@@ -22,6 +22,7 @@ from gf_i2p.raft.log import Log
 from gf_i2p.raft.membership_change import MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import core_canary as core
 from gf_i2p.storage.entry_chunks import Packed
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.write_group import WriteGroup
@@ -340,10 +341,6 @@ _store_all = Tables._store_all
 
 def core_canaries() -> Iterator[Canary]:
     """Yield the canaries that break the core, its log and its clients' answers."""
-
-    def core(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
-        return Canary(name, mistake, patches)
-
     yield core(
         "votes-twice",
         "grants a second vote in a term",

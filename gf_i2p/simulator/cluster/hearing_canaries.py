@@ -5,7 +5,6 @@ To add a canary: write the function with the mistake, and add a line to `hearing
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.core import Core
@@ -16,6 +15,7 @@ from gf_i2p.raft.leader import Leader
 from gf_i2p.raft.membership_change import MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import core_canary as core
 from gf_i2p.wire.messages import NOBODY, MessageType, Request
 
 # The original methods, for canaries that add a mistake before or after.
@@ -88,10 +88,6 @@ def _doubts_at_any_peer(core: Core, event: Input, now: float) -> Effects:
 
 def hearing_canaries() -> Iterator[Canary]:
     """Yield the canaries of this module."""
-
-    def core(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
-        return Canary(name, mistake, patches)
-
     yield core(
         "one-is-quorum", "leads on while any one follower answers", (Leader, "quorum_heard_at", _hears_any_follower)
     )

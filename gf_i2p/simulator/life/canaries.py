@@ -30,6 +30,7 @@ from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import life_canary as life
 
 # The original functions, for canaries that call these functions and add a mistake before or after the call.
 _administer = Administration.apply
@@ -251,10 +252,6 @@ _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
 
 def farm_canaries() -> Iterator[Canary]:
     """Yield the canaries that break a farm's decisions."""
-
-    def life(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
-        return Canary(name, mistake, patches, lives=True)
-
     yield life("lists-excluded", "ignores exclusions", (Administration, "apply", _deaf_to("exclude")))
     yield life("never-moves", "ignores orders to move publishing", (Administration, "apply", _deaf_to("move")))
     yield life("never-drains", "ignores orders to drain servers", (Administration, "apply", _deaf_to("drain")))

@@ -19,7 +19,7 @@ from gf_i2p.transport.errors import (
     dial_error_of,
 )
 from gf_i2p.transport.interface import Transport
-from gf_i2p.transport.tls.channel import channel_to
+from gf_i2p.transport.login_channel import channel_to
 from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint

@@ -46,7 +46,7 @@ class Node:
                 self.keys["1"] = str(PublicKey(entry.key))
                 return {"index": 9}
             case _:
-                return {"server_keys": self.keys}
+                return {"server_keys": self.keys, "applied": 9}
 
 
 @pytest.fixture
