@@ -24,8 +24,8 @@ FORBIDDEN = {
 
 
 @cache
-def texts() -> dict[str, str]:
-    """Every text file under version control, by path. Vectors come from elsewhere and are not meant to be read."""
+def contents() -> dict[str, bytes]:
+    """Every file under version control, by path. Vectors come from elsewhere and are left out."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"],
         cwd=ROOT,
@@ -33,11 +33,18 @@ def texts() -> dict[str, str]:
         capture_output=True,
         text=True,
     )
-    found = {}
-    for path in listed.stdout.split("\0"):
-        file = ROOT / path
-        if path and file.is_file() and b"\0" not in (data := file.read_bytes()) and "/vectors/" not in path:
-            found[path] = data.decode()
+    files = {path: ROOT / path for path in listed.stdout.split("\0") if path and "/vectors/" not in path}
+    return {path: file.read_bytes() for path, file in files.items() if file.is_file()}
+
+
+def is_text(data: bytes) -> bool:
+    return b"\0" not in data
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Every text file under version control, by path; no vectors, which are not meant to be read."""
+    found = {path: data.decode() for path, data in contents().items() if is_text(data)}
     assert "tests/test_repository.py" in found
     return found
 
@@ -58,6 +65,11 @@ def test_no_file_contains(what: str) -> None:
         if pattern.search(line)
     ]
     assert not found, f"{what}:\n" + "\n".join(found)
+
+
+def test_every_file_is_text() -> None:
+    """A program or an archive comes in by accident, and stays in every clone for ever."""
+    assert not [path for path, data in contents().items() if not is_text(data)]
 
 
 def test_no_file_is_longer_than_one_subject() -> None:

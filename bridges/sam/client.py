@@ -245,9 +245,10 @@ class _Exchange:
         return self._sock
 
     async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
-        """Send one line, and return the reply. Raises `RouterError`, also for a refusal unless `ok` is false.
+        """Send one line, and return the reply. Raises `RouterError`.
 
-        `expected`: the first two words of the reply. `seconds`: time limit for the reply.
+        `expected`: the first two words of the reply. `seconds`: time limit for the reply. `ok`: a reply with another
+        result than OK raises the error, too.
         """
         command = " ".join(request.decode().split()[:2])  # only two words, for keys may follow
         try:

@@ -454,7 +454,7 @@ class Node:
             link.nudge()
 
     def _check_link(self, caller: AuthenticatedConnection, seconds: float) -> None:
-        """Note that a peer has dialled anew `seconds` ago, and keeps the connection.
+        """Note that a peer has dialled anew `seconds` ago, and that the new connection has lasted since then.
 
         The peer may have restarted. So this node dials anew if its link may lead to a process that is gone.
         """

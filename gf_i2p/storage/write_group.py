@@ -90,9 +90,9 @@ class WriteGroup:
         """Take the next write. Raises `StorageError` for a write that no correct core issues.
 
         A correct core keeps these rules. Terms, votes, the base and the snapshot's index never go back. Entries leave
-        no gap, and replace no entry that the snapshot covers. The snapshot covers all dropped entries. The log has the
-        snapshot's last entry, or `install` replaces a log without that entry. (To install a snapshot over a log with
-        that entry would remove later entries that this server has acknowledged; Raft, figure 13, step 6.)
+        no gap, and replace no entry that the snapshot covers. The snapshot covers all dropped entries. With `install`,
+        the snapshot replaces a log that lacks the snapshot's last entry. A log that has this entry is never replaced:
+        this server may have acknowledged the entries after it (Raft, figure 13, step 6).
         """
         if write.hard_state is not None:
             self._check(write.hard_state)

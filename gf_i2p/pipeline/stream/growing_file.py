@@ -125,10 +125,10 @@ def _checked(tail: bytes, place: ReadPosition) -> bytes:
 
 
 def look(content: Content, place: ReadPosition, most: int, limit: int | None = None) -> tuple[ReadPosition, bool]:
-    """Find the end of a line about `most` bytes after a place, at least one line; tell whether the file ends there.
+    """Find the end of a line about `most` bytes after a place. Tell whether the file ends there.
 
-    Only a packed file ends, because a plain file may grow. A packed file's last line may lack the line break. `limit`:
-    bytes of the file that count; None: all. Raises `ChangedError` and `OSError`.
+    The range has at least one line. Only a packed file ends, because a plain file may grow. A packed file's last line
+    may lack the line break. `limit`: bytes of the file that count; None: all. Raises `ChangedError` and `OSError`.
     """
     following = content.after(place)
     tail = next(following)

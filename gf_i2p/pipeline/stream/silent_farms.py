@@ -83,7 +83,7 @@ class SilentFarms:
         return farm, None, ALERT, event, self._heard_ms[farm], age_ms / 1000, text
 
     def _watch(self, farms: Collection[str], now: int) -> None:
-        """Store that farms are watched, before any alert tells of them."""
+        """Store the names of farms that are watched from now on. Call this before the first alert about such a farm."""
         rows = self._spark.createDataFrame([(farm, now) for farm in sorted(farms)], _WATCHED)
         rows.coalesce(1).write.mode("append").parquet(self._path)
         self._watched |= {*farms}
