@@ -443,9 +443,10 @@ class FlapsBounded(FarmRule):
         """Whether the poster was surely silent, or accused, for so long that its leaves count as having been down."""
         ledger = self.checker.ledger
         silence = ledger.lasted_ms - self._heard.get(poster, ledger.lasted_ms)
-        accusation = ledger.lasted_ms - self._accused.get(poster, ledger.lasted_ms)
+        accused = self._accused.get(poster)
         return bool(
-            silence > ledger.parameter("freshMs", FRESH_MS) or accusation >= ledger.parameter("unheardMs", 90_000)
+            silence > ledger.parameter("freshMs", FRESH_MS)
+            or (accused is not None and ledger.lasted_ms - accused >= ledger.parameter("unheardMs", 90_000))
         )
 
     def _take_in(self, record: PostedRecord, *, interrupted: bool) -> None:

@@ -54,6 +54,9 @@ QUICK = {
 
 `make canaries` counts the seeds that each canary survives, from other starts too.
 """
+WRONGLY_FAILED = (798697641,)
+"""Seeds of lives without a mistake in which a rule was wrong. 798697641: with `unheardMs` 0, `FlapsBounded` took each
+poster for accused."""
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -64,6 +67,11 @@ def test_farms_keep_the_rules_and_get_something_done(part: int) -> None:
         assert result.violation is None, f"{result.violation}; see gf-i2p simulate --lives --seed {seed} --trace"
         counts.update(result.counts)
     assert counts["sets given"] > CLEAN
+
+
+@pytest.mark.parametrize("seed", WRONGLY_FAILED)
+def test_a_rule_that_was_wrong_once_is_right_now(seed: int) -> None:
+    assert run_life(seed).violation is None
 
 
 @pytest.mark.parametrize("name", QUICK)
