@@ -49,6 +49,9 @@ JAVA_FILES: Final = ("test_java.py", "test_failover_table.py", "test_found_words
 JAVA_GROUPS: Final = (
     ("test_java.py", "test_leaf_death.py::test_dead_leaves_are_dropped_and_living_ones_listed_again[java]"),
     ("test_failover_table.py", "test_found_words.py"),
+    tuple(
+        f"test_lease_set_coverage.py::test_floodfills_hold_the_set_at_all_times[{kind}]" for kind in ("i2pd", "java")
+    ),
 )
 """As `GROUPS`, with Java routers. The name of a test in brackets says the kind of router."""
 QUICK_JAVA: Final = (("test_java.py",),)

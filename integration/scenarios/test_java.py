@@ -1,11 +1,9 @@
 """Answers of real routers of both kinds about living and dead destinations, beside Java I2P and i2pd."""
 
-import hashlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final
 
@@ -18,8 +16,8 @@ from bridges.i2cp.settings import I2cpSettings
 from bridges.sam.client import Sam, SamSession
 from bridges.sam.destination_sensing import measure
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.netdb.router_info import RouterInfo
 from integration.harness.local_farm import until
+from integration.testnet.close_keys import keys_close_to_java
 from integration.testnet.router import I2CP_PORT, SAM_PORT
 from integration.testnet.router_network import RouterNetwork, RouterPlace
 
@@ -113,8 +111,8 @@ async def test_a_java_floodfill_holds_the_set_of_a_destination_that_is_close(
     java_network: RouterNetwork, tell: Tell
 ) -> None:
     floodfills = [router for router in java_network.routers if router.floodfill]
-    assert any(each.kind == "java" for each in floodfills), "start the network with --java-floodfills 1"
-    keys, java = close_to_java(floodfills)
+    keys, java = keys_close_to_java(floodfills)
+    assert java is not None, "start the network with --java-floodfills 1"
     router = next(router for router in java_network.of("i2pd") if not router.floodfill)
     assert not await java_network.holds(java, keys.destination.hash)
     session = await opened(Sam(router.address, SAM_PORT), keys)
@@ -127,18 +125,6 @@ async def test_a_java_floodfill_holds_the_set_of_a_destination_that_is_close(
         tell(f"{len(others)} of {len(floodfills)} floodfills hold the set\n")
     finally:
         session.close()
-
-
-def close_to_java(floodfills: list[RouterPlace]) -> tuple[DestinationKeys, RouterPlace]:
-    """Make keys whose set belongs on a Java floodfill first, today; return the floodfill, too."""
-    hashes = {RouterInfo.parse((each.directory / "router.info").read_bytes()).hash: each for each in floodfills}
-    day = f"{datetime.now(UTC):%Y%m%d}".encode()
-    while True:
-        keys = DestinationKeys.generate()
-        place = int.from_bytes(hashlib.sha256(keys.destination.hash + day).digest())
-        closest = min(hashes, key=lambda each: int.from_bytes(each) ^ place)
-        if hashes[closest].kind == "java":
-            return keys, hashes[closest]
 
 
 async def test_host_lookup_finds_a_living_leaf_and_nobody_else(java_network: RouterNetwork, tell: Tell) -> None:

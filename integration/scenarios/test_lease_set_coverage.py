@@ -2,7 +2,8 @@
 
 A client that has no lease set yet needs one from a floodfill. The leases are short, so that a dead holder is soon
 forgotten, and a set outlasts its leases; see `LEASES`. `GF_I2P_COVERAGE_SECONDS` is the length of the look: minutes
-here, 20 minutes by hand.
+here, 20 minutes by hand. On a network with a Java floodfill, the set is of a destination close to that floodfill, and
+the look covers that floodfill, too.
 """
 
 import asyncio
@@ -17,8 +18,9 @@ from bridges.hosting_protocol import ServiceOffer
 from bridges.i2cp.service_hosting import I2cpHosting
 from bridges.i2cp.settings import I2cpSettings
 from gf_i2p.netdb.lease_set import LeaseSet2
-from gf_i2p.netdb.private_keys import DestinationKeys
 from integration.harness.local_farm import until
+from integration.testnet.close_keys import keys_close_to_java
+from integration.testnet.java_build import I2PD_VARIABLE, JAVA_VARIABLE
 from integration.testnet.router import I2CP_PORT
 from integration.testnet.router_network import RouterNetwork
 
@@ -27,7 +29,7 @@ BEGIN_SECONDS: Final = 300.0
 POLL_SECONDS: Final = 2.0
 LEASE_SET2: Final = 3
 LEAST: Final = 0.99
-"""Least share of the looks in which some floodfill holds the set."""
+"""Least share of the looks in which some floodfill of each kind holds the set."""
 OPTIONS: Final = {"inbound.length": "1", "outbound.length": "1", "inbound.quantity": "4", "outbound.quantity": "2"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * BEGIN_SECONDS + COVERAGE_SECONDS)]
@@ -37,34 +39,49 @@ async def _announce(lease_set: LeaseSet2) -> int:
     return lease_set.published
 
 
-async def test_floodfills_hold_the_set_at_all_times(network: RouterNetwork, capsys: pytest.CaptureFixture[str]) -> None:
-    router = next(each for each in network.routers if not each.floodfill)
-    keys = DestinationKeys.generate()
+@pytest.mark.parametrize("kind", ["i2pd", "java"])
+async def test_floodfills_hold_the_set_at_all_times(
+    network: RouterNetwork, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kind`: of the router through which the node serves."""
+    router = next((each for each in network.of(kind) if not each.floodfill), None)
+    if router is None:
+        pytest.skip(f"no Java router here: set {JAVA_VARIABLE} and {I2PD_VARIABLE} (CONTRIBUTING.md, Java routers)")
+    keys, java = keys_close_to_java([each for each in network.routers if each.floodfill])
     versions = itertools.count(int(time.time()))
 
     def version() -> int:
         return max(next(versions), int(time.time()))
 
-    hosting = I2cpHosting(I2cpSettings(router.address, I2CP_PORT))
+    async def held() -> dict[str, int]:
+        """Return how many floodfills hold the set, by kind; of Java floodfills only the closest one is asked."""
+        found = {"i2pd": len(await network.holders(keys.destination.b32, LEASE_SET2))}
+        if java is not None:
+            found["java"] = int(await network.holds(java, keys.destination.hash))
+        return found
+
+    hosting = I2cpHosting(I2cpSettings(router.address, I2CP_PORT, allow_plain=kind == "java"))
     service = await hosting.open(ServiceOffer(keys, ("127.0.0.1", 1), version, _announce, options=OPTIONS))
     try:
 
         async def is_held() -> bool:
-            return bool(await network.holders(keys.destination.b32, LEASE_SET2))
+            return all((await held()).values())
 
-        await until("a floodfill has the first set", BEGIN_SECONDS, is_held, poll=POLL_SECONDS)
-        looks: list[int] = []
+        await until("floodfills of each kind have the first set", BEGIN_SECONDS, is_held, poll=POLL_SECONDS)
+        looks: list[dict[str, int]] = []
         end = time.monotonic() + COVERAGE_SECONDS
         while time.monotonic() < end:
-            looks.append(len(await network.holders(keys.destination.b32, LEASE_SET2)))
+            looks.append(await held())
             await asyncio.sleep(POLL_SECONDS)
     finally:
         await service.close()
-    covered = sum(held > 0 for held in looks) / len(looks)
+    covered = {each: sum(look[each] > 0 for look in looks) / len(looks) for each in looks[0]}
+    average = sum(look["i2pd"] for look in looks) / len(looks)
     with capsys.disabled():
         print(
-            f"\n  {len(looks)} looks in {COVERAGE_SECONDS:.0f} s: some floodfill held the set in {covered:.1%}, on "
-            f"average {sum(looks) / len(looks):.2f} of {len(network.floodfills)}",
+            f"\n  served through {kind}: {len(looks)} looks in {COVERAGE_SECONDS:.0f} s; a floodfill of this kind held "
+            f"the set: {', '.join(f'{name} {share:.1%}' for name, share in covered.items())}; on average {average:.2f} "
+            f"of {len(network.floodfills)} i2pd",
             flush=True,
         )
-    assert covered >= LEAST
+    assert min(covered.values()) >= LEAST
