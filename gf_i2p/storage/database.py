@@ -24,9 +24,10 @@ from typing import Final
 from gf_i2p.raft.effects import CheckSnapshot
 from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held_elsewhere
-from gf_i2p.storage.loading import Loaded, load_stored_log
+from gf_i2p.storage.loading import Loaded, load_stored_log, written_in_main_file
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
+from gf_i2p.storage.wal_frames import check_frames
 from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 
@@ -48,16 +49,16 @@ class Storage:
     Opening checks:
 
     - SQLite's header, and this program's marks in the header;
-    - cluster, server id, term, vote and base, by their checksum;
+    - the frames of the WAL (see `wal_frames`), and that the WAL and the main file are of the same time (see `wal`);
+    - the structure of all pages (see `page_check`);
+    - cluster, server id, term, vote and base, by their checksum and by a copy on another page;
     - every term run and Configuration, against the entries;
     - the first and the last row of entries (`read` checks the other rows, and raises `DamagedError`);
     - the snapshot. A log with a damaged snapshot opens nevertheless (`Loaded.snapshot_fault`), since the leader can
       send another snapshot.
 
-    After a kill, opening notices a WAL that is missing, too short, or without a WAL's header (see `wal`). Opening
-    cannot notice damage inside the WAL, because a power cut leaves similar bytes behind the last synced write. SQLite
-    drops the content behind the damage without a message. Opening notices an older WAL of this same log only if that
-    WAL contradicts the main file.
+    Opening cannot notice that the last two transactions of the WAL are lost: a power cut leaves the same behind the
+    last synced write. docs/design/storage.md says what is noticed by what.
     """
 
     def __init__(
@@ -75,7 +76,6 @@ class Storage:
         self._writing = writing
         self._reading = reading
         self._tables = Tables(path, writing, reading, owner, loaded)
-        self._tables.openings += 1
         self._tables.least_wal_bytes = least_wal_bytes
         # The fields below belong to the writing half.
         self._wal_bytes = 0
@@ -126,7 +126,8 @@ class Storage:
         with explaining(path):
             if not path.exists():
                 raise _missing(path)
-            return _check_and_load(path, cluster, server_id, check_snapshot)
+            with _loaded(path, cluster, server_id, check_snapshot) as (_, loaded):
+                return loaded
 
     @staticmethod
     @contextmanager
@@ -142,10 +143,7 @@ class Storage:
             if not path.exists():
                 raise _missing(path)
             stack.callback(private_files.Lock(path).close)
-            check_header(path)
-            usable = wal.usable_bytes(path)
-            connection = stack.enter_context(closing(connect(path, _read_only(usable))))
-            loaded = load_stored_log(path, connection, cluster, server_id, usable, check_snapshot)
+            connection, loaded = stack.enter_context(_loaded(path, cluster, server_id, check_snapshot))
             yield Tables(path, connection, connection, (cluster, server_id), loaded)
 
     @classmethod
@@ -173,7 +171,8 @@ class Storage:
             with ExitStack() as stack:
                 if not locked:
                     stack.callback(private_files.Lock(path).close)
-                loaded = _check_and_load(path, cluster, server_id, check_snapshot)
+                with _loaded(path, cluster, server_id, check_snapshot) as (_, loaded):
+                    pass
                 least = private_files.lengthen(wal.wal_path(path), WAL_BYTES)
                 private_files.sync_directory(path.parent)
                 reading = stack.enter_context(
@@ -181,15 +180,14 @@ class Storage:
                 )  # closed last, so that the WAL stays (see `wal`)
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
-                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL without a sync. New writes will build on that content, so
                 # it must first be on the disk, in the main file: after a failed sync Linux forgets that pages were not
-                # written. The checkpoint also stores `least`, without which the main file would still say that no WAL
-                # is needed.
-                complete = storage.checkpoint("FULL")
+                # written. Nothing is written behind this content: a frame there would say that it was synced.
+                complete = _move_all(writing, "FULL")
+                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # The present content of the WAL may be on the disk only in part; after a power cut it would hide the
-                # main file's content. Another write begins the WAL anew, and syncs its beginning.
-                storage._tables.openings += 1
+                # main file's content. A write begins the WAL anew, and syncs its beginning. The checkpoint also stores
+                # `least`, without which the main file would still say that no WAL is needed.
                 complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # Close in the same order when the owner drops the storage, or the interpreter ends, without `close`.
@@ -247,11 +245,27 @@ class Storage:
         """
         self._sound = False
         with explaining(self.path):
-            self._tables.store_server()
-            busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            self._store_server()
+            complete = _move_all(self._writing, mode)
         self._sound = True
         self._wal_bytes = 0
-        return not busy and 0 <= frames == moved
+        return complete
+
+    def _store_server(self) -> None:
+        """Store the server's row, with the number of the WAL that takes the row."""
+        tables = self._tables
+        tables.wal_number = wal.wal_file(self.path).number
+        tables.store_server()
+        number = wal.wal_file(self.path).number
+        if number != tables.wal_number:  # the first write after a checkpoint has started the WAL over
+            tables.wal_number = number
+            tables.store_server()
+
+
+def _move_all(connection: sqlite3.Connection, mode: str) -> bool:
+    """Move the content of the WAL into the main file; return whether all was moved."""
+    busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    return not busy and 0 <= frames == moved
 
 
 def _missing(path: Path) -> LostError:
@@ -261,14 +275,25 @@ def _missing(path: Path) -> LostError:
     )
 
 
-def _check_and_load(path: Path, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None) -> Loaded:
+@contextmanager
+def _loaded(
+    path: Path, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None
+) -> Iterator[tuple[sqlite3.Connection, Loaded]]:
     """Check and load a log without a change of its files."""
     check_header(path)
-    usable = wal.usable_bytes(path)
-    with closing(connect(path, _read_only(usable))) as connection:
-        return load_stored_log(path, connection, cluster, server_id, usable, check_snapshot)
+    wal_file = wal.wal_file(path)
+    if wal_file.bytes:
+        check_frames(path)
+    least = written_in_main_file(path) if wal_file.bytes else 0
+    with closing(connect(path, _read_only(wal_file))) as connection:
+        yield (
+            connection,
+            load_stored_log(
+                path, connection, cluster, server_id, wal_file, check_snapshot, pages=True, least_written=least
+            ),
+        )
 
 
-def _read_only(wal_bytes: int) -> str:
+def _read_only(wal_file: wal.WalFile) -> str:
     """Return the argument `query` of `connect` that creates no file: "mode=ro" would create a missing WAL."""
-    return "mode=ro" if wal_bytes else "immutable=1"
+    return "mode=ro" if wal_file.bytes else "immutable=1"

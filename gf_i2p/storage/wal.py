@@ -16,23 +16,39 @@ length is on the disk:
   except after a clean close. (A foreign program that opens a killed server's log for writing, as a sqlite3 shell does,
   still can delete the WAL.)
 
-The check asks neither for a frame nor for the right checksum in the header. After a checkpoint SQLite starts the WAL
-over: it writes a new header over the old one, syncs the header, and writes new frames over the old ones. A power cut
-there leaves a WAL without any valid frame beside a complete main file; only the header's first bytes are always the
-same.
+The check asks for no frame. After a checkpoint SQLite starts the WAL over: it writes a new header over the old one,
+syncs the header, and writes new frames over the old ones. A power cut there leaves a WAL without any valid frame beside
+a complete main file.
+
+A WAL of the right length may still be the wrong one: a disk that lies about a sync loses the newest checkpoint, or the
+newest beginning of the WAL. SQLite numbers the WALs of a file, one more at each start-over. `check_number` compares
+this number with `ServerRow.wal_number`. The row also counts its writes, so the main file alone tells when the WAL has
+an older row (`loading.written_in_main_file`). `wal_frames` looks for a hole between the frames.
 """
 
 import struct
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from gf_i2p.storage import private_files
-from gf_i2p.storage.errors import REJOIN, LostError
+from gf_i2p.storage.errors import REJOIN, DamagedError, LostError, damaged
 
-_START: Final = struct.Struct(">II")
+_START: Final = struct.Struct(">II4xI")
 _MAGIC: Final = 0x377F0682
 """The last bit is the byte order of the checksums (https://www.sqlite.org/fileformat2.html#walformat)."""
 _VERSION: Final = 3007000
+
+
+class WalFile(NamedTuple):
+    """What the beginning of a WAL tells."""
+
+    bytes: int
+    """Length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
+    number: int
+    """SQLite's checkpoint sequence number: 0 in a new WAL, one more at each start-over, modulo 2^32."""
+
+
+NONE: Final = WalFile(0, 0)
 
 
 def wal_path(database: Path) -> Path:
@@ -40,17 +56,42 @@ def wal_path(database: Path) -> Path:
     return database.with_name(database.name + "-wal")
 
 
-def usable_bytes(database: Path) -> int:
-    """Return the length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
+def wal_file(database: Path) -> WalFile:
+    """Read the beginning of the WAL; return `NONE` for a WAL that SQLite would not use."""
     path = wal_path(database)
     try:
         start = private_files.read_start(path, _START.size)
     except FileNotFoundError:
-        return 0
+        return NONE
     if len(start) < _START.size:
-        return 0
-    magic, version = _START.unpack(start)
-    return path.stat().st_size if (magic & ~1, version) == (_MAGIC, _VERSION) else 0
+        return NONE
+    magic, version, number = _START.unpack(start)
+    return WalFile(path.stat().st_size, number) if (magic & ~1, version) == (_MAGIC, _VERSION) else NONE
+
+
+def check_number(database: Path, number: int, stored: int) -> None:
+    """Raise `DamagedError` unless a WAL with this number can stand beside a log that has stored the number `stored`.
+
+    The latest checkpoint has stored the number of the WAL at that time. After a checkpoint the WAL starts over once at
+    most. So the number is the stored one or the next one. A lower number is an older WAL. A higher number means that
+    the main file has lost a checkpoint, and that the WAL has no copy of it any more.
+    """
+    ahead = (number - stored) & 0xFFFFFFFF
+    if ahead > 1:
+        raise older(database) if ahead >> 31 else _older(database, database, wal_path(database))
+
+
+def older(database: Path) -> DamagedError:
+    """Return the error for a WAL that is older than the main file."""
+    return _older(database, wal_path(database), database)
+
+
+def _older(database: Path, one: Path, other: Path) -> DamagedError:
+    return damaged(
+        database,
+        f"{one.name} is older than {other.name}. One of the two was copied, or the disk has lost writes that it had "
+        "reported as done",
+    )
 
 
 def lost(database: Path, least_bytes: int) -> LostError:
@@ -58,7 +99,7 @@ def lost(database: Path, least_bytes: int) -> LostError:
     path = wal_path(database)
     if not path.exists():
         state = "is missing"
-    elif (length := usable_bytes(database)) > 0:
+    elif (length := wal_file(database).bytes) > 0:
         state = f"has only {length} of at least {least_bytes} bytes"
     else:
         state = "has no WAL header"
