@@ -24,7 +24,7 @@ from typing import Final
 from gf_i2p.raft.effects import CheckSnapshot
 from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held_elsewhere
-from gf_i2p.storage.loading import Loaded, load_stored_log, written_in_main_file
+from gf_i2p.storage.loading import Loaded, load_stored_log, main_file_row
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
 from gf_i2p.storage.wal_frames import check_frames
@@ -174,20 +174,23 @@ class Storage:
                 with _loaded(path, cluster, server_id, check_snapshot) as (_, loaded):
                     pass
                 least = private_files.lengthen(wal.wal_path(path), WAL_BYTES)
+                # A frame behind others says that these are on the disk (see `wal_frames`). A killed process may have
+                # left its last frames without a sync.
+                private_files.sync_file(wal.wal_path(path))
                 private_files.sync_directory(path.parent)
                 reading = stack.enter_context(
                     closing(connect(path, "mode=ro"))
                 )  # closed last, so that the WAL stays (see `wal`)
                 writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
+                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL without a sync. New writes will build on that content, so
                 # it must first be on the disk, in the main file: after a failed sync Linux forgets that pages were not
-                # written. Nothing is written behind this content: a frame there would say that it was synced.
-                complete = _move_all(writing, "FULL")
-                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
+                # written. The checkpoint also stores `least`, without which the main file would still say that no WAL
+                # is needed, and the number of this WAL.
+                complete = storage.checkpoint("FULL")
                 # The present content of the WAL may be on the disk only in part; after a power cut it would hide the
-                # main file's content. A write begins the WAL anew, and syncs its beginning. The checkpoint also stores
-                # `least`, without which the main file would still say that no WAL is needed.
+                # main file's content. Another write begins the WAL anew, and syncs its beginning.
                 complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # Close in the same order when the owner drops the storage, or the interpreter ends, without `close`.
@@ -246,26 +249,18 @@ class Storage:
         self._sound = False
         with explaining(self.path):
             self._store_server()
-            complete = _move_all(self._writing, mode)
+            busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         self._sound = True
         self._wal_bytes = 0
-        return complete
+        return not busy and 0 <= frames == moved
 
     def _store_server(self) -> None:
         """Store the server's row, with the number of the WAL that takes the row."""
-        tables = self._tables
-        tables.wal_number = wal.wal_file(self.path).number
-        tables.store_server()
         number = wal.wal_file(self.path).number
-        if number != tables.wal_number:  # the first write after a checkpoint has started the WAL over
-            tables.wal_number = number
-            tables.store_server()
-
-
-def _move_all(connection: sqlite3.Connection, mode: str) -> bool:
-    """Move the content of the WAL into the main file; return whether all was moved."""
-    busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-    return not busy and 0 <= frames == moved
+        self._tables.store_server(number)
+        present = wal.wal_file(self.path).number
+        if present != number:  # the first write after a checkpoint has started the WAL over
+            self._tables.store_server(present)
 
 
 def _missing(path: Path) -> LostError:
@@ -284,13 +279,11 @@ def _loaded(
     wal_file = wal.wal_file(path)
     if wal_file.bytes:
         check_frames(path)
-    least = written_in_main_file(path) if wal_file.bytes else 0
+    main = main_file_row(path) if wal_file.bytes else None
     with closing(connect(path, _read_only(wal_file))) as connection:
         yield (
             connection,
-            load_stored_log(
-                path, connection, cluster, server_id, wal_file, check_snapshot, pages=True, least_written=least
-            ),
+            load_stored_log(path, connection, cluster, server_id, wal_file, check_snapshot, pages=True, main=main),
         )
 
 

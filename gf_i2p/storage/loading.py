@@ -12,7 +12,16 @@ from gf_i2p.storage import wal
 from gf_i2p.storage.entry_chunks import Chunk, TermRun, term_at, unpack_chunk
 from gf_i2p.storage.errors import REJOIN, StorageError, damaged, is_damage
 from gf_i2p.storage.page_check import check_pages
-from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVERS, TABLES, ServerRow, check_version, connect
+from gf_i2p.storage.schema import (
+    CHUNK_AT,
+    DAMAGED_PREFIX,
+    NO_NUMBER,
+    SERVERS,
+    TABLES,
+    ServerRow,
+    check_version,
+    connect,
+)
 from gf_i2p.storage.stored_snapshot import StoredSnapshot, read_snapshot
 from gf_i2p.storage.write_group import Base
 from gf_i2p.wire.entries import Entry, ValueType
@@ -41,8 +50,6 @@ class Loaded(NamedTuple):
     """The snapshot's damage, with advice; log, term and vote are sound nevertheless."""
     configuration: Configuration | None
     """The snapshot's Configuration, if known. A snapshot whose damage is only in the data still has one."""
-    wal_number: int = 0
-    """See `ServerRow.wal_number`."""
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
@@ -58,15 +65,15 @@ def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]
         entries = unpack_chunk(chunk)
     except ValueError as error:
         raise damaged(path, str(error)) from error
-    if entries[-1].term != term:
+    if term is not None and entries[-1].term != term:
         raise damaged(path, f"the entry {chunk.end - 1} should have the term {term}, but has {entries[-1].term}")
     return chunk, entries
 
 
-def written_in_main_file(path: Path) -> int:
-    """Return `ServerRow.written` of the main file alone. With its WAL, the log has this number or a higher one.
+def main_file_row(path: Path) -> ServerRow | None:
+    """Return the server's row in the main file alone, as if there were no WAL.
 
-    0 when the main file alone is no log: a checkpoint was interrupted, and the WAL has the pages.
+    None when the main file alone is no log: a checkpoint was interrupted, and the WAL has the pages.
     """
     with closing(connect(path, "immutable=1")) as connection:
         try:
@@ -74,14 +81,14 @@ def written_in_main_file(path: Path) -> int:
             counts = connection.execute(
                 "SELECT (SELECT count(*) FROM term_run), (SELECT count(*) FROM configuration)"
             ).fetchone()
-        except ValueError:  # also text that is not UTF-8
-            return 0
+            row = ServerRow(*values)
+        except (TypeError, ValueError):  # another number of rows or columns, or text that is not UTF-8
+            return None
         except sqlite3.Error as error:
-            if not is_damage(error):
+            if not is_damage(error) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # "no such table"
                 raise
-            return 0
-    row = ServerRow(*values)
-    return row.written if checksum == row.checksum(*counts) else 0
+            return None
+    return row if checksum == row.checksum(*counts) else None
 
 
 def load_stored_log(
@@ -93,7 +100,7 @@ def load_stored_log(
     check_snapshot: CheckSnapshot | None = None,
     *,
     pages: bool = False,
-    least_written: int = 0,
+    main: ServerRow | None = None,
 ) -> Loaded:
     """Read all content except the entries; read only those entries that confirm the term runs and Configurations.
 
@@ -101,7 +108,7 @@ def load_stored_log(
     which checks the structure of all pages, also on the size of the file (0.3 ms per MiB). Raises
     `StorageError` when the log belongs to another server, or needs another WAL than `wal_file`; `DamagedError` when
     its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot that
-    `check_snapshot` refuses counts as damaged. `least_written`: see `written_in_main_file`.
+    `check_snapshot` refuses counts as damaged. `main`: see `main_file_row`.
     """
     execute = connection.execute
     # The WAL may name another version than the main file's header.
@@ -128,10 +135,10 @@ def load_stored_log(
         )
     if wal_file.bytes < row.wal_bytes:
         raise wal.lost(path, row.wal_bytes)
-    if row.written < least_written:
+    if main is not None and row.written < main.written:
         raise wal.older(path)
-    if row.wal_bytes:
-        wal.check_number(path, wal_file.number, row.wal_number)
+    if main is not None and main.wal_bytes and main.wal_number != NO_NUMBER:
+        wal.check_number(path, wal_file.number, main.wal_number)
     base = Base(row.base_index, row.base_term)
     last_index = max(_last_index(path, connection), base.last)
     if last_index < row.last_index:
@@ -148,7 +155,6 @@ def load_stored_log(
         snapshot if fault is None else None,
         fault,
         None if snapshot is None else snapshot.configuration,
-        row.wal_number,
     )
 
 

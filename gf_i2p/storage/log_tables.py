@@ -12,6 +12,7 @@ from gf_i2p.storage.schema import (
     CHUNK_AT,
     CHUNKS_FROM,
     INSERT_SERVERS,
+    NO_NUMBER,
     PAGE_BYTES,
     SCHEMA,
     UPDATE_SERVERS,
@@ -57,8 +58,6 @@ class Tables:
         """The content at opening. The snapshot's data are released when a newer snapshot is stored."""
         self.least_wal_bytes = 0
         """See `ServerRow`; the next `store_server` stores this."""
-        self.wal_number = loaded.wal_number
-        """See `ServerRow`; the next `store_server` stores this."""
         self._written = loaded.written
         self._path = path
         self._owner = owner
@@ -81,7 +80,7 @@ class Tables:
         """Create the tables of an empty log in an empty database."""
         connection.isolation_level = None
         connection.executescript(SCHEMA)
-        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0, 0)
+        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, NO_NUMBER, 0)
         for statement in INSERT_SERVERS:
             connection.execute(statement, (*row, row.checksum(0, 0)))
 
@@ -163,8 +162,11 @@ class Tables:
         # SQLite writes whole pages: two more pages stand for the partly filled pages, and for the tables' inner pages.
         return written + 2 * PAGE_BYTES
 
-    def store_server(self) -> None:
-        """Write the current values to the rows of `server` and `server_copy`, in one transaction."""
+    def store_server(self, wal_number: int = NO_NUMBER) -> None:
+        """Write the current values to the rows of `server` and `server_copy`, in one transaction.
+
+        `wal_number`: see `ServerRow`.
+        """
         self._written += 1
         row = ServerRow(
             *self._owner,
@@ -172,7 +174,7 @@ class Tables:
             self._last_index,
             *self._base,
             self.least_wal_bytes,
-            self.wal_number,
+            wal_number,
             self._written,
         )
         values = (*row[2:], row.checksum(len(self._runs), len(self._configurations)))
@@ -223,12 +225,12 @@ class Tables:
     def _truncate(self, first: int) -> None:
         """Remove all entries from index `first` on. A row that also has earlier entries keeps the earlier ones."""
         execute = self._writing.execute
+        row = execute(CHUNK_AT, (first - 1,)).fetchone()  # with the term runs as they are
         execute("DELETE FROM chunk WHERE first_index >= ?", (first,))
         execute("DELETE FROM term_run WHERE first_index >= ?", (first,))
         execute("DELETE FROM configuration WHERE log_index >= ?", (first,))
         self._runs = [run for run in self._runs if run.first < first]
         self._configurations = [index for index in self._configurations if index < first]
-        row = execute(CHUNK_AT, (first,)).fetchone()
         if row is not None:
             chunk, entries = unpacked(self._path, row)
             if chunk.end > first:

@@ -27,6 +27,7 @@ SNAPSHOT_TABLES: Final = {
 )""",
     "snapshot_block": "CREATE TABLE snapshot_block (position INTEGER PRIMARY KEY, data BLOB NOT NULL)",
 }
+NO_NUMBER: Final = -1
 DAMAGED_PREFIX: Final = "damaged_"
 """Prefix of the tables that keep a damaged snapshot."""
 _SERVER_COLUMNS: Final = """(
@@ -59,10 +60,12 @@ PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
 
-# The last column is the term of the row's last entry, by the term runs. Two entries with the same index and term are
-# the same, and so are all entries before them (Raft, "Log Matching"). So the term uncovers an old row that came back.
+# The last column is the term of the row's last entry, by the term runs; NULL for a row of dropped entries. Two entries
+# with the same index and term are the same, and so are all entries before them (Raft, "Log Matching"). So the term
+# uncovers an old row that came back.
 _CHUNK: Final = """SELECT first_index, entry_count, checksum, entries,
     (SELECT term FROM term_run WHERE term_run.first_index < chunk.first_index + chunk.entry_count
+    AND chunk.first_index + chunk.entry_count - 1 > (SELECT base_index FROM server)
     ORDER BY term_run.first_index DESC LIMIT 1)
 FROM chunk
 """
@@ -104,7 +107,7 @@ class ServerRow(NamedTuple):
     wal_bytes: int
     """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
     wal_number: int
-    """Number of the WAL at the latest checkpoint: see `wal.check_number`."""
+    """Number of the WAL that has this row; `NO_NUMBER` outside of checkpoints. See `wal.check_number`."""
     written: int
     """How often this row was written: an older row has a lower number, and each row differs from the one before."""
 

@@ -23,7 +23,7 @@ a complete main file.
 A WAL of the right length may still be the wrong one: a disk that lies about a sync loses the newest checkpoint, or the
 newest beginning of the WAL. SQLite numbers the WALs of a file, one more at each start-over. `check_number` compares
 this number with `ServerRow.wal_number`. The row also counts its writes, so the main file alone tells when the WAL has
-an older row (`loading.written_in_main_file`). `wal_frames` looks for a hole between the frames.
+an older row (`loading.main_file_row`). `wal_frames` looks for a hole between the frames.
 """
 
 import struct
@@ -40,7 +40,7 @@ _VERSION: Final = 3007000
 
 
 class WalFile(NamedTuple):
-    """What the beginning of a WAL tells."""
+    """The facts at the beginning of a WAL."""
 
     bytes: int
     """Length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
@@ -72,9 +72,9 @@ def wal_file(database: Path) -> WalFile:
 def check_number(database: Path, number: int, stored: int) -> None:
     """Raise `DamagedError` unless a WAL with this number can stand beside a log that has stored the number `stored`.
 
-    The latest checkpoint has stored the number of the WAL at that time. After a checkpoint the WAL starts over once at
-    most. So the number is the stored one or the next one. A lower number is an older WAL. A higher number means that
-    the main file has lost a checkpoint, and that the WAL has no copy of it any more.
+    `stored`: the number in the main file, where the latest checkpoint has put the number of its WAL. After a checkpoint
+    the WAL starts over once at most. So the number is the stored one or the next one. A lower number is an older WAL. A
+    higher number means that the main file has lost a checkpoint, and that the WAL has no copy of it any more.
     """
     ahead = (number - stored) & 0xFFFFFFFF
     if ahead > 1:

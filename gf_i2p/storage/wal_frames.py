@@ -9,9 +9,10 @@ transactions stand behind a bad frame, one right behind the other, the first tra
 with all frames before it. Damage of the last transactions leaves no such frames and is not noticed.
 
 On a disk that is honest, no other way leads to two such frames. A start-over changes the salt of all later frames. A
-killed process's frames without a valid checksum are one transaction, and the next process starts the WAL over
-(`Storage.open`). After a failed sync this program writes nothing more. The newer salt of a frame is damage, too: the
-header with this salt was synced before the frame was written.
+killed process's last frames are one transaction, and the next process syncs all frames before it writes behind them
+(`Storage.open`). After a failed sync a process writes nothing more. The newer salt of a frame is damage, too: the
+header with this salt was synced before the frame was written. (After a failed sync, a power cut in the first
+milliseconds of the next start may lead to a refusal. The disk is faulty then, too.)
 
 Layout and checksum: https://www.sqlite.org/fileformat2.html#walformat
 """

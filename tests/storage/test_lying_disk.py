@@ -36,7 +36,7 @@ LOST, MISPLACED, UNSYNCED, ALL_UNSYNCED = (
 
 
 def lied(calls: list[Call], at: int, what: str, rng: random.Random) -> list[Call]:
-    """What reaches the disk, when the disk lies about the call at this position."""
+    """Return the calls that reach the disk, when the disk lies about the call at this position."""
     call = calls[at]
     if what == MISPLACED:
         size, offset = call.numbers

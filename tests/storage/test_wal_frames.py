@@ -109,7 +109,7 @@ def test_frames_of_a_beginning_that_was_lost_are_refused(tmp_path: Path, monkeyp
             store(storage, Write(None, index, (app(b"b"),)))
         path = copied(storage.path, tmp_path / "copy")
     content = wal.wal_path(path).read_bytes()
-    assert struct.unpack_from(">I", content, 12)[0] == struct.unpack_from(">I", old, 12)[0] + 1
+    assert struct.unpack_from(">I", content, 12) > struct.unpack_from(">I", old, 12)
     assert stored_state(copied(path, tmp_path / "whole")).last_index == 5
     wal.wal_path(path).write_bytes(old + content[HEADER:])
     assert "its frame 1 is damaged or lost" in refusal(path, DamagedError)
