@@ -28,7 +28,7 @@ from tests.tier import is_everything
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 COUNT = 24
-TRIES = 600 if is_everything() else 25
+TRIES = 600 if is_everything() else 15
 """Runs for each kind of fault; a run has about 130 operations."""
 
 
@@ -145,7 +145,7 @@ def test_a_disk_that_fails_costs_nothing_acknowledged(
                         assert newest >= max(outcome.acknowledged, 0), f"operation {number}"
         _remove(outcome.directory)
     print(f"{declared} runs ended with an error")
-    assert declared > 3
+    assert declared > 0
 
 
 @pytest.mark.parametrize("lie", list(Lie))

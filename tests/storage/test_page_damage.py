@@ -35,7 +35,7 @@ from tests.tier import is_everything
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
 COUNT: Final = 300
-SHARE: Final = 1.0 if is_everything() else 0.1
+SHARE: Final = 1.0 if is_everything() else 0.25
 """Share of the damages that are tried."""
 
 

@@ -50,7 +50,7 @@ def test_damage_in_the_middle_is_refused_and_costs_two_transactions_at_the_end(
     file = wal.wal_path(path)
     whole = file.read_bytes()
     refused = lost = 0
-    for number in range(examples(200)):
+    for number in range(examples(120)):
         content = bytearray(whole)
         frame = rng.randrange(frames)
         at = HEADER + frame * FRAME
