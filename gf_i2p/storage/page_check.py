@@ -5,11 +5,15 @@ others: a tree may point to a page that another tree has, too, or an index may s
 is the first, which lists the free pages. SQLite would write new rows over rows that it believes to be free.
 """
 
+import re
 import sqlite3
 from pathlib import Path
+from typing import Final
 
-from gf_i2p.storage.errors import damaged, is_damage
+from gf_i2p.storage.errors import StorageError, damaged, is_damage
 from gf_i2p.storage.schema import DAMAGED_PREFIX, LOG_TABLES, SNAPSHOT_TABLES
+
+_CODE: Final = re.compile(r"error code=(\d+)")
 
 
 def check_pages(path: Path, connection: sqlite3.Connection) -> str | None:
@@ -18,14 +22,14 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> str | None:
     A damaged snapshot that was set aside (see `stored_snapshot`) hides a wrong list of free pages: nobody can tell
     which of the two is wrong.
     """
-    fault = _fault(connection, "")
+    fault = _fault(path, connection, "")
     if fault is None:
         return None
     for name in LOG_TABLES:
-        if (inner := _fault(connection, f"'{name}'")) is not None:
+        if (inner := _fault(path, connection, f"'{name}'")) is not None:
             raise damaged(path, f"the pages of the table {name} contradict each other ({inner})")
     for name in SNAPSHOT_TABLES:
-        if _fault(connection, f"'{name}'") is not None:
+        if _fault(path, connection, f"'{name}'") is not None:
             return "its pages contradict each other"
     aside = connection.execute("SELECT 1 FROM sqlite_master WHERE name GLOB ?", (DAMAGED_PREFIX + "*",)).fetchone()
     if aside is None:
@@ -33,12 +37,24 @@ def check_pages(path: Path, connection: sqlite3.Connection) -> str | None:
     return None
 
 
-def _fault(connection: sqlite3.Connection, table: str) -> str | None:
-    """Return the first contradiction that SQLite finds in one table, or, without a name, in the whole file."""
+def _fault(path: Path, connection: sqlite3.Connection, table: str) -> str | None:
+    """Return the first contradiction that SQLite finds in one table, or, without a name, in the whole file.
+
+    Raises `StorageError` when a page could not be read: only SQLite's sentence tells such a failure from damage.
+    """
     try:
         (found,) = connection.execute(f"PRAGMA quick_check({table or 1})").fetchone()
     except sqlite3.Error as error:
         if not is_damage(error):
             raise
         return str(error)
-    return None if found == "ok" else " ".join(str(found).split())
+    if found == "ok":
+        return None
+    fault = " ".join(str(found).split())
+    code = _CODE.search(fault)
+    if "failed to get page" in fault or (code is not None and int(code[1]) & 0xFF == sqlite3.SQLITE_IOERR):
+        raise StorageError(
+            f"the disk under {path} failed ({fault}): look into the system log and check the disk, then start this "
+            "node again"
+        )
+    return fault

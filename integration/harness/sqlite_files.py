@@ -210,7 +210,11 @@ class SqliteFiles:
     def _write(self, real: _Methods) -> Callable[[int, int, int, int], int]:
         def write(file: int, buffer: int, size: int, offset: int) -> int:
             def perform(call: FileCall) -> None:
-                _check(real.write(file, ctypes.cast(call.data, ctypes.c_void_p), len(call.data), call.offset))
+                _check(
+                    real.write(
+                        file, ctypes.cast(ctypes.c_char_p(call.data), ctypes.c_void_p), len(call.data), call.offset
+                    )
+                )
 
             return self._pass(FileCall("write", self._paths[file], offset, ctypes.string_at(buffer, size)), perform)
 

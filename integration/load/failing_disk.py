@@ -18,6 +18,8 @@ from gf_i2p.node.files.file_names import DATABASE_FILE
 from integration.harness.sqlite_files import FileCall, Perform, SqliteFiles
 
 _FAILING: Final = {"read", "write", "truncate", "sync"}
+_installed: list[SqliteFiles] = []
+"""Kept up to the end of the process: connections that nobody has closed are closed at the very end."""
 
 
 def program(seed: int, one_in: int, inner: Sequence[str]) -> tuple[str, ...]:
@@ -52,7 +54,8 @@ class FailingDisk:
 def main(arguments: Sequence[str]) -> None:
     """Run the module that the arguments name, as `python -m` does."""
     seed, one_in, _, module, *rest = arguments
-    SqliteFiles(FailingDisk(int(seed), int(one_in))).__enter__()  # up to the end of this process
+    _installed.append(SqliteFiles(FailingDisk(int(seed), int(one_in))))
+    _installed[0].__enter__()
     sys.argv = [module, *rest]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

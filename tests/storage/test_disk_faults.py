@@ -18,6 +18,7 @@ import pytest
 
 from gf_i2p.raft.effects import Write
 from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.entries import Entry
 from integration.harness.sqlite_files import SqliteFiles, why_not
 from tests.storage.file_operations import Lie, Operations
 from tests.storage.random_writes import State, create, newest_write, open_log, writes
@@ -79,7 +80,7 @@ class Outcome:
     def _read(self, run: WriteRun) -> None:
         """Read all that is there: what is not refused is right."""
         state = self.states[self.acknowledged]
-        entries = []
+        entries: list[Entry] = []
         while (first := state.base[0] + len(entries) + 1) <= state.last_index:
             read = run.storage.read(first, state.last_index, 4000)
             assert read == state.entries[first - 1 - state.base[0] :][: len(read)]
@@ -132,6 +133,7 @@ def test_a_disk_that_fails_costs_nothing_acknowledged(
         outcome = Outcome(tmp_path / "running", seed)
         operations = outcome.run(prepare)
         declared += outcome.error is not None
+        assert "is damaged:" not in (outcome.error or ""), "an operator would give up a sound log"
         with without_syncs():
             paths = [outcome.directory / "log.db"]
             for cut in range(2):

@@ -4,6 +4,8 @@ A page is damaged, or came back from an earlier time (a lost write), or has the 
 write). Only the snapshot may be lost without a refusal: the log then says so.
 """
 
+import errno
+import os
 import random
 from contextlib import closing
 from itertools import islice
@@ -13,9 +15,10 @@ from typing import Final
 import pytest
 
 from gf_i2p.raft.effects import HardState, Write
+from gf_i2p.storage import database
 from gf_i2p.storage.errors import DamagedError, StorageError
 from gf_i2p.storage.schema import PAGE_BYTES
-from integration.harness.sqlite_files import why_not
+from integration.harness.sqlite_files import FileCall, Perform, SqliteFiles, why_not
 from tests.storage.random_writes import (
     State,
     app,
@@ -166,3 +169,28 @@ def test_entries_that_were_replaced_do_not_come_back(tmp_path: Path) -> None:
 def _made(directory: Path) -> Path:
     directory.mkdir()
     return directory
+
+
+def test_a_read_that_fails_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's check of all pages tells a failed read as if the page were wrong."""
+    monkeypatch.setattr(database, "WAL_BYTES", 64 << 10)
+    path = filled(tmp_path, islice(writes(3), 60))
+    failing = reads = 0
+
+    def handle(call: FileCall, perform: Perform) -> None:
+        nonlocal reads
+        if call.name == "read" and call.path == path:
+            reads += 1
+            if reads == failing:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+        perform(call)
+
+    with SqliteFiles(handle):
+        while reads >= failing:
+            failing, reads = failing + 1, 0
+            try:
+                open_log(path).close()
+            except StorageError as error:
+                assert type(error) is StorageError, error  # noqa: PT017
+                assert "the disk under" in str(error)  # noqa: PT017
+    assert failing > 10

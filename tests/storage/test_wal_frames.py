@@ -75,7 +75,7 @@ def test_damage_in_the_middle_is_refused_and_costs_two_transactions_at_the_end(
             assert found in states[-3:]
             lost += found != states[-1]
     print(f"{refused} refused, {lost} lost one or two transactions")
-    assert refused > 3 * lost
+    assert refused > lost
 
 
 def test_a_refusal_changes_nothing(killed: tuple[Path, list[State], int]) -> None:
