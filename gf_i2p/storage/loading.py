@@ -75,19 +75,19 @@ def main_file_row(path: Path) -> ServerRow | None:
 
     None when the main file alone is no log: a checkpoint was interrupted, and the WAL has the pages.
     """
-    with closing(connect(path, "immutable=1")) as connection:
-        try:
+    try:
+        with closing(connect(path, "immutable=1")) as connection:
             ((*values, checksum),) = connection.execute(SERVERS[0]).fetchall()
             counts = connection.execute(
                 "SELECT (SELECT count(*) FROM term_run), (SELECT count(*) FROM configuration)"
             ).fetchone()
             row = ServerRow(*values)
-        except (TypeError, ValueError):  # another number of rows or columns, or text that is not UTF-8
-            return None
-        except sqlite3.Error as error:
-            if not is_damage(error) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # "no such table"
-                raise
-            return None
+    except (TypeError, ValueError):  # another number of rows or columns, or text that is not UTF-8
+        return None
+    except sqlite3.Error as error:
+        if not is_damage(error) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # "no such table"
+            raise
+        return None
     return row if checksum == row.checksum(*counts) else None
 
 
