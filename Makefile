@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lock test test-all check fast pipeline test-lowest test-pythons simulate canaries mutants scenarios test-docker bench soak growth absence torture day clean
+.PHONY: farm lock test test-all check fast pipeline test-lowest test-pythons simulate canaries mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -122,7 +122,7 @@ growth absence torture day: $(VENV)/.test
 
 # Real routers and containers mostly wait; so these parts run beside the parts that compute. The output of a part comes in
 # one piece, when the part has ended. A part that fails stops no other part.
-PARTS = scenarios test-docker fast pipeline check simulate
+PARTS = scenarios test-docker fast pipeline check simulate fuzz-briefly
 PROGRAMS = $(addprefix $(VENV)/,.test .test-programs .network-programs .spark-programs .docker-programs)
 BESIDE = $(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=recurse
 
@@ -206,6 +206,16 @@ MUTATED ?= gf_i2p/raft
 mutants: $(VENV)/.test
 	@$(BIN)/python -m integration.mutation --by simulator $(RUN_ARGS) $(MUTATED)
 	@$(BIN)/python -m integration.mutation --by tests --tests $(patsubst gf_i2p/%,tests/%,$(MUTATED)) $(RUN_ARGS) $(MUTATED)
+
+# Mutated bytes for every decoder of foreign bytes, for this many seconds in all. Before a release: half an hour. The seed
+# is printed. RUN_ARGS names targets; RUN_ARGS=--keep takes inputs that reach new code into the corpus.
+FUZZ_SECONDS ?= 1800
+fuzz: $(VENV)/.test
+	@$(BIN)/python -m integration.fuzz --seconds $(FUZZ_SECONDS) $(RUN_ARGS)
+
+# The seeds, the corpus, and what is left of 20 seconds for new inputs.
+fuzz-briefly: $(VENV)/.test
+	@$(BIN)/python -m integration.fuzz --seconds 20
 
 # On a private network of real I2P routers, in namespaces of its own.
 scenarios: $(VENV)/.test $(VENV)/.network-programs $(VENV)/.spark-programs

@@ -1,4 +1,4 @@
-"""Bytes per second, on average over the time between two status records."""
+"""Measures bytes per second, on average over the time between two status records."""
 
 from collections import deque
 from typing import Final
@@ -13,15 +13,15 @@ class ByteRate:
     """Counts bytes. Times are seconds of any clock that does not go back."""
 
     def __init__(self, now: float) -> None:
-        """Count from now on."""
+        """Begin to count at `now`."""
         self.total = 0
         """All bytes so far."""
         self._began = now
         self._seconds: deque[tuple[int, int]] = deque()
-        """The bytes of each whole second of the clock, for the seconds inside the window that had any."""
+        """Pairs of a whole second of the clock and its bytes, in order: only seconds in the window, and with bytes."""
 
     def add(self, count: int, now: float) -> None:
-        """Count bytes."""
+        """Count `count` bytes at `now`."""
         self.total += count
         second = int(now)
         if self._seconds and self._seconds[-1][0] == second:

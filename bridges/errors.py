@@ -6,7 +6,7 @@ class RouterError(Exception):
 
 
 class RouterUnreachableError(RouterError):
-    """The interface does not answer, or the connection broke: the interface may come back by itself."""
+    """The router's interface does not answer, or the connection broke. The interface may work again later."""
 
 
 class RouterRefusedError(RouterError):

@@ -23,7 +23,7 @@ way for five seconds, are 250 streams. More crowded destinations give way to les
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Limits of a service's streams. First packets without data have the same limits, and are counted apart."""
+    """Limits of a service's streams. The same limits hold for first packets without data, which are counted apart."""
 
     streams: int = MAX_STREAMS
     """Most open streams."""
@@ -62,10 +62,10 @@ class ServiceOffer:
     next_published: Callable[[], int]
     """Returns `published` of the next lease set, in seconds since the epoch: later than in any set of any node."""
     announce: Callable[[LeaseSet2], Awaitable[object]] = _announce_nowhere
-    """Awaited with each set before the router gets the set. After an error the router soon gets another set.
+    """Awaited with each set before the router gets the set. After an error, the service soon announces another set.
 
-    i2pd waits 10 s for a set that i2pd has asked for. So after 6 s the router gets its last set once more. An error for
-    the first set ends the opening.
+    i2pd waits 10 s for a set that i2pd has asked for. So if the announcement takes more than 6 s, the router gets its
+    last set once more. An error for the first set ends the opening.
     """
     on_given: Callable[[LeaseSet2], None] = _ignore
     """Called with each announced set after the router has got the set."""
@@ -77,7 +77,7 @@ class ServiceOffer:
     options: Mapping[str, str] = field(default_factory=lambda: dict(SERVICE_OPTIONS))
     """I2CP options of the session: length and number of tunnels."""
     signed_session: bytes | None = None
-    """For delegated `keys`: a SessionConfig with these options that the destination's own key has signed once.
+    """For delegated `keys`: a SessionConfig with these `options` that the destination's own key has signed once.
 
     i2pd takes no session from a transient key, and never looks at a config's date. Java takes only a fresh config.
     """
@@ -127,9 +127,9 @@ class HostedService(Protocol):
     async def drain(self, seconds: float) -> bool:
         """Publish no more, and wait until no client uses the service. Return whether that happened within `seconds`.
 
-        New streams are opened until 15 s after the end of the service's last lease set. Clients with that lease set
-        find no other holder: i2pd repeats a stream's first packet to the same destination again and again. Then the
-        open streams may end.
+        New streams are still opened until 15 s after the end of the service's last lease set. Clients with that lease
+        set find no other holder: i2pd repeats a stream's first packet to the same destination again and again. From
+        then on, the drain waits until all open streams have ended.
         """
         ...
 

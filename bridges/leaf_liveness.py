@@ -1,4 +1,4 @@
-"""Whether a leaf that has answered pings before still does: shows a leaf's death before its lease set ends."""
+"""Tests whether a leaf that has answered pings before still answers: shows a leaf's death before its lease set ends."""
 
 import asyncio
 from typing import Final, Protocol
@@ -12,14 +12,15 @@ logger = structlog.get_logger()
 PINGS: Final = 3
 """Pings in a row without an answer, through the tunnels of one session, after which these tunnels are in doubt.
 
-If one ping in five gets lost, six are lost in a row once in 15,000 tries: a leaf that lives is not dropped.
+Two such rows, the second through new tunnels, decide that a leaf is silent. If one ping in five gets lost, six are lost
+in a row once in 15,000 tries: a leaf that lives is not dropped.
 """
 JUDGE_SECONDS: Final = 80.0
 """Most seconds for a judgement: two rows of pings, and the tunnels of a new session in between."""
 
 
 class Pings(Protocol):
-    """Pings destinations: `bridges.i2cp.ping_session.PingSession`."""
+    """Pings destinations, as `bridges.i2cp.ping_session.PingSession` does."""
 
     async def ping(self, destination: bytes) -> float | None:
         """Return the seconds until the answer; None without an answer. Raises `RouterError`."""
@@ -31,13 +32,13 @@ class Pings(Protocol):
 
 
 class LeafLiveness:
-    """Remembers which leaves have answered. A leaf that never has is not judged: its owner may have turned pings off.
+    """Judges whether leaves are silent. A leaf that has never answered is not judged: its owner may have pings off.
 
     The fault may be in the tunnels of the session for pings. So a leaf is silent only when pings through new tunnels
     are not answered either.
 
-    A leaf that is back has new keys. Beside i2pd, a session that knew the old keys got no answer for 150 s; of new
-    sessions, 7 in 10 got one. So a silent leaf is pinged through a new session each time.
+    A leaf that comes back has new keys. With i2pd, a session that knew the old keys got no answer for 150 s; of new
+    sessions, 7 in 10 got an answer. So each ping of a silent leaf goes through a new session.
     """
 
     def __init__(self, pings: Pings) -> None:
@@ -45,14 +46,14 @@ class LeafLiveness:
         self._answered: set[bytes] = set()
         self._silent: set[bytes] = set()
         self._unanswered = 0
-        """First pings without an answer, each through a session of its own, up to `PINGS`."""
+        """Number of unanswered pings of leaves that never answered, each through a new session; up to `PINGS`."""
         self._first: asyncio.Task[None] | None = None
         """Waits for the first answer of a leaf; nobody waits for this task."""
 
     async def is_silent(self, destination: bytes) -> bool:
-        """Whether a destination has answered before, and does not answer now. Takes `JUDGE_SECONDS` at most.
+        """Return whether a destination has answered before, and does not answer now. Takes `JUDGE_SECONDS` at most.
 
-        A router that opens no session for pings, or not in time, says nothing about the leaf.
+        If the router opens no session for pings in time, the last result stays: that says nothing about the leaf.
         """
         if destination not in self._answered:
             if self._first is None or self._first.done():

@@ -18,9 +18,10 @@ _KINDS: Final = (RouterRefusedError, RouterUnreachableError)
 
 
 class PublisherChoice:
-    """`MetaPublishing` that asks the i2pcontrol endpoint for the extension: once, and again after each outage.
+    """Implements `MetaPublishing`: by the extension if the i2pcontrol endpoint has the extension, otherwise by I2CP.
 
-    While the endpoint cannot be asked, I2CP publishes: so a node with both interfaces goes on publishing.
+    The endpoint is asked once, and again after each outage. While the endpoint cannot be asked, I2CP publishes: so a
+    node with both interfaces goes on publishing.
     """
 
     def __init__(self, control: I2pControl, i2cp: MetaPublishing) -> None:

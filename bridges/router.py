@@ -45,8 +45,8 @@ class LocalRouter:
 
     `master`: hash of the master that the leaves serve; None: not known.
 
-    `liveness`: by leaf, tries whether the leaf still answers. Of another leaf, only the lease set counts.
-    Each leaf has a session of its own for pings, because pings of a silent leaf open the session anew.
+    `liveness`: by leaf, the test whether the leaf still answers pings. For a leaf without a test, only the lease set
+    counts. Each leaf has a session of its own for pings, because pings of a silent leaf open the session anew.
 
     `connections`: returns the number of the leaf's connections, or raises `RouterError`; None: nobody counts them.
 

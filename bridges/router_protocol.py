@@ -13,7 +13,7 @@ from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterSt
 from gf_i2p.netdb.meta_lease_set import MetaLeaseSet
 
 ANY_MASTER: Final = bytes(32)
-"""In a question for the local leaf: whatever the master. The hash of no destination."""
+"""Stands for any master in a question for the local leaf. No destination has this hash."""
 
 
 def _always() -> bool:
@@ -37,7 +37,7 @@ class Publication:
     i2pd takes no session from a transient key, and never looks at a config's date. Java takes only a fresh config.
     """
     may_give: Callable[[], bool] = field(default=_always, compare=False)
-    """Asked each time before the router gets the set; False: the router gets nothing.
+    """Called each time before the router gets the set. Returns False when the router must get nothing.
 
     Another server may publish by now, for example when this node stood still for a while.
     """
@@ -59,7 +59,7 @@ class MetaPublishing(Protocol):
         ...
 
     def publication_trouble(self, master: bytes) -> str | None:
-        """Say in a sentence why the router no longer has the last set; None while all is well."""
+        """Return a sentence that says why the router no longer has the last set; None while all is well."""
         ...
 
     async def close(self) -> None:
@@ -90,8 +90,8 @@ class RouterBridge(MetaPublishing, Protocol):
     async def local_leaf_hash(self, master: bytes, place: int = 0) -> bytes | None:
         """Return the local destination that serves this master (getLocalLeafHash); None when no destination does.
 
-        A router may have several leaves. `place` is the leaf's place among these leaves, from 0. None: there are not so
-        many leaves.
+        A router may have several leaves. `place` is the leaf's place among these leaves, from 0. None: no leaf has this
+        place.
 
         `ANY_MASTER` asks for the leaf of the router's only master. Raises `RouterRefusedError` when the bridge does not
         know which master the local leaf serves.

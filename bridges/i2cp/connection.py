@@ -55,7 +55,10 @@ class I2cpConnection:
         self._clock = clock
         self._greeted = False
         self._offset = 0.0
-        """Seconds from the event loop's clock, which never jumps, to this machine's clock when the router was asked."""
+        """Seconds by which this machine's clock differed from the event loop's clock when the router was last asked.
+
+        The event loop's clock never jumps.
+        """
         self._dated = asyncio.Event()
         """Clear while a question for the date has no answer."""
 
@@ -63,7 +66,7 @@ class I2cpConnection:
     async def open(cls, settings: I2cpSettings, clock: Callable[[], float] = time.time) -> Self:
         """Connect, check a configured certificate, and ask for the date.
 
-        `clock`: gives seconds since the epoch. Raises `RouterError`.
+        `clock`: returns seconds since the epoch. Raises `RouterError`.
         """
         connection = cls(settings, *await _connect(settings), clock)
         try:
@@ -133,7 +136,7 @@ class I2cpConnection:
             raise self._hung_up_error() from error
 
     def post(self, data: bytes, backlog: int) -> bool:
-        """Send whole messages, or drop them when the router has not taken `backlog` bytes yet. Never waits.
+        """Send whole messages, or drop them if more than `backlog` bytes still wait for the router. Never waits.
 
         Return whether the messages are sent. `receive` notices a broken connection.
         """

@@ -1,8 +1,8 @@
 """Asks a router whether a destination's lease set is current now (I2CP specification, "HostLookup").
 
-SAM's NAMING LOOKUP cannot tell: routers answer it from a cache of names that never ends (Java I2P 2.8.0, i2pd 2.45.1,
-but not i2pd 2.58.0). HostLookup with a hash answers from lease sets that have not expired, and otherwise asks the
-floodfills.
+SAM's NAMING LOOKUP cannot tell: routers answer it from a cache of names that never expire (Java I2P 2.8.0, i2pd 2.45.1,
+but not i2pd 2.58.0). For a HostLookup with a hash, the router looks among its lease sets that have not expired, and
+otherwise asks the floodfills.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from bridges.i2cp.session import session_ended
 from bridges.i2cp.settings import I2cpSettings
 
 LOOKUP_SECONDS: Final = 45.0
-"""Time limit for an answer. Of a missing lease set i2pd says so after 5 s at most, and Java after 36 s."""
+"""Seconds for an answer. i2pd reports a missing lease set after 5 s at most, and Java after 36 s at most."""
 _REQUEST: Final = 1
 """Number of the only request of a connection."""
 _FOUND: Final = 0

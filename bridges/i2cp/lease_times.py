@@ -1,4 +1,4 @@
-"""When a service gives its next lease set: lengths and pauses for each kind of router, and the router's own pauses.
+"""Decides when a service gives the router its next lease set: lengths and pauses for each kind of router.
 
 docs/design/publishing.md has the measurements. All times are seconds.
 """
@@ -11,11 +11,11 @@ from bridges.i2cp.settings import RouterKind
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Times of the lease sets at one kind of router."""
+    """How long lease sets and leases last at one kind of router, and the pauses between lease sets. All in seconds."""
 
     expires: int
-    """From a set's `published` to the end of the set. A floodfill keeps the set until then, i2pd until 51 s before. A
-    Java client looks for a newer set 15 s after that end."""
+    """From a set's `published` to the end of the set. A Java floodfill keeps the set until the end, an i2pd floodfill
+    until 51 s before. A Java client looks for a newer set 15 s after the end."""
     lease: int
     """Length of the leases. An i2pd client looks for a newer set 51 s before a lease ends. A Java client uses a lease
     for up to 60 s more, so `lease` + 60 is at least `expires` + 15."""
@@ -26,7 +26,7 @@ class LeaseTimes:
     pause: float
     """Least pause between two publications by the router. A set that comes sooner waits."""
     delay: float
-    """From a set to the set's publication, when nothing has to wait."""
+    """From the moment when the router gets a set to the set's publication, if the set does not have to wait."""
     restarts: bool
     """Whether each set that has to wait starts the pause anew."""
 
@@ -38,7 +38,7 @@ LEASES: Final = {
 """i2pd checks a publication after 5 to 8 s and may publish again, after a pause of 20 s. Its next set is surely free of
 that pause after 48 s. A set that comes sooner may wait for 20 s. Each set within 40 s of a waiting set waits too."""
 _SHORT_SECONDS: Final = 5.0
-"""A set that waits for no longer is as good as published at once."""
+"""A set that waits for at most this long counts as published at once."""
 
 
 class GivingTimes:
@@ -47,16 +47,16 @@ class GivingTimes:
     def __init__(self, times: LeaseTimes) -> None:
         self._times = times
         self._last = float("-inf")
-        """The router's last publication."""
+        """Time of the router's last publication."""
         self._coming: float | None = None
-        """The publication of the last set."""
+        """Time at which the router publishes the last set; None: not known, or past."""
         self._is_first = True
 
     def given(self, now: float) -> float:
         """Note that the router got a set; return the time at which the next set is due.
 
-        A set that has to wait for the router is old when the router publishes it. So the next set is due earlier: right
-        before that publication, or as soon as the router publishes at once again.
+        A set that has to wait in the router is old when the router publishes the set. So the next set is due earlier:
+        right before that publication, or as soon as the router publishes sets at once again.
         """
         times = self._times
         if self._coming is not None and self._coming <= now:

@@ -101,7 +101,8 @@ class MasterPublication:
 
     def _check_version(self, fresh: MetaLeaseSet) -> None:
         last = self.status.published
-        # A new session may give the same set again: the router of the old session may not have passed the set on.
+        # In a new session, the router may get the same set again: the old session may have ended before the router
+        # passed the set on.
         if last is not None and (fresh.published < last or (fresh.published == last and self._session is not None)):
             raise RouterRefusedError(
                 f"the lease set was not sent: it is published at {fresh.published}, and the last set at {last}; "

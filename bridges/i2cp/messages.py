@@ -22,6 +22,8 @@ PROTOCOL_BYTE: Final = b"\x2a"
 """First byte of a client's side of a connection."""
 MAX_BODY_BYTES: Final = 65_536
 """Most bytes of a body, close to both routers' limit. A longer frame is refused before any of its body is kept."""
+MAX_DATE_MS: Final = (2**32 - 1) * 1000
+"""Latest date of a router, in the year 2106. Lease sets have four bytes for seconds, messages six for milliseconds."""
 NO_SESSION: Final = 0xFFFF
 """A session number that no router assigns."""
 
@@ -139,7 +141,7 @@ RouterMessage: TypeAlias = (
 
 
 def read_message(kind: int, body: bytes) -> RouterMessage:
-    """Read the body of one frame. Raises `MalformedError` for a body that is too short.
+    """Read the body of one frame. Raises `MalformedError` for a body that is too short, or an impossible date.
 
     Bytes after the known fields are ignored: a newer router may have more fields.
     """
@@ -148,6 +150,8 @@ def read_message(kind: int, body: bytes) -> RouterMessage:
         match kind:
             case Type.SET_DATE:
                 date_ms = reader.number(8)
+                if date_ms > MAX_DATE_MS:
+                    raise MalformedError(f"the router's date is {date_ms} ms after 1970: no lease set can hold it")
                 return SetDate(date_ms, _string(reader) if reader.position < len(body) else "")
             case Type.SESSION_STATUS:
                 return SessionStatus(reader.number(2), reader.number(1))
@@ -211,10 +215,10 @@ class Decoder:
 
 
 def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
-    """Ask for the date. This opens the conversation.
+    """Encode GetDate, the first message of a client: asks for the router's clock and version.
 
     `version`: the version that the bridge claims. `login`: user name and password, for a Java router that asks for
-    them. Both must suit `encode_mapping`. Its `LimitError` shows the text, so check a password before.
+    them. `encode_mapping` must accept both. Its `LimitError` shows a text that it refuses, so check a password before.
     """
     body = bytes([len(version)]) + version.encode("ascii")
     if login is not None:
@@ -223,7 +227,7 @@ def get_date(version: str, login: tuple[str, str] | None = None) -> bytes:
 
 
 def host_lookup(request: int, hash_: bytes, *, milliseconds: int) -> bytes:
-    """Ask for a destination by its hash, 32 bytes, without a session.
+    """Encode HostLookup: asks for a destination by its hash, 32 bytes, without a session.
 
     `request`: a number that the answer repeats. `milliseconds`: time limit for a router that obeys one; i2pd does not.
     """
@@ -232,7 +236,10 @@ def host_lookup(request: int, hash_: bytes, *, milliseconds: int) -> bytes:
 
 
 def create_session(config: bytes) -> bytes:
-    """Ask to act as a destination. `config`: a signed SessionConfig, up to 64 KiB."""
+    """Encode CreateSession: asks the router to open a session for the destination in `config`.
+
+    `config`: a signed SessionConfig, up to 64 KiB.
+    """
     return _frame(Type.CREATE_SESSION, config)
 
 
@@ -250,8 +257,8 @@ def create_service_lease_set(session: int, lease_set: bytes, private_keys: Seque
     """Encode CreateLeaseSet2: the lease set of a service, with the private keys that decrypt its clients' messages.
 
     A session may send the message at any time, not only when the router asks. `private_keys`: encryption type and
-    private key, in the order of the set's public keys. The keys are secret: I2CP without TLS never leaves this
-    machine.
+    private key, in the order of the set's public keys. The keys are secret: I2CP without TLS leaves this machine only
+    if the operator allows that (`I2cpSettings.allow_plain`).
     """
     body = bytearray(_NUMBER.pack(session) + bytes([service_set.STORE_TYPE]) + lease_set + bytes([len(private_keys)]))
     for kind, key in private_keys:
@@ -260,7 +267,7 @@ def create_service_lease_set(session: int, lease_set: bytes, private_keys: Seque
 
 
 def send_message(session: int, destination: bytes, payload: bytes, expires_ms: int) -> bytes:
-    """Send a packed payload to a destination, without a report of its outcome (SendMessageExpires, nonce 0).
+    """Encode SendMessageExpires: sends a packed payload to a destination. With nonce 0, the router reports no outcome.
 
     `expires_ms`: when the router may drop the message, in milliseconds since the epoch.
     """
@@ -270,7 +277,7 @@ def send_message(session: int, destination: bytes, payload: bytes, expires_ms: i
 
 
 def destroy_session(session: int) -> bytes:
-    """End a session. i2pd confirms the end and hangs up; Java hangs up."""
+    """Encode DestroySession: ends a session. i2pd confirms the end and closes the connection. Java only closes it."""
     return _frame(Type.DESTROY_SESSION, _NUMBER.pack(session))
 
 

@@ -1,8 +1,8 @@
-"""Pings destinations through a router: shows that a destination is alive now, and not only that its lease set is.
+"""Pings destinations through a router: shows that a destination itself is alive now, not only its lease set.
 
-A lease set stays current for ten minutes after its destination's end. A ping is answered by the destination itself.
-The session has a destination of its own that nobody knows, and tunnels of the router's usual length: with shorter ones,
-the leaf's gateway would see which router pings the leaf.
+A lease set stays current for up to ten minutes after its destination's end. A ping is answered by the destination
+itself. The session has a destination of its own that nobody knows, and tunnels of the router's usual length: through
+shorter tunnels, the leaf's gateway would see which router pings the leaf.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class PingSession:
         options: Mapping[str, str] = OPTIONS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`options`: I2CP options of the session's tunnels. `clock`: seconds since the epoch."""
+        """`options`: I2CP options of the session's tunnels. `clock`: returns seconds since the epoch."""
         self._settings = settings
         self._options = options
         self._clock = clock
@@ -109,7 +109,7 @@ class _OpenSession:
         self._ready = asyncio.Event()
         self._failure: RouterError | None = None
         self._waiting: dict[int, tuple[bytes, asyncio.Future[None]]] = {}
-        """By ping number: the token, and the answer."""
+        """By ping number: the token of the ping, and a future that is done when the answer comes."""
         self._receiving = asyncio.create_task(self._receive())
 
     @classmethod

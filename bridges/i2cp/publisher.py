@@ -12,12 +12,12 @@ from bridges.router_protocol import Publication
 
 
 class I2cpPublisher:
-    """`MetaPublishing` by I2CP; its calls are described there.
+    """Implements `MetaPublishing` by I2CP. `MetaPublishing` describes the calls.
 
     The caller decides when to publish: a fresh set every seven to eight minutes, because Java drops a set that is ten
     minutes old. i2pd does not repeat a failed try, so with i2pd a fresh set is due every 20 to 30 s until floodfills
-    have a set. Java passes on at most one set a minute. In between, this class answers the router's requests, within
-    the 10 s for which i2pd waits.
+    have a set. Java passes on at most one set a minute. When the router asks for a set in between, this class answers
+    with the last set, within the 10 s for which i2pd waits.
     """
 
     def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
@@ -28,9 +28,9 @@ class I2cpPublisher:
         self._closed = False
 
     async def publish_meta_lease_set(self, publication: Publication) -> None:
-        """Open a session and wait until the router has asked for the set; in an open session give the set at once.
+        """Open a session and wait until the router has asked for the set; in an open session, send the set at once.
 
-        Opening may take minutes, see `Deadlines`. Raises `RouterError`; the status of `published` has the same reason.
+        Opening may take minutes, see `Deadlines`. Raises `RouterError`; `published` then returns the same reason.
         """
         if self._closed:
             raise RouterError("nothing is published any more: this bridge was closed")
@@ -57,6 +57,6 @@ class I2cpPublisher:
         return PublicationStatus() if publication is None else publication.status
 
     def publication_trouble(self, master: bytes) -> str | None:
-        """See `MetaPublishing`; `published` has more."""
+        """See `MetaPublishing`. `published` returns more details."""
         status = self.published(master)
         return None if status.is_active else status.reason or "nothing is published"

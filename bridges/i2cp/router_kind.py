@@ -1,4 +1,4 @@
-"""Recognises the kind of router. i2pd and Java differ in their answers to the end of a session that never existed."""
+"""Recognises the kind of router by the answer when a client ends a session that never existed."""
 
 import asyncio
 

@@ -1,7 +1,7 @@
 """Serves destinations through a router's I2CP: `ServiceHosting`, with its own lease sets and streaming.
 
-With SAM the router would make both. But i2pd's HTTP proxy keeps a lease set that it has found until the leases end, for
-up to ten minutes after the holder's death. These leases end early, and the set that has them ends later, so that the
+With SAM, the router would make both, with leases of up to ten minutes. i2pd's HTTP proxy keeps a found lease set until
+the leases end, even if the holder has died. The leases of this module end early. Their set ends later, so that the
 floodfills always hold a set: see `lease_times`.
 """
 
@@ -61,7 +61,7 @@ _MESSAGE_MS = 60_000
 
 
 class I2cpHosting:
-    """`ServiceHosting` at one router."""
+    """Implements `ServiceHosting` at one router."""
 
     def __init__(self, settings: I2cpSettings, *, clock: Callable[[], float] = time.time) -> None:
         """`clock`: returns seconds since the epoch."""
@@ -97,12 +97,12 @@ def _session_config(offer: ServiceOffer, kind: RouterKind, date_ms: int) -> Sess
 
 
 def _number(option: str | None) -> int | None:
-    """Read an option of a session; None: the router's own default counts, or the option is no number."""
+    """Read a number from a session's option; None: the option is missing (the router has a default), or no number."""
     return int(option) if option is not None and option.isascii() and option.isdigit() and len(option) < 4 else None
 
 
 class I2cpService:
-    """`HostedService` in one session. `I2cpHosting` makes it."""
+    """Implements `HostedService` in one session. `I2cpHosting` makes objects of this class."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class I2cpService:
 
     @property
     def _router_now(self) -> int:
-        """Seconds since the epoch by the router's clock, by which the router's tunnels end."""
+        """The router's time now, in seconds since the epoch. The router's tunnels end by this clock."""
         return self._connection.router_ms() // 1000
 
     @property
@@ -258,7 +258,7 @@ class I2cpService:
                     raise session_ended(self._connection.settings, reason)
 
     async def _renew(self) -> None:
-        """Give the router a lease set when it asks, and a fresh one before the last set is old."""
+        """Give the router a lease set when the router asks, and a fresh set before the last set is old."""
         await self._requested.wait()
         while True:
             requested = self._requested.is_set()

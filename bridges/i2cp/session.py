@@ -38,7 +38,7 @@ async def begin_session(connection: I2cpConnection, kind: RouterKind, config: Se
 
 
 async def end_session(connection: I2cpConnection, number: int) -> None:
-    """End the session at the router, wait for the end, and hang up. Until then the router refuses a new session."""
+    """End the session at the router, wait for the end, and hang up. Before its end the router refuses a new session."""
     try:
         await connection.send(destroy_session(number))
         await connection.wait_for_end()
@@ -68,8 +68,8 @@ def no_request(settings: I2cpSettings) -> RouterUnreachableError:
 def read_config(data: bytes, destination: Destination, *, subject: str, owner: str) -> SessionConfig:
     """Read a SessionConfig for a session of this destination. Raises `RouterRefusedError`.
 
-    `subject` and `owner` name the destination's owner in the error message: `subject` in "..., and {subject} for ...",
-    `owner` in the advice.
+    `subject` and `owner` are words of the error message: "its config is for ADDRESS, and {subject} for ADDRESS. Make
+    the config for {owner}".
     """
     try:
         config = SessionConfig.parse(data)

@@ -111,19 +111,19 @@ class PublicationState:
 
 
 def encode_status(status: RouterStatus | LeafStatus | MeasuredStatus | PublicationState) -> dict[str, Json]:
-    """Return the fields by their i2pcontrol names: `uptime_ms` is UptimeMs."""
+    """Return the fields of a status by their i2pcontrol names: `uptime_ms` becomes UptimeMs."""
     return {_camel(field.name): getattr(status, field.name) for field in fields(status)}
 
 
 def encode_leaf(leaf: bytes | None) -> dict[str, Json]:
-    """Return a destination's hash and address; both None without a destination."""
+    """Return members for a destination's hash and address; both are None when `leaf`, the hash, is None."""
     if leaf is None:
         return {"LeafHash": None, "Address": None}
     return {"LeafHash": to_base64(leaf), "Address": to_b32_address(leaf)}
 
 
 def decode_publication_state(result: Mapping[str, Json]) -> PublicationState:
-    """Read the endpoint's answer; unknown members are ignored. Raises `RouterError`."""
+    """Read the endpoint's answer about a publication; unknown members are ignored. Raises `RouterError`."""
     try:
         state = PublicationPhase(str(result.get("State")))
     except ValueError as error:
@@ -198,7 +198,7 @@ class CallParameters:
         return "Entries" in self._params
 
     def entries(self) -> list[MetaLease]:
-        """Take the plain entries of PublishMetaLS, 1 to 16. The signer compares the ends of the entries with its time.
+        """Take the plain entries of PublishMetaLS, 1 to 16. The signer, and not this method, checks their end times.
 
         Entries cannot stand beside a signed set.
         """
@@ -222,7 +222,7 @@ class CallParameters:
         return leases
 
     def entry(self) -> MetaLease:
-        """Take the members of one plain entry; there are no others."""
+        """Take the members of one plain entry: Hash, Type, Cost and Expires. Raises for any other member."""
         hash_ = self.hash("Hash")
         kind = self._whole("Type", (LeaseType.LEASE_SET2, LeaseType.META), "3 or 7", default=int(LeaseType.LEASE_SET2))
         cost = self._whole("Cost", range(_MAX_COST + 1), f"a whole number from 0 to {_MAX_COST}")
@@ -246,7 +246,7 @@ class CallParameters:
         return float(value)
 
     def finish(self) -> None:
-        """Raise for any parameter that is left: a misspelt name would otherwise go unnoticed."""
+        """Raise for any parameter that was not taken: a misspelt name would otherwise go unnoticed."""
         if self._params:
             raise ParameterError(f"{clip(next(iter(self._params)), 40)}: there is no such parameter here")
 

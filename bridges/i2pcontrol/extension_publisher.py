@@ -33,7 +33,7 @@ CLOSE_SECONDS: Final = 5.0
 
 
 class ExtensionPublisher:
-    """`MetaPublishing` by calls to an i2pcontrol endpoint, which publishes in the node's place.
+    """Implements `MetaPublishing` by calls to an i2pcontrol endpoint, which publishes in the node's place.
 
     A task checks every `WATCH_SECONDS` whether the endpoint still publishes each set.
     """
@@ -82,7 +82,7 @@ class ExtensionPublisher:
         return self._troubles.get(master, "nothing is published")
 
     async def close(self) -> None:
-        """Stop all publications. If the endpoint cannot be reached, a publication ends there when no renewal comes."""
+        """Stop all publications. An endpoint that cannot be reached ends a publication later, when no renewal comes."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])

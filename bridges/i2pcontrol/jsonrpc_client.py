@@ -72,7 +72,7 @@ class CertificateError(RouterError):
 
 
 class JsonRpc:
-    """Calls methods of one router. May be made before the event loop; used in one loop. Calls run one by one."""
+    """Calls methods of one router, one by one. May be made before an event loop runs; all calls run in one loop."""
 
     def __init__(self, access: I2pControlAccess) -> None:
         self._access = access

@@ -1,4 +1,4 @@
-"""Answers of i2pcontrol's RouterInfo, NetworkSetting and ClientServicesInfo, and each router's meaning of them.
+"""Answers of i2pcontrol's RouterInfo, NetworkSetting and ClientServicesInfo, and their meaning with each router.
 
 Both routers leave unknown names out of their answers, so the names in an answer show the kind of router. Java and i2pd
 number the states of the network differently. Java's numbers are in RouterInfoHandler. i2pd's numbers are in
@@ -66,7 +66,7 @@ def kind(info: Mapping[str, Json]) -> RouterProgram | None:
 
 
 class CheckedAnswer:
-    """The values of one answer, checked. For a missing or odd value a method returns None, and calls `note`."""
+    """The values of one answer, checked. For a missing or odd value, a method calls `note`, and returns None."""
 
     def __init__(self, values: Mapping[str, Json], note: Callable[[str], None]) -> None:
         self._values = values
@@ -77,12 +77,12 @@ class CheckedAnswer:
         return name in self._values
 
     def count(self, name: str) -> int | None:
-        """Return a whole number, 0 or more. The routers print some numbers as texts."""
+        """Return the value of this name as a whole number, 0 or more. The routers print some numbers as texts."""
         number = self.amount(name)
         return None if number is None else int(number)
 
     def amount(self, name: str) -> float | None:
-        """Return a number, 0 or more."""
+        """Return the value of this name as a number, 0 or more."""
         value = self._value(name)
         if value is None:
             return None
@@ -96,7 +96,7 @@ class CheckedAnswer:
         return number
 
     def text(self, name: str) -> str | None:
-        """Return a printable text of up to 64 characters."""
+        """Return the value of this name, a printable text of up to 64 characters."""
         value = self._value(name)
         if value is None:
             return None

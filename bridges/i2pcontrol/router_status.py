@@ -19,7 +19,7 @@ from gf_i2p.farm.record.router_facts import LeafStatus, RouterStatus
 from gf_i2p.netdb.encoding import to_b32_address
 
 KNOWN_SECONDS: Final = 600.0
-"""Seconds for which facts that change seldom are kept: the router's names, and its bandwidth limits."""
+"""Seconds for which facts that change seldom are kept: the names that the router answers, and its bandwidth limits."""
 LAG_PERIOD_MS: Final = 60_000
 """Period of Java's averages, in ms."""
 SAFE_TUNNELS_BYTES: Final = 640
@@ -63,7 +63,7 @@ class I2pControl:
 
     @property
     def kind(self) -> RouterProgram | None:
-        """The kind of router; None before the first status, and when that status did not show it."""
+        """The kind of router; None before the first status, and when the last status did not show the kind."""
         return self._kind
 
     async def call(
@@ -89,7 +89,10 @@ class I2pControl:
     # The router -----------------------------------------------------------------------------------------------------
 
     async def local_router_status(self) -> RouterStatus:
-        """See `RouterBridge.local_router_status`. A missing or odd value is None; see `notes`."""
+        """See `RouterBridge.local_router_status`. A value that is missing or out of range is None.
+
+        `notes` then has a sentence about the value.
+        """
         now = asyncio.get_running_loop().time()
         if now >= self._known_until:
             self._forget()
@@ -166,7 +169,7 @@ class I2pControl:
         return leaf_hash
 
     async def local_leaf_status(self, leaf: bytes) -> LeafStatus:
-        """See `LeafStatus`; only for leaves that are server tunnels of i2pd. Other leaves are not up.
+        """Return the state of a leaf that is a server tunnel of i2pd. Any other leaf counts as not up.
 
         Here `up` only means that i2pd lists the tunnel, which is less than in `RouterBridge.local_leaf_status`.
         """

@@ -76,9 +76,11 @@ def _check_depth(text: str) -> None:
 def _parse_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise JsonError(f"the name {clip(twice)} comes twice in one object")
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise JsonError(f"the name {clip(name)} comes twice in one object")
+            names.add(name)
     return result
 
 

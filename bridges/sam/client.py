@@ -19,8 +19,8 @@ from typing import Final, Self
 from i2plib import sam
 
 from bridges.errors import LoginRefusedError, RouterError, RouterRefusedError, RouterUnreachableError
+from bridges.sam.reply import destination_of, keys_of, message_of, parse_reply, printable, result_of, value_of
 from gf_i2p.netdb.destination import Destination
-from gf_i2p.netdb.errors import NetDbError
 from gf_i2p.netdb.private_keys import DestinationKeys
 
 VERSION: Final = "3.1"
@@ -28,9 +28,9 @@ DEFAULT_PORT: Final = 7656
 ANSWER_SECONDS: Final = 30.0
 """Most seconds for an answer that needs no tunnels."""
 LOOKUP_SECONDS: Final = 60.0
-"""For looking a name up. i2pd asks one floodfill after another, for up to 40 s."""
+"""Most seconds for the look-up of a name. i2pd asks one floodfill after another, for up to 40 s."""
 SESSION_SECONDS: Final = 120.0
-"""For SESSION CREATE and STREAM CONNECT: the router may have to build tunnels first."""
+"""Most seconds for SESSION CREATE and STREAM CONNECT: the router may have to build tunnels first."""
 MAX_LINE_BYTES: Final = 4096
 _NO_SUCH: Final = frozenset({"KEY_NOT_FOUND", "INVALID_KEY", "LEASESET_NOT_FOUND"})
 _REFUSALS: Final = frozenset({"SESSION STATUS", "STREAM STATUS"})
@@ -48,11 +48,8 @@ _WORD: Final = re.compile(r"[!-~]{1,1024}")
 """A value without spaces and line ends: i2pd splits at spaces."""
 _LOGIN_WORD: Final = re.compile(r"[!#-\[\]-~]{1,255}")
 """A user name or a password without spaces, and without quotes and backslashes, which Java removes from a value."""
-_MESSAGE: Final = re.compile(r'MESSAGE=(?:"([^"]*)"|(\S+))')
 _LOGIN: Final = re.compile(r"(?i)auth|password")
 """Java's messages of a refused HELLO: "Authorization failed", and "USER and PASSWORD required"."""
-_SECRET: Final = re.compile(r"[A-Za-z0-9~=+/-]{60,}")
-"""Such a text may be a private key in base64; a b32 address has 52 characters before its dot."""
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -104,7 +101,7 @@ class Sam:
         """Have the router make a new Ed25519 destination. Raises `RouterError`."""
         async with await _Exchange.open(self) as exchange:
             reply = await exchange.ask(sam.dest_generate(7), "DEST REPLY", ANSWER_SECONDS)
-            return _keys(_value(reply, "PRIV"))
+            return keys_of(value_of(reply, "PRIV"))
 
     async def lookup(self, name: str) -> Destination | None:
         """Return the destination of a name or b32 address; None when none is found. Raises `RouterError`."""
@@ -114,7 +111,7 @@ class Sam:
             if reply.opts.get("RESULT") in _NO_SUCH:
                 return None
             exchange.check(reply, "NAMING LOOKUP")
-            return _destination(_value(reply, "VALUE"))
+            return destination_of(value_of(reply, "VALUE"))
 
     async def session(self, keys: DestinationKeys, options: Mapping[str, str] | None = None) -> "SamSession":
         """Make a session for streams under this destination; wait two minutes at most. Raises `RouterError`."""
@@ -142,7 +139,7 @@ class SamSession:
         """Connections whose end ends the session or the forwarding."""
 
     async def forward(self, host: str, port: int) -> None:
-        """Connect every stream that comes to this TCP address, with the peer's destination as the first line.
+        """Have the router connect every incoming stream to this TCP address. The first line is the peer's destination.
 
         `host`: an IP address of this machine that the router can reach. The forwarding ends with the session.
         Raises `RouterError`.
@@ -156,7 +153,7 @@ class SamSession:
     async def connect(self, peer: str) -> Streams:
         """Open a stream to a destination, given in base64 or as a b32 address.
 
-        Raises `RouterRefusedError` for a peer out of reach. With i2pd only the end of the stream shows that, later.
+        Raises `RouterRefusedError` for a peer out of reach. i2pd opens such a stream all the same, and ends it later.
         """
         return await asyncio.open_connection(sock=await self.connect_socket(peer))
 
@@ -248,7 +245,10 @@ class _Exchange:
         return self._sock
 
     async def ask(self, request: bytes, expected: str, seconds: float, *, ok: bool = True) -> sam.Message:
-        """Send one line, return the reply. Raises `RouterError`, also for a refusal unless `ok` is false."""
+        """Send one line, and return the reply. Raises `RouterError`, also for a refusal unless `ok` is false.
+
+        `expected`: the first two words of the reply. `seconds`: time limit for the reply.
+        """
         command = " ".join(request.decode().split()[:2])  # only two words, for keys may follow
         try:
             async with asyncio.timeout(seconds):
@@ -262,9 +262,9 @@ class _Exchange:
             ) from error
         if len(line) > MAX_LINE_BYTES:
             raise RouterError(f"{self._router} answered {command} with an endless line: is it SAM?")
-        reply = _parse_reply(line)
+        reply = parse_reply(line)
         kind = None if reply is None else f"{reply.cmd} {reply.action}"
-        if reply is None or (kind != expected and (kind not in _REFUSALS or _result(reply) == "OK")):
+        if reply is None or (kind != expected and (kind not in _REFUSALS or result_of(reply) == "OK")):
             raise RouterError(f"{self._router} answered {command} with something else: is it SAM?")
         if ok or kind != expected:
             self.check(reply, command)
@@ -282,18 +282,13 @@ class _Exchange:
 
     def check(self, reply: sam.Message, command: str) -> None:
         """Raise `RouterRefusedError` when a reply to `command` is a refusal."""
-        result = _result(reply)
+        result = result_of(reply)
         if result == "OK":
             return
-        match = _MESSAGE.search(repr(reply))
-        raw = (match[1] or match[2] or "") if match else ""
-        if self._router.password is None:
-            message = _printable(raw)
-        else:  # a router that repeats the request would show the password
-            message = _printable(raw.replace(self._router.password, "..."))
-        words = [f"{self._router} said {_printable(result)}", f"({message})" if message else "", f"to {command}"]
+        message = message_of(reply, secret=self._router.password)
+        words = [f"{self._router} said {printable(result)}", f"({message})" if message else "", f"to {command}"]
         said = " ".join(filter(None, words))
-        if command == "HELLO VERSION" and _LOGIN.search(raw):
+        if command == "HELLO VERSION" and _LOGIN.search(message):
             raise LoginRefusedError(f"{said}: {self._login_advice()}")
         advice = _ADVICE.get(result)
         raise RouterRefusedError(said + (f": {advice}" if advice else ""))
@@ -305,46 +300,8 @@ class _Exchange:
         return f"check user {user} and its password, here and in Java's SAM"
 
 
-def _parse_reply(line: bytes) -> sam.Message | None:
-    try:
-        return sam.Message(line)
-    except ValueError:  # too few words, or not UTF-8
-        return None
-
-
-def _result(reply: sam.Message) -> str:
-    """Return the result of a reply. A good `DEST REPLY` has no RESULT."""
-    return str(reply.opts.get("RESULT", "OK" if reply.cmd == "DEST" else "nothing"))
-
-
-def _value(reply: sam.Message, name: str) -> str:
-    value = reply.opts.get(name)
-    if not isinstance(value, str):
-        raise RouterError(f"the router's SAM answered without {name}: is it SAM?")
-    return value
-
-
 def _checked_word(text: str) -> str:
-    """Check a word of a request before it is sent."""
+    """Return a word that may stand in a request. Raises `RouterRefusedError` for any other text."""
     if _WORD.fullmatch(text) is None:
-        raise RouterRefusedError(f"{_printable(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
+        raise RouterRefusedError(f"{printable(text)[:80]!r} cannot be sent to SAM, which takes ASCII without spaces")
     return text
-
-
-def _printable(text: str) -> str:
-    """Return the part of a foreign text that may be shown: printable, without possible keys, up to 200 characters."""
-    return _SECRET.sub("...", "".join(letter for letter in text if letter.isprintable()))[:200]
-
-
-def _keys(text: str) -> DestinationKeys:
-    try:
-        return DestinationKeys.from_base64(text)
-    except NetDbError as error:
-        raise RouterError(f"the router's SAM gave invalid keys: {error}") from error
-
-
-def _destination(text: str) -> Destination:
-    try:
-        return Destination.from_base64(text)
-    except NetDbError as error:
-        raise RouterError(f"the router's SAM gave an unusable destination: {error}") from error

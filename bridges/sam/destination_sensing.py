@@ -24,7 +24,7 @@ _PROBE: Final = b"HEAD / HTTP/1.0\r\n\r\n"
 
 
 async def measure(router: Sam, i2cp: I2cpSettings, target: bytes, *, seconds: float = ANSWER_SECONDS) -> MeasuredStatus:
-    """Look for the lease set of a destination, connect to the destination and wait for a byte, as a new destination.
+    """Look for a destination's lease set, connect to the destination, and wait for a byte; all as a new destination.
 
     i2pd calls a stream open before the peer knows of the stream. So only a byte from the peer shows that the peer
     lives. A silent service looks the same as a dead service.
@@ -38,7 +38,8 @@ async def measure(router: Sam, i2cp: I2cpSettings, target: bytes, *, seconds: fl
         seconds: time limit for the stream to open, and again for the first byte. Java goes on trying to open a stream
             for 333 s, and gives no sign before.
 
-    Raises `RouterError` when the own router fails. A peer that does not answer in time is no such failure.
+    Raises `RouterError` when this node's own router fails. For a peer that does not answer in time, the result has the
+    reason.
     """
     session = await router.session(DestinationKeys.generate())
     try:
@@ -54,7 +55,7 @@ async def measure(router: Sam, i2cp: I2cpSettings, target: bytes, *, seconds: fl
 
 
 async def _first_byte_at(session: SamSession, address: str, seconds: float) -> tuple[float | None, str | None]:
-    """Return when the first byte came; or None, and the reason."""
+    """Return the monotonic time at which the first byte came, and None; or None, and the reason why no byte came."""
     try:
         async with asyncio.timeout(seconds):
             reader, writer = await session.connect(address)

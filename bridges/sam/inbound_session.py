@@ -16,7 +16,7 @@ new session has the destination by then."""
 
 
 class SamInbound:
-    """`gf_i2p.transport.i2p.i2p_listener.Inbound` by SESSION CREATE and STREAM FORWARD."""
+    """Implements `gf_i2p.transport.i2p.i2p_listener.Inbound` by SESSION CREATE and STREAM FORWARD."""
 
     names_peers: Final = True
     failure: type[Exception] = RouterError

@@ -63,8 +63,8 @@ class BridgeServer:
         control: the router's own i2pcontrol; None: the endpoint has only the extension's methods.
         password: the password of callers.
         tls: a server's context with its certificate; None speaks plain HTTP, and then listens on loopback only.
-        allow_long_lists: pass questions about the router's tunnels and sessions on. `I2pControl` says how such a
-            question can crash an i2pd.
+        allow_long_lists: whether questions about the router's tunnels and sessions are passed on. `I2pControl` says how
+            such a question can crash an i2pd.
         signer: signs plain entries for callers; None: the operator has not allowed that.
     """
 

@@ -1,7 +1,7 @@
 """Access of callers: one password, tokens for the password, and slow answers after many wrong passwords.
 
 The right password always gets in, and at once: otherwise any process on this machine could lock the right caller out.
-Against guesses stands the length of the password; the slow answers only make guesses dear and visible.
+The length of the password protects against guesses. The slow answers only make guesses expensive and visible.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from bridges.i2pcontrol.strict_json import Json
 from bridges.serving.jsonrpc_server import CallError
 
 TOKEN_SECONDS: Final = 86_400.0
-"""Life of a token, as with Java."""
+"""Life of a token in seconds: a day, as with Java."""
 MAX_TOKENS: Final = 256
 """Most tokens at once. The oldest token is dropped, and its owner authenticates again."""
 MAX_TEXT: Final = 1024
@@ -25,9 +25,9 @@ MAX_TEXT: Final = 1024
 FREE_TRIES: Final = 10
 """Wrong passwords of a source in a row that are answered at once."""
 TRY_SECONDS: Final = 6.0
-"""Time after which one wrong password is forgiven: ten a minute."""
+"""Seconds after which one wrong password is forgiven: ten a minute."""
 PAUSE_SECONDS: Final = 2.0
-"""Time until the answer to a wrong password, after too many."""
+"""Seconds until the answer to a wrong password, after `FREE_TRIES` others."""
 MAX_SOURCES: Final = 1024
 """Most sources with counts of their own; all further sources share one count."""
 
@@ -72,7 +72,7 @@ class CallerAccess:
         self._tokens: dict[bytes, float] = {}  # digest of the token -> when the token ends; the oldest first
 
     async def authenticate(self, password: Json, source: str) -> str:
-        """Return a token for the right password. Raises `CallError`, which may take `PAUSE_SECONDS`."""
+        """Return a token for the right password. Raises `CallError` for a wrong one, perhaps after `PAUSE_SECONDS`."""
         guess = password if isinstance(password, str) else ""
         if not hmac.compare_digest(_digest(guess), self._password):
             await asyncio.sleep(self._throttle.wrong(source))

@@ -19,8 +19,8 @@ class EntrySigner(Protocol):
         """Make and sign a set with these entries, and the SessionConfig of the master.
 
         `master`: the hash of the master. `newest`: `published` of the last set that the router got for the master, in
-        seconds since the epoch; None: no set. The new set has a greater `published`, also than every set that the
-        signer has made before, or that a signer before a restart has made.
+        seconds since the epoch; None: no set. The new set has a greater `published` than that set, and than every set
+        that a signer has made here for the master before, also before a restart.
 
         Raises `AnotherPublishesError` while a node beside the endpoint may publish the master, `RouterRefusedError`
         when the signer may not sign for this master, or cannot sign, and another `RouterError` when the signer cannot

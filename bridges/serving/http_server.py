@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any, Final
 
-import h11
 import structlog
 
 from bridges.i2pcontrol.extension import MAX_REQUEST_BYTES
+from bridges.serving.post_reader import PostReader, RefusedError
 
 logger = structlog.get_logger()
 
@@ -26,11 +26,10 @@ _READ_BYTES: Final = 16_384
 _AGAIN_SECONDS: Final = 0.2
 """Pause before accepting again when this process has no file descriptors left."""
 _LINGER_SECONDS: Final = 1.0
-"""Time for a caller to read the refusal while the caller still sends. Hanging up at once would hide the refusal."""
+"""Most seconds for which a refused caller may go on sending. To hang up at once would hide the refusal."""
 _QUIET_SECONDS: Final = 0.2
-"""Silence after which the caller has probably finished sending, and reads the refusal."""
+"""Seconds of silence after which the caller has probably finished sending, and reads the refusal."""
 _BACKLOG: Final = 64
-_NOT_HERE: Final = 404
 _REASONS: Final = {200: "OK", 400: "Bad Request", 404: "Not Found", 413: "Content Too Large"}
 _SOURCE_BITS: Final = 64
 """Prefix length of an IPv6 source: the owner of one IPv6 address usually has a whole such network."""
@@ -45,7 +44,7 @@ class HttpLimits:
     request_seconds: float = 10.0
     """Most seconds for TLS, head and body together."""
     reply_seconds: float = 10.0
-    """For the caller to take the answer."""
+    """Most seconds for the caller to take the answer."""
     head_bytes: int = 8192
     body_bytes: int = MAX_REQUEST_BYTES
 
@@ -64,16 +63,8 @@ Handler = Callable[[bytes, HttpCaller], Awaitable[bytes]]
 """Answers one body with another. Cancelled when the caller hangs up."""
 
 
-class _RefusedError(Exception):
-    """A request that is refused before the handler."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__()
-        self.status = status
-
-
 class HttpServer:
-    """Listens on one address. Use `start`, then `stop`."""
+    """Serves HTTP on one address. Use `start`, then `stop`."""
 
     def __init__(self, handler: Handler, tls: ssl.SSLContext | None, limits: HttpLimits | None = None) -> None:
         """`tls`: a server's TLS context with a certificate; None speaks plain HTTP."""
@@ -86,7 +77,7 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        """Number of connections."""
+        """Number of open connections."""
         return len(self._connections)
 
     async def start(self, host: str, port: int) -> int:
@@ -147,7 +138,7 @@ class HttpServer:
                 reader, writer = await self._open(sock)
                 try:
                     body = await self._request(reader, writer)
-                except _RefusedError as refusal:
+                except RefusedError as refusal:
                     writer.write(_answer(refusal.status, b""))
                     await writer.drain()
                     await _linger(reader, writer)
@@ -189,43 +180,15 @@ class HttpServer:
                 task.cancel()
             await asyncio.gather(call, hang_up, return_exceptions=True)
 
-    # A request ------------------------------------------------------------------------------------------------------
-
     async def _request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-        """Read head and body; return the body. Raises `_RefusedError`."""
-        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=self._limits.head_bytes)
-        body = bytearray()
+        """Read head and body; return the body. Raises `RefusedError`."""
+        post = PostReader(head_bytes=self._limits.head_bytes, body_bytes=self._limits.body_bytes)
         continue_sent = False
-        while True:
-            try:
-                event = connection.next_event()
-                if event is h11.NEED_DATA:
-                    if connection.they_are_waiting_for_100_continue and not continue_sent:
-                        continue_sent = True
-                        writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-                    connection.receive_data(await reader.read(_READ_BYTES))
-                    continue
-            except h11.RemoteProtocolError as error:
-                raise _RefusedError(400) from error
-            match event:
-                case h11.Request():
-                    self._check(event)
-                case h11.Data():
-                    body += event.data
-                    if len(body) > self._limits.body_bytes:
-                        raise _RefusedError(413)
-                case h11.EndOfMessage():
-                    return bytes(body)
-                case _:
-                    raise ConnectionResetError
-
-    def _check(self, request: h11.Request) -> None:
-        """Refuse a request that need not be read further."""
-        headers = dict(request.headers)
-        if request.method != b"POST" or b"origin" in headers:
-            raise _RefusedError(_NOT_HERE)
-        if int(headers.get(b"content-length", b"0")) > self._limits.body_bytes:
-            raise _RefusedError(413)
+        while (body := post.feed(await reader.read(_READ_BYTES))) is None:
+            if post.wants_continue and not continue_sent:
+                continue_sent = True
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return body
 
 
 def _answer(status: int, body: bytes) -> bytes:
@@ -246,7 +209,7 @@ async def _linger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 
 def _source(address: Any) -> str:
-    """Return the source of a connection, by the remote address from the socket module."""
+    """Return `HttpCaller.source` for a caller's address, a tuple as the socket module returns it."""
     host = ip_address(str(address[0]).partition("%")[0])
     if isinstance(host, IPv6Address):
         if host.ipv4_mapped is not None:

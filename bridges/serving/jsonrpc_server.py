@@ -68,7 +68,7 @@ def error_reply(call_id: Id, code: int, message: str) -> bytes:
 
 
 def _id(request: dict[str, Json]) -> Id:
-    """Check the id. A request without an id would be a notification, and a notification gets no answer."""
+    """Return the request's id. Raises `CallError` for an illegal or missing id: a notification gets no answer."""
     call_id = request.get("id", ...)
     if call_id is None or (isinstance(call_id, int | float) and not isinstance(call_id, bool)):
         return call_id

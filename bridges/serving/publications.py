@@ -29,7 +29,7 @@ class _RunningPublication:
     task: "asyncio.Task[None] | None" = None
     """Gives the router a set; None while no set is on its way."""
     error: Exception | None = None
-    """The error of the last set."""
+    """The error with which the last set failed; None while there is no error."""
     end: asyncio.TimerHandle | None = None
     """Timer that ends a publication that is not renewed."""
 
@@ -55,7 +55,9 @@ class Publications:
         return slot.state
 
     async def publish(self, publication: Publication, seconds: float) -> PublicationState:
-        """Give the router a set. After `seconds` return; the state says opening while the work goes on.
+        """Give the router a set; return the state, after `seconds` at the latest.
+
+        While the work goes on, the state is `OPENING`, or `SENT` when the router has an earlier set.
 
         Raises `RouterError` for a failure within that time. Raises `CallError` as `check_free` does.
         """

@@ -61,8 +61,8 @@ class Acceptor:
 
         Args:
             keys: of the destination.
-            entropy: gives random bytes.
-            wall: seconds since the epoch, for keys that are good until a date.
+            entropy: `entropy(n)` returns n random bytes.
+            wall: returns seconds since the epoch, for keys that are good until a date.
             idle: seconds of silence after which a stream is reset.
             most: the limits of streams; None: the defaults.
         """
@@ -108,7 +108,7 @@ class Acceptor:
     def receive(self, payload: bytes, now: float) -> tuple[Stream, bool] | None:
         """Take an I2CP payload. Return its stream, which may have packets to send, and whether the stream is new.
 
-        None: the payload belongs to no open stream, or not yet. Raises `StreamingError` for a dropped payload.
+        None: the payload's stream is not open yet, or not open any more. Raises `StreamingError` for a dropped payload.
         """
         envelope = unpack(payload)
         if envelope.protocol != STREAMING:
@@ -197,7 +197,7 @@ class Acceptor:
         raise PacketError("a packet belongs to no stream")
 
     def _finish_opening(self, half: HalfOpen, packet: Packet, now: float) -> tuple[Stream, bool] | None:
-        """Take the second packet of a client: make the stream."""
+        """Take the second packet of a client: make the stream, or drop the record if the packet has RESET."""
         _check_number(packet, half.first.number)
         if packet.flags & (Flag.CLOSE | Flag.RESET):
             packet.verify(half.peer.key)
@@ -275,7 +275,10 @@ class Acceptor:
         return self._buffered >= limits.MAX_BUFFERED
 
     def _free_bytes(self, receiver: Stream | bytes, now: float) -> bool:
-        """Have a stream that holds data give way to a stream, or to a client. Return whether there is room now."""
+        """Have a stream that holds data give way, and return whether there is room for more data now.
+
+        `receiver`: the stream that needs room, or the hash of a client that opens a stream.
+        """
         source = receiver.peer.destination.hash if isinstance(receiver, Stream) else receiver
         others = [stream for stream in self.streams if stream is not receiver]
         victim = gives_way(others, source, now, lambda stream: stream.buffered, limits.MAX_UNPROVEN)
@@ -293,7 +296,7 @@ class Acceptor:
     # Ends -------------------------------------------------------------------------------------------------------------
 
     def _acknowledge_again(self, ended: _Ended, packet: Packet) -> None:
-        """Answer a packet that the peer repeats, because the peer has missed the last acknowledgement."""
+        """Answer a packet that the peer repeats: the peer has missed the last acknowledgement of the ended stream."""
         _check_number(packet, ended.remote_number)
         if packet.flags & (Flag.CLOSE | Flag.RESET):
             packet.verify(ended.peer.key)

@@ -2,14 +2,15 @@
 
 The order:
 
-1. The oldest unfinished stream that stands still: the service has no request yet, or packets may not reach the client.
+1. The oldest unfinished stream that stands still. Unfinished: the service has no request yet, or the client has not
+   shown that packets reach the client.
 2. The stream of the most crowded destination that stands still for longest, if that destination has twice as much as
    the newcomer's would have.
 3. The stream that stands still for longest, if that is `STANDING` seconds, and if its destination has no less than the
    newcomer's.
 
-In 1 and 3, streams of more crowded destinations go first. So an active stream goes only for a client that has less than
-half.
+In 1 and 3, streams of more crowded destinations go first. So an active stream gives way only to a newcomer whose
+destination would have at most half as much as the stream's destination.
 """
 
 from collections import Counter
@@ -32,8 +33,8 @@ def gives_way(
         streams: the open streams; streams without weight give no room.
         newcomer: hash of the newcomer's destination.
         now: the time.
-        weight: a stream's part of the thing that is scarce.
-        more: the newcomer's part.
+        weight: returns a stream's share of the scarce resource: 1 for places, or a number of bytes.
+        more: the share that the newcomer wants.
     """
     weights: Counter[bytes] = Counter()
     candidates = []
@@ -71,5 +72,5 @@ def _finished(stream: Stream) -> bool:
 
 
 def _standing(stream: Stream) -> tuple[bool, float]:
-    """Order the streams of a destination: unfinished ones first, then by the time since which nothing has moved."""
+    """Return a sort key for the streams of a destination: unfinished ones first, then by the time of last progress."""
     return _finished(stream), stream.progress

@@ -25,7 +25,7 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """An unpacked payload."""
+    """An unpacked payload of an I2CP message, with the ports and the protocol from its gzip header."""
 
     payload: bytes = field(repr=False)
     source_port: int

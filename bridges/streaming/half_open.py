@@ -25,15 +25,21 @@ class HalfOpenStreams:
         return number in self._by_number
 
     def of(self, source: bytes, remote_number: int) -> HalfOpen | None:
-        """Return the record of the first packet that a peer has sent before."""
+        """Return the record of a first packet, by the peer's hash and the peer's number; None when there is none."""
         return self._by_source.get(source, {}).get(remote_number)
 
     def addressed(self, to: int, remote_number: int) -> HalfOpen | None:
-        """Return the record that a later packet is for. `to`: this side's number; 0 when the peer has no answer yet."""
+        """Return the record that a later packet is for, or None.
+
+        `to`: this side's number for the stream; 0 while the peer has no answer.
+        """
         return self._by_number.get(to) if to else self._by_remote.get(remote_number)
 
     def add(self, record: HalfOpen) -> None:
-        """Keep a record. The oldest one of the most crowded destination goes when there is no room."""
+        """Keep a record. When the destination has too many records, its oldest one goes.
+
+        When all destinations together have too many, the oldest record of the most crowded destination goes.
+        """
         source = record.peer.destination.hash
         if len(self._by_source.get(source, ())) >= self._limits.per_destination:
             self._remove_oldest(source)

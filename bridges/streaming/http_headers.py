@@ -1,4 +1,4 @@
-"""Tells a web server its client, as the HTTP server tunnels of the routers do, and refuses forged identities.
+"""Tells a web server which client sends a request, as the routers' HTTP server tunnels do. Removes forged identities.
 
 Each stream carries one request. The web server gets the request's head with three headers in place of any that
 the client sent, `Connection: close`, and exactly the body that the head announces. Bytes after that body could be a
@@ -39,11 +39,12 @@ _OF_ONE_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-connection", b"upgrade", b"http2-settings", b"te", b"trailer"}
 )
 _OF_PROXIES: Final = frozenset({b"forwarded", b"x-real-ip", b"proxy", b"proxy-authorization", b"x-accept-encoding"})
-"""Headers of proxies and gateways, by which web programs would believe a client that comes through none: addresses
-(RFC 7239), a proxy for their own requests (CVE-2016-5385), and the mark of a Java proxy that unpacks `x-i2p-gzip`."""
+"""Headers that proxies and gateways set. A web program would believe them, although the client may have forged them:
+addresses (RFC 7239), a proxy for the program's own requests (CVE-2016-5385), and the mark of a Java proxy that unpacks
+`x-i2p-gzip`."""
 _NEEDED: Final = frozenset({b"host", b"content-length", b"transfer-encoding"})
-"""Headers that a client cannot take away by naming them in `Connection`: they say where the request ends and
-whom it is for."""
+"""Headers that a client cannot remove by naming them in `Connection`: these headers say where the request ends, and
+which host the request is for."""
 _MAX_DIGITS: Final = 18
 """Most digits of a body's length: a web server that counts with 64 bits reads the same length."""
 _PIECE: Final = 512
@@ -68,7 +69,7 @@ class HttpRequest:
         self._chunked = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes. Raises `RequestError`."""
+        """Take the next bytes of the client. Return the bytes for the service. Raises `RequestError`."""
         try:
             if self._reader is not None:
                 return self._body(self._reader, data)

@@ -10,6 +10,7 @@ from typing import Final
 
 import h11
 
+from bridges.http_head import HeadError, HeadReader
 from bridges.streaming.errors import StreamingError
 from bridges.streaming.http_headers import MAX_HEAD_BYTES
 
@@ -29,33 +30,37 @@ class ResponseError(StreamingError):
 class HttpResponse:
     """One answer on its way. Feed the service's bytes; the bytes that `feed` returns go to the client."""
 
-    __slots__ = ("_reader",)
+    __slots__ = ("_connection", "_reader")
 
     def __init__(self) -> None:
-        self._reader: h11.Connection | None = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._reader: HeadReader | None = HeadReader(MAX_HEAD_BYTES)
         """None once the head has passed."""
-        self._reader.send(h11.Request(method="GET", target="/", headers=[("Host", "h")]))  # h11 reads answers only
+        self._connection = h11.Connection(h11.CLIENT)
+        self._connection.send(h11.Request(method="GET", target="/", headers=[("Host", "h")]))  # h11 reads answers only
 
     @property
     def begun(self) -> bool:
-        """Whether the whole head has passed."""
+        """Whether `feed` has returned the whole head of the answer."""
         return self._reader is None
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes. Raises `ResponseError`."""
-        if self._reader is None:
-            return data
+        """Take the next bytes of the service. Return the bytes for the client. Raises `ResponseError`."""
         out = b""
         try:
-            self._reader.receive_data(data)
-            while isinstance(event := self._reader.next_event(), h11.InformationalResponse):
+            while self._reader is not None:
+                head = self._reader.feed(data)
+                if head is None:
+                    return out
+                self._connection.receive_data(head.text)
+                event = self._connection.next_event()
+                if not isinstance(event, h11.Response | h11.InformationalResponse):
+                    raise ResponseError("the web server's answer does not begin with a head of HTTP/1.1")
                 out += _head(event)
-        except h11.RemoteProtocolError as error:
+                data = head.rest
+                self._reader = HeadReader(MAX_HEAD_BYTES) if isinstance(event, h11.InformationalResponse) else None
+        except (h11.RemoteProtocolError, HeadError) as error:
             raise ResponseError(f"the web server's answer breaks HTTP/1.1: {error}") from error
-        if isinstance(event, h11.Response):
-            out += _head(event) + self._reader.trailing_data[0]
-            self._reader = None
-        return out
+        return out + data
 
 
 def _head(event: h11.Response | h11.InformationalResponse) -> bytes:

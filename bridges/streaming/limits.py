@@ -8,20 +8,21 @@ from typing import Final
 # One packet ----------------------------------------------------------------------------------------------------------
 
 MAX_PACKET: Final = 4096
-"""i2pd's largest packet with its head. Java's have up to 1,812 bytes of payload and a head of some hundred."""
+"""Most bytes of a packet with its head, as with i2pd. Java's packets have up to 1,812 bytes of payload and a head of
+some hundred."""
 MAX_PAYLOAD: Final = 1812
 """Most payload of a sent packet, in bytes. With all layers, such a packet fills two tunnel messages (proposal 155)."""
 MIN_PAYLOAD: Final = 512
 """Least bytes of payload in a full packet; a peer's smaller limit is ignored."""
 MAX_NACKS: Final = 255
-"""The NACK count has one byte."""
+"""Most NACKs of a packet: the NACK count has one byte."""
 
 # One stream ----------------------------------------------------------------------------------------------------------
 
 MAX_UNREAD: Final = 512 * 1024
 """Most data that the local service has not taken yet. Further packets are dropped: the peer repeats them, slower."""
 MAX_AHEAD: Final = 512
-"""Most kept packets that came before an earlier packet; as many as i2pd's largest window."""
+"""Most kept packets that wait for an earlier packet; as many as i2pd's largest window."""
 MAX_UNSENT: Final = 256 * 1024
 """Most data of the service that is not sent yet. At this limit, nothing more is read from the service."""
 MAX_UNPROVEN: Final = 64 * 1024
@@ -39,7 +40,7 @@ MAX_TIMEOUT: Final = 20.0
 MAX_ATTEMPTS: Final = 9
 """Attempts after which an unacknowledged packet ends its stream: after some minutes, as with the routers."""
 MAX_LAST_ATTEMPTS: Final = 4
-"""Attempts after which an unacknowledged packet ends its stream, once either side has closed: i2pd has forgotten it."""
+"""Attempts after which an unacknowledged packet ends a stream that one side has closed: i2pd forgets such a stream."""
 ACK_DELAY: Final = 0.01
 """Seconds for which an acknowledgement waits: for data in the same packet, or for more packets to acknowledge."""
 ACK_EVERY: Final = 4
@@ -53,8 +54,8 @@ LINGER: Final = 20.0
 HALF_OPEN: Final = 60.0
 """Seconds for which a first packet without data is kept: about as long as a client waits for the answer."""
 UNFINISHED: Final = 5.0
-"""Seconds of standing still after which a stream may give way before the service has the client's request. A stream
-whose client has not shown that packets reach the client counts as such, too. Round trips take one to some seconds."""
+"""Seconds of standing still after which an unfinished stream may give way: the service has no request yet, or the
+client has not shown that packets reach the client. Round trips take one to some seconds."""
 STANDING: Final = 30.0
 """Seconds of standing still after which any other stream may give way, when there is no room for a new one."""
 
@@ -64,7 +65,7 @@ MAX_ENDED: Final = 4096
 """Most ended streams that still answer: 200 a second for all of `LINGER`, in some 3 MB."""
 MAX_BUFFERED: Final = 64 * 1024 * 1024
 """Most buffered bytes of all streams. At this limit, streams give way that hold data and stand still, or that belong to
-a destination that holds far more than others. Otherwise no new stream is opened, and data is dropped."""
+a destination that holds far more than others. If no stream gives way, no new stream is opened, and data is dropped."""
 MAX_EARLY: Final = 64
 """Most kept packets of streams whose first packet has not come yet."""
 EARLY: Final = 10.0

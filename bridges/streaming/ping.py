@@ -1,8 +1,8 @@
 """Pings of I2P streaming: bytes only, no I/O and no clock (streaming specification, "Ping").
 
-A ping has the flag ECHO, names and proves its sender, and has a number of the sender's as `to`. The answer has ECHO,
-the same number as the answerer's own, and the payload of the ping. Servers of both routers answer pings by default
-(`i2p.streaming.answerPings`; Java I2P 2.8.0, i2pd 2.45.1), whatever the service behind them does.
+A ping has the flag ECHO, the sender's destination and signature, and in the field `to` a number that the sender chose.
+The answer has ECHO, the same number in the field `from`, and the payload of the ping. Servers of both routers answer
+pings by default (`i2p.streaming.answerPings`; Java I2P 2.8.0, i2pd 2.45.1), whatever the service behind them does.
 """
 
 from typing import Final

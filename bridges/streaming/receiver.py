@@ -51,9 +51,10 @@ class Receiver:
         self._keep(payload)
 
     def take(self, packet: Packet) -> bool:
-        """Take a packet with data, or the closing packet. Return whether the packet came in its turn.
+        """Take a packet with data, or the closing packet. Return whether the packet is the next one in order.
 
-        Otherwise the packet came before, or came too early, or there is no room: acknowledge at once.
+        False: the packet is a repetition, or a packet before it is missing, or there is no room. Then the caller
+        acknowledges at once.
         """
         if packet.sequence <= self.through or self.ended or self.choked:
             return False

@@ -4,7 +4,7 @@ from bridges.streaming.limits import FIRST_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT
 
 
 class RoundTripEstimate:
-    """An estimate from samples, in seconds. A packet that was sent twice gives no sample (Karn's rule)."""
+    """Estimates the round trip from samples, in seconds. A packet that was sent twice is no sample (Karn's rule)."""
 
     __slots__ = ("_backoff", "_variation", "smoothed")
 
@@ -32,7 +32,7 @@ class RoundTripEstimate:
         self._backoff = 1
 
     def heard(self) -> None:
-        """A new packet was acknowledged, even a packet that was sent twice: the way is open again."""
+        """End the doubling of the timeout: the peer has acknowledged a new packet, even one that was sent twice."""
         self._backoff = 1
 
     def missed(self) -> None:

@@ -83,9 +83,9 @@ class Sender:
         return next(iter(self._under_way.values())).at + self.round_trip.timeout
 
     def acknowledge(self, through: int, nacks: Iterable[int], now: float) -> tuple[list[bytes], bool]:
-        """Take in an acknowledgement. Return the packets to send again at once, and whether anything was new.
+        """Take in an acknowledgement; ignore an acknowledgement of packets that were never sent.
 
-        An acknowledgement of packets that were never sent is ignored.
+        Return the packets to send again at once, and whether any packet is acknowledged for the first time.
         """
         if through >= self.next:
             return [], False

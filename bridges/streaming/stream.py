@@ -86,7 +86,7 @@ class HalfOpen:
     number: int
     """This side's number for the stream."""
     digest: bytes
-    """Of the first packet's bytes."""
+    """SHA-256 of the peer's hash and the first packet's bytes: recognises a repeated packet."""
     answer: bytes
     at: float
     """When the answer was last sent."""
@@ -147,7 +147,7 @@ class Stream:
             number: this side's number for the stream, random, not 0.
             now: the time.
             idle: seconds of silence after which the stream is reset.
-            answered: the stream so far, if the first packet has its answer already.
+            answered: the record of the first packet, if that packet has its answer already.
         """
         self.peer = peer
         self.number = number
@@ -156,13 +156,13 @@ class Stream:
         self.reason = ""
         """Why the stream was reset, in a sentence."""
         self.progress = now
-        """When data last came in its turn, or something new was acknowledged."""
+        """When data last came in order, or the peer last acknowledged something new."""
         self.proven = False
         """Whether the peer has shown that packets reach the peer: the peer knows this side's number."""
         self.served = False
         """Whether the local service has a connection for the stream; the caller sets this."""
         self._heard = False
-        """Whether anything has come but first packets."""
+        """Whether the peer has sent anything else than its first packet."""
         self._keys = keys
         self._idle = idle
         self._receiver = Receiver()
@@ -297,7 +297,7 @@ class Stream:
 
     @property
     def due(self) -> float | None:
-        """When to call `tick`; None when the stream has ended."""
+        """Time at which to call `tick`; None when the stream has ended."""
         if self.state is not StreamState.OPEN:
             return None
         times = [self._last + (LINGER if self._close_sent and self._sender.all_acknowledged else self._idle)]
@@ -312,7 +312,8 @@ class Stream:
     def _overdue_at(self) -> float | None:
         """When to repeat packets; None: never.
 
-        A lone first packet gets one answer each time: a stranger must not make this side send more than the stranger.
+        While the peer sends only its first packet, each copy gets one answer and no repetition: a stranger must not
+        make this side send more than the stranger sends.
         """
         return None if self._sender.next == 1 and not self._heard else self._sender.due()
 

@@ -29,11 +29,11 @@ DRAIN_SECONDS: Final = 300.0
 HEAD_SECONDS: Final = 60.0
 """Seconds for a client to send a request's head, before its stream gets a connection to the service."""
 MAX_FED: Final = 16 * 1024
-"""Most bytes of all requests that are read in one turn of the loop. Tiny chunks cost some 15 ms then."""
+"""Most bytes of all requests that are read in one turn of the event loop. As tiny chunks they cost some 15 ms."""
 _READ: Final = 32 * MAX_PAYLOAD
 
 Send = Callable[[StreamPeer, bytes], None]
-"""Gives a packed packet to the router, or drops the packet; never waits."""
+"""Sends a packed packet for a peer to the router, or drops the packet; never waits."""
 
 
 class _Carrier:
@@ -73,8 +73,8 @@ class Forwarder:
             send: gives a packet to the router.
             http: whether the service is a web server: requests name the client, and heads are filtered.
             most: the limits of streams; None: the defaults.
-            entropy: gives random bytes.
-            wall: seconds since the epoch.
+            entropy: `entropy(n)` returns n random bytes.
+            wall: returns seconds since the epoch.
         """
         self.trouble: str | None = None
         """Why the last stream did not reach the service, in a sentence; None when it did."""

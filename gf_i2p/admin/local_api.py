@@ -12,8 +12,8 @@
     POST /v1/reload                     {} -> the result, like "reload" of the status; same as SIGHUP
     GET  /v1/snapshot                   the bytes that `gf-i2p snapshot save` keeps (storage/snapshot_file.py)
 
-An entry's value is a text ("value") when it is valid UTF-8, otherwise "base64". Errors are
-{"error": SENTENCE, "outcome": "no" | "unknown"} with a 4xx or 5xx status.
+An application's entry that is valid UTF-8 has its text as "value"; any other entry has its bytes as "base64". An error
+is {"error": SENTENCE, "outcome": "no" | "unknown"}, with a 4xx or 5xx status.
 """
 
 import asyncio
@@ -49,10 +49,10 @@ from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 logger = structlog.get_logger()
 
 CHANGE_SECONDS: Final = 30.0
-"""Seconds for the leader's answer, or for a new leader."""
+"""Most seconds to wait for the leader's answer to a change of the servers, or for a new leader after a step-down."""
 STEP_POLL_SECONDS: Final = 0.05
 SNAPSHOT_SECONDS: Final = 30.0
-"""Seconds for the node to apply all committed entries."""
+"""Most seconds to wait until the node has applied all committed entries and made the snapshot."""
 _BODY_BYTES: Final = 6 * MAX_ENTRIES_BYTES  # a JSON string may need six bytes for one byte
 
 
@@ -63,12 +63,12 @@ async def _no_objection(_: Sequence[bytes]) -> str | None:
 class LocalInterface:
     """Serves one node through these callbacks.
 
-    `status` describes the node. `snapshot` makes a snapshot of all committed entries, None when there are none.
-    `lacking` says why the node's files do not let the node speak with a joining server, None when they do. `farm`
-    returns the members when this server was removed from the farm, None otherwise. `objection` says why the operator of
-    this server may not post these values, None when the operator may. `administration` returns the administrators'
-    settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload` takes over changed
-    files.
+    `status` describes the node. `snapshot` makes a snapshot of all committed entries, or returns None when no entry is
+    committed. `lacking` returns why the node's files do not let the node speak with a joining server, or None when the
+    files do. `farm` returns the members when this server was removed from the farm, otherwise None. `objection` returns
+    why the operator of this server may not post these values, or None when the operator may. `administration` returns
+    the administrators' settings and their effect. `explain` returns the choice of the publisher, with reasons. `reload`
+    takes over changed files.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class LocalInterface:
         self._open_directory = contextlib.ExitStack()
 
     async def start(self) -> None:
-        """Listen. Replaces a socket that a killed node left behind: the database's lock admits only one node anyway."""
+        """Listen. Replace the socket of a killed node: no other node runs, as the database's lock admits only one."""
         await self._runner.setup()
         self._path.unlink(missing_ok=True)
         address = self._open_directory.enter_context(socket_address(self._path))
@@ -230,12 +230,12 @@ class LocalInterface:
         return web.json_response({"begun": True, "leader": response.source, "term": response.term})
 
     def _objection(self, change: Request) -> str | None:
-        """Return why a leader with this server's Configuration refuses the change; None when no reason is known.
+        """Return why a leader with this server's Configuration would refuse the change; None: no reason is known.
 
-        On the leader, the reason may also be in its files, or in a change that is under way.
+        When this server leads, the reason may also lie in this server's files, or in a change that is under way.
         """
         core, server_id = self._driver.core, concerned(change)
-        assert server_id is not None  # `_change` made it
+        assert server_id is not None  # `_change` has put an id into the request
         members = {server.id: server.endpoint for server in core.configuration.servers}
         if change.type is MessageType.ADD_SERVER_REQUEST:
             server = ClusterServer.decode(change.entries[0].value)

@@ -1,4 +1,4 @@
-"""Shared by the administration API's server and clients: the socket's address, limits, and error messages."""
+"""The parts that the administration API's server and clients share: the socket's address, limits, and messages."""
 
 import contextlib
 import os
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Final
 
 ADDRESS_BYTES: Final = 107
-"""Longest path of a Unix socket on Linux (unix(7))."""
+"""Most bytes in the path of a Unix socket on Linux (unix(7))."""
 _OPEN_FILES: Final = Path("/proc/self/fd")
 
 
 @contextlib.contextmanager
 def socket_address(path: Path) -> Iterator[str]:
-    """Give an address by which a socket at `path`, of any length, can be bound or connected in this context.
+    """Yield an address by which a socket at `path` can be bound or connected while the context is open.
 
-    A long path gets the address /proc/self/fd/N/FILE, through its open directory. Raises `OSError` when the directory
-    does not exist, or when /proc is not mounted.
+    `path` may have any length. A path of more than `ADDRESS_BYTES` gets the address /proc/self/fd/N/FILE, through its
+    open directory. Then `OSError` is raised when the directory does not exist, or when /proc is not mounted.
     """
     if len(os.fsencode(path)) <= ADDRESS_BYTES:
         yield str(path)

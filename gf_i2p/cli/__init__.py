@@ -1,1 +1,1 @@
-"""The command line `gf-i2p`: arguments in, text or JSON out. The packages below hold the commands."""
+"""The command line `gf-i2p`, which prints text or JSON. The packages below hold the commands."""

@@ -1,4 +1,4 @@
-"""`gf-i2p`: the command line. Every command has `--json`, also for failures."""
+"""`gf-i2p`: the command line. With `--json`, every command prints JSON, also when the command fails."""
 
 import argparse
 import json
@@ -16,7 +16,7 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 
 
 class CommandEntry(NamedTuple):
-    """A word that `gf-i2p` knows."""
+    """One command of `gf-i2p`: its short help, and the module that runs the command."""
 
     help: str
     module: str
@@ -81,7 +81,7 @@ COMMANDS: Final = {
 
 
 def operator_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that an operator can mend; their texts are for the operator."""
+    """Return the classes of errors that an operator can mend. The texts of these errors are for the operator."""
     from gf_i2p.node.files.checked_read import ConfigError
     from gf_i2p.storage.errors import StorageError
     from gf_i2p.transport.errors import TransportError
@@ -147,7 +147,10 @@ def _open_closed_streams() -> None:
 
 
 def _parse(words: Sequence[str]) -> argparse.Namespace:
-    """Parse the words. argparse alone rejects an optional argument behind an option, as in `post DIR --json TEXT`."""
+    """Parse the words. Accept also an optional argument behind an option, as in `post DIR --json TEXT`.
+
+    argparse alone rejects such an argument.
+    """
     parser = _parser(words)
     options, extras = parser.parse_known_args(words)
     if len(extras) == 1 and not extras[0].startswith("-") and getattr(options, "value", "") is None:
@@ -175,7 +178,7 @@ def _fail(options: argparse.Namespace, text: str, code: Exit, outcome: str) -> i
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Make the parser for these words: with all commands' names, and with the arguments of the named command."""
+    """Make a parser that knows the names of all commands, and the arguments of the command that `words` names."""
     parser = _Parser(
         prog="gf-i2p",
         description="A Garlic Farm node: the routers of one I2P service agree on live servers and on the publisher.",

@@ -1,4 +1,4 @@
-"""Administrators' entries in the farm's log, as JSON: exclusions, costs, the publisher, parameters, sensing.
+"""Administrators' entries in the farm's log, as JSON: exclusions, costs, the publisher, parameters, sensing, keys.
 
 Proposal 150, "Application Data Contents": configuration information posted by an administrator client. An entry names
 its poster and its date. The leader checks the poster's name before the entry enters the log.
@@ -26,20 +26,22 @@ from gf_i2p.farm.strict_json import (
 )
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 
-ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed")
+ACTIONS: Final = ("exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed", "serverKey")
 MAX_ENTRY_BYTES: Final = 8 << 10
 MAX_REASON: Final = 200
 """Most characters of an administrator's reason."""
 MAX_NAME: Final = 100
 MAX_EXCLUDED: Final = 1024
 MAX_DRAINED: Final = 64
+MAX_SERVER_KEYS: Final = 1024
+"""Most servers with a key in the log."""
 MAX_LOG: Final = 64
 """Most changes that are kept for the explanation of the choice."""
 _MAX_OPENINGS: Final = 32
 """Most lists and objects in one entry. Eight floodfills with profiles have 18; later versions may need more."""
 _NAME: Final = "an admin entry"
 _OF_HASHES: Final = frozenset({"exclude", "include", "cost", "sensed"})
-_OF_SERVERS: Final = frozenset({"move", "drain", "undrain"})
+_OF_SERVERS: Final = frozenset({"move", "drain", "undrain", "serverKey"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +59,29 @@ class AdminEntry:
     cost: int | None = None
     """0 to 255; None: the farm computes the cost."""
     server: int | None = None
-    """The server's id, for move, drain and undrain."""
+    """The server's id, for move, drain, undrain and serverKey."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """New values for set, by the names in the log; None stands for the default."""
     sensed: Sensed | None = None
     """For sensed. No choice of the farm may depend on this field, because older nodes ignore the action."""
     reason: str | None = None
+    key: bytes | None = None
+    """For serverKey: the public half of the key (Ed25519, 32 bytes) by which the server logs in from now on. No choice
+    of the farm may depend on this field, either."""
+
+    @property
+    def changes_no_choice(self) -> bool:
+        """Whether no choice of the farm may depend on the entry."""
+        return self.sensed is not None or self.key is not None
 
     def encode(self) -> bytes:
-        """Give the JSON text of the log entry."""
+        """Return the JSON text of the log entry."""
         entry: dict[str, Any] = {"cluster": self.cluster, "date": self.date_ms, "by": self.by, "action": self.action}
         entry |= without_none({"server": self.server, "reason": self.reason})
         if self.hash is not None:
             entry["hash"] = to_base64(self.hash)
+        if self.key is not None:
+            entry["key"] = to_base64(self.key)
         if self.action == "cost":
             entry["cost"] = self.cost
         if self.action == "set":
@@ -86,7 +98,7 @@ class AdminEntry:
 
     @classmethod
     def of_decoded(cls, entry: Mapping[str, Any], data: bytes) -> Self:
-        """Read a value that was decoded from `data` already. Raises `RecordError`."""
+        """Read an admin entry from its decoded JSON object; `data` is the JSON text. Raises `RecordError`."""
         check_limits(data, _NAME, max_bytes=MAX_ENTRY_BYTES, max_openings=_MAX_OPENINGS)
         return cls._of_fields(entry)
 
@@ -116,6 +128,7 @@ class AdminEntry:
             parameters=parameters if action == "set" else {},
             sensed=Sensed.parse(entry) if action == "sensed" else None,
             reason=reason,
+            key=a_hash(entry.get("key"), "the key") if action == "serverKey" else None,
         )
 
     @property
@@ -148,7 +161,7 @@ class AdminChange:
     reason: str | None = None
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the change as a JSON object."""
         change = {"index": self.index, "date": self.date_ms, "by": self.by, "what": self.what, "reason": self.reason}
         return without_none(change)
 
@@ -164,21 +177,42 @@ class AdminChange:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ServerKey:
+    """The public half of a server's login key, and the index of the log entry that has set it."""
+
+    key: bytes
+    """32 bytes."""
+    index: int
+
+    def encode(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"key": to_base64(self.key), "index": self.index}
+
+    @classmethod
+    def parse(cls, fields: Mapping[str, Any]) -> Self:
+        """Read the JSON object. Raises `RecordError`."""
+        return cls(a_hash(fields.get("key"), "the key"), integer(fields, "index", MAX_DATE_MS))
+
+
 class Administration:
     """The administrators' settings that are in force, and their last changes."""
 
     def __init__(self) -> None:
         self.excluded: dict[bytes, AdminChange] = {}
-        """Leaves that are not listed, whatever their servers report."""
+        """Leaves that are not listed, whatever their servers report: by hash, the change that excluded the leaf."""
         self.costs: dict[bytes, int] = {}
-        """By leaf, a cost that replaces the computed cost."""
+        """Costs that replace the computed costs, 0 to 255, by the leaf's hash."""
         self.moved_to: int | None = None
-        """The server that publishing was moved to, which publishes as long as it can; None: no such server."""
+        """Id of the server that an administrator moved publishing to. That server publishes as long as it can. None:
+        publishing was not moved."""
         self.drained: dict[int, AdminChange] = {}
-        """Servers that publish only when no other server can."""
+        """Servers that publish only when no other server can, by id, each with the change that drained the server."""
         self.parameters = Parameters()
         self.changed: dict[str, AdminChange] = {}
         """The last change of each parameter, by the parameter's name."""
+        self.server_keys: dict[int, ServerKey] = {}
+        """By server id, the key that replaces the key in the servers' files."""
         self.sensing = ClosestFloodfills()
         """The newest posts of sensed floodfills; no choice depends on these."""
         self.log: list[AdminChange] = []
@@ -214,6 +248,10 @@ class Administration:
                 self.drained[server] = change
             case "undrain", _, int(server):
                 self.drained.pop(server, None)
+            case "serverKey", _, int(server):
+                if entry.key is None or (server not in self.server_keys and len(self.server_keys) >= MAX_SERVER_KEYS):
+                    return
+                self.server_keys[server] = ServerKey(entry.key, index)
             case "set", _, _:
                 try:
                     self.parameters = self.parameters.changed(entry.parameters)
@@ -224,13 +262,14 @@ class Administration:
         del self.log[:-MAX_LOG]
 
     def forget(self, servers: set[int]) -> None:
-        """Forget settings about all servers but these: an id that is used again later means another server."""
+        """Forget the settings about servers that are not in `servers`: a later server may get the same id."""
+        self.server_keys = {server: key for server, key in self.server_keys.items() if server in servers}
         self.drained = {server: drain for server, drain in self.drained.items() if server in servers}
         if self.moved_to not in servers:
             self.moved_to = None
 
     def encode(self) -> dict[str, Any]:
-        """Give the settings for a snapshot."""
+        """Return the settings for a snapshot."""
         snapshot: dict[str, Any] = {
             "excluded": {to_base64(leaf): change.encode() for leaf, change in sorted(self.excluded.items())},
             "costs": {to_base64(leaf): cost for leaf, cost in sorted(self.costs.items())},
@@ -241,13 +280,15 @@ class Administration:
         }
         if self.changed:
             snapshot["changed"] = {name: change.encode() for name, change in sorted(self.changed.items())}
+        if self.server_keys:
+            snapshot["serverKeys"] = {str(server): key.encode() for server, key in sorted(self.server_keys.items())}
         if self.sensing:
             snapshot["sensed"] = self.sensing.encode()
         return snapshot
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read the settings of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read the settings of a snapshot. Wrong data raise `RecordError` or another exception."""
         administration = cls()
         administration.excluded = {
             a_hash(leaf, "an excluded leaf"): AdminChange.parse(each) for leaf, each in snapshot["excluded"].items()
@@ -256,9 +297,16 @@ class Administration:
             a_hash(leaf, "a leaf"): integer(snapshot["costs"], leaf, 255) for leaf in snapshot["costs"]
         }
         administration.moved_to = None if snapshot["movedTo"] is None else integer(snapshot, "movedTo", MAX_SERVER_ID)
-        administration.drained = {int(server): AdminChange.parse(each) for server, each in snapshot["drained"].items()}
+        administration.drained = {
+            integer({"server": int(server)}, "server", MAX_SERVER_ID): AdminChange.parse(each)
+            for server, each in snapshot["drained"].items()
+        }
         administration.parameters = Parameters().changed(snapshot["parameters"])
         administration.changed = {name: AdminChange.parse(each) for name, each in snapshot.get("changed", {}).items()}
+        administration.server_keys = {
+            integer({"server": int(server)}, "server", MAX_SERVER_ID): ServerKey.parse(each)
+            for server, each in snapshot.get("serverKeys", {}).items()
+        }
         administration.sensing = ClosestFloodfills.parse(snapshot.get("sensed", []))
         administration.log = [AdminChange.parse(each) for each in snapshot["log"]][-MAX_LOG:]
         return administration

@@ -16,7 +16,7 @@ from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, an
 from gf_i2p.netdb.encoding import HASH_BYTES, to_b32_address, to_base64
 
 MAX_CLOSEST: Final = 8
-"""Most floodfills of one hash on one day."""
+"""Most floodfills in one post, so for one hash on one day."""
 MAX_FIGURES: Final = 8
 """Most figures in one floodfill's profile."""
 MAX_FIGURE_NAME: Final = 32
@@ -46,13 +46,13 @@ class Floodfill:
         return 8 * HASH_BYTES - int.from_bytes(self.distance).bit_length()
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the floodfill as a JSON object."""
         fields: dict[str, Any] = {"hash": to_base64(self.hash), "distance": self.distance.hex()}
         return fields | ({"profile": dict(self.profile)} if self.profile else {})
 
     @classmethod
     def parse(cls, value: object) -> Self:
-        """Read a floodfill. Raises `RecordError`."""
+        """Read a floodfill from its JSON object. Raises `RecordError`."""
         fields = an_object(value, "a floodfill")
         distance = text(fields, "distance")
         if _DISTANCE.fullmatch(distance) is None:
@@ -77,12 +77,12 @@ class Sensed:
     closest: tuple[Floodfill, ...]
 
     def encode(self) -> dict[str, Any]:
-        """Give the fields of the JSON object."""
+        """Return the day and the floodfills, as fields of a JSON object."""
         return {"day": self.day, "closest": [each.encode() for each in self.closest]}
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read the fields. Raises `RecordError`."""
+        """Read the day and the floodfills from the fields of a JSON object. Raises `RecordError`."""
         day = text(fields, "day")
         parts = _DAY.fullmatch(day)
         if parts is None or not 1 <= int(parts[3]) <= monthrange(int(parts[1]), int(parts[2]))[1]:
@@ -113,12 +113,12 @@ class SensedPost:
     by: str
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the post as a JSON object, for a snapshot."""
         about = {"index": self.index, "date": self.date_ms, "by": self.by, "hash": to_base64(self.hash)}
         return about | self.sensed.encode()
 
     def described(self) -> dict[str, Any]:
-        """Give the JSON object, with the hash as a b32 address and with a summary in words."""
+        """Return the post as a JSON object for the operator, with the hash as a b32 address, and a summary in words."""
         return {"address": to_b32_address(self.hash), **self.encode(), "what": self.sensed.what}
 
     @classmethod
@@ -135,7 +135,7 @@ class SensedPost:
 
 
 class ClosestFloodfills:
-    """The newest posts: of `MAX_HASHES` hashes at most, and of `MAX_DAYS` days of each hash."""
+    """The newest posts of sensed floodfills, for up to `MAX_HASHES` hashes and up to `MAX_DAYS` days of each hash."""
 
     def __init__(self) -> None:
         self._posts: dict[tuple[bytes, str], SensedPost] = {}
@@ -159,11 +159,11 @@ class ClosestFloodfills:
                 del self._posts[key]
 
     def all(self) -> list[SensedPost]:
-        """Give all posts, by hash and day."""
+        """Return all posts, sorted by hash and then by day."""
         return [self._posts[key] for key in sorted(self._posts)]
 
     def encode(self) -> list[dict[str, Any]]:
-        """Give the posts for a snapshot, in the order of the log."""
+        """Return the posts for a snapshot, in the order of the log."""
         return [post.encode() for post in self._posts.values()]
 
     @classmethod

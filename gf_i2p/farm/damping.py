@@ -18,7 +18,10 @@ RESTLESS_FLAPS: Final = 4
 
 
 def wait_ms(flaps: int, parameters: Parameters) -> int:
-    """Return for how many ms a leaf must be up to be listed again: twice as long with each recent flap."""
+    """Return for how many ms a leaf must be up to be listed again.
+
+    The time is `leaf_up_ms`, doubled for each recent flap, and at most `flap_ms`.
+    """
     return min(parameters.leaf_up_ms << flaps, parameters.flap_ms)
 
 
@@ -32,10 +35,10 @@ class Health:
     flaps: int = 0
     """Recent flaps at `since_ms`: how often the leaf had gone down, less the flaps that quiet times removed."""
     proven: bool = True
-    """Whether the leaf has never been down: a leaf that is new to the farm does not wait."""
+    """Whether the leaf has never been down. Then the farm may list the leaf without a wait."""
 
     def report(self, now_ms: int, parameters: Parameters, *, up: bool) -> None:
-        """Take in the leaf's state in a new record."""
+        """Note whether the leaf is up by a new record."""
         if up == self.up:
             return
         if not up:
@@ -50,7 +53,7 @@ class Health:
             self.since_ms = now_ms
 
     def recent_flaps(self, now_ms: int, parameters: Parameters) -> int:
-        """Return the recent flaps. Each time that the leaf stays up for `wait_ms` removes one flap."""
+        """Return the number of recent flaps. Each time that the leaf stays up for `wait_ms` removes one flap."""
         flaps = self.flaps
         if self.up:
             quiet = now_ms - self.since_ms
@@ -66,7 +69,7 @@ class Health:
         return max(wait_ms(self.flaps, parameters) - (now_ms - self.since_ms), 0)
 
     def out_ms(self, parameters: Parameters, *, told: bool) -> int:
-        """Return when a leaf that is down must be dropped: at once after `RESTLESS_FLAPS` recent flaps.
+        """Return the time when a leaf that is down must be dropped: at once from `RESTLESS_FLAPS` recent flaps on.
 
         `told`: the newest record says that the leaf is down. Otherwise the leaf only counts as down, because the router
         does not answer.
@@ -76,12 +79,12 @@ class Health:
         return self.since_ms + (parameters.leaf_down_ms if told else parameters.unheard_ms)
 
     def encode(self) -> list[int]:
-        """Give the state for a snapshot."""
+        """Return the leaf's history for a snapshot."""
         return [int(self.up), self.since_ms, self.flaps, int(self.proven)]
 
     @classmethod
     def parse(cls, snapshot: Sequence[Any]) -> Self:
-        """Read the state of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read a leaf's history from a snapshot. Wrong data raise `RecordError` or another exception."""
         up, since, flaps, proven = snapshot
         if any(type(each) is not int or not 0 <= each <= MAX_DATE_MS for each in (up, since, flaps, proven)):
             raise RecordError("a leaf's history has only whole numbers")

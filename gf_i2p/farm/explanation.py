@@ -45,9 +45,10 @@ NOT_KNOWN: Final = "not known"
 
 
 def explain(state: FarmState) -> dict[str, Any]:
-    """Give the explanation as JSON. Times in ms; `farm_time` since the epoch, null until half of the servers post.
+    """Return the explanation as a JSON object. All times are in ms.
 
-    `parts` has the points of a score or cost by name; null: not known, and not counted.
+    `farm_time` is the time since the epoch; null until half of the servers have posted. `in_office` is the time since
+    the publisher was chosen. `parts` has the points of a score or cost, by name; null: not known, and not counted.
     """
     choice, inputs = state.choice, state.leaf_inputs()
     administration = state.administration
@@ -78,13 +79,13 @@ def explain(state: FarmState) -> dict[str, Any]:
 
 
 def lines(state: FarmState) -> list[str]:
-    """Give the explanation as lines of text."""
+    """Return the explanation as lines of text."""
     explanation = explain(state)
     return list(_text_lines(explanation))
 
 
 def why_publisher(state: FarmState) -> str:
-    """Say why the publisher was chosen, or why no server was chosen."""
+    """Return why the publisher was chosen, or why no server was chosen, as a clause."""
     publisher, standings = state.publisher, state.standings()
     if publisher is None:
         return _why_nobody(state)
@@ -172,7 +173,7 @@ def _load(inputs: LeafInputs, entry: SetEntry) -> LeafLoad | None:
 
 
 def _why_cost(inputs: LeafInputs, entry: SetEntry, load: LeafLoad | None) -> list[str]:
-    """Describe the parts of a cost in words."""
+    """Return the reasons for a leaf's cost in words, one for each part of the cost."""
     if inputs.administration.costs.get(entry.hash) == entry.cost:
         return ["an administrator has set it"]
     if load is None:

@@ -1,7 +1,7 @@
 """Farm time: the time by the log alone, the same on every server that has applied the same entries.
 
-Farm time is compared with the dates of records. Farm time may fall, as when the first poster's clock was ahead. So a
-stopwatch, which only goes forward, measures durations.
+The farm compares farm time with the dates of records. Farm time may fall, for example when the clock of the first
+server to post was ahead. So a stopwatch, which only goes forward, measures durations.
 """
 
 from collections.abc import Iterable, Mapping
@@ -55,9 +55,9 @@ class FarmClock:
             servers: see `farm_time_ms`.
             fresh_ms: greatest age of a newest record.
             ahead_ms: how far a record may be ahead of farm time.
-            joined: whether one of the dates is the first of its server. Then the median is taken over other servers
-                than before, and the stopwatch stands still. A new farm may believe two wrong clocks, one after the
-                other, before most of its servers have posted.
+            joined: whether one of the dates is the first of its server. Then the stopwatch stands still, because the
+                new date alone can move the median. In a new farm, farm time may follow first one wrong clock and then
+                another, until most servers have posted.
         """
         now = farm_time_ms(dates, servers)
         self.now_ms = now
@@ -70,12 +70,12 @@ class FarmClock:
             self._high_ms = now
 
     def encode(self) -> dict[str, Any]:
-        """Give the clock for a snapshot; `now_ms` follows from the records."""
+        """Return the clock for a snapshot, without `now_ms`, which follows from the records."""
         return {"passed": self.passed_ms, "high": self._high_ms}
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any], dates: Iterable[int], servers: int) -> Self:
-        """Read the clock of a snapshot. Raises `RecordError`."""
+        """Read the clock of a snapshot; `dates` and `servers` as in `farm_time_ms`. Raises `RecordError`."""
         clock = cls()
         clock.now_ms = farm_time_ms(dates, servers)
         clock.passed_ms = integer(snapshot, "passed", MAX_DATE_MS)

@@ -27,28 +27,28 @@ _RANGES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Parameters; times in ms of farm time. The names in the log are the same in camelCase: `freshMs`."""
+    """The parameters of a farm. Times are in ms. In the log, the names are the same in camelCase: `freshMs`."""
 
     fresh_ms: int = 105_000
     """Greatest age of a server's newest record. A server posts every 30 s, and more often when this age is low."""
     ahead_ms: int = 60_000
-    """How far a record's date may be ahead of farm time. Without this limit, a dead server would stay fresh for
-    longer, by as much as its clock was ahead."""
+    """How far a record's date may be ahead of farm time. Without this limit, a dead server whose clock was ahead would
+    stay fresh for that much longer."""
     margin: int = 50
-    """By how many points of the score, of 1000, another server must be better to become the publisher."""
+    """A server of the same rank may replace the publisher if its score, 0 to 1000, is higher by more than this."""
     hold_ms: int = 600_000
     """How long a publisher stays before a better server may take over. A publisher that fails is replaced at once."""
     leaf_up_ms: int = 60_000
-    """How long a leaf must be up before the farm lists the leaf again."""
+    """How long a leaf that was down must be up before the farm lists the leaf again."""
     leaf_down_ms: int = 0
-    """How long a listed leaf may be down before the farm drops the leaf, where the leaf's own server reports that. The
-    server is sure: the service or six pings were not answered, or the router has twice found no lease set. With more
-    than 0, the leaf is dropped by the first record after that time, which may come 30 s later."""
+    """How long a listed leaf may be down before the farm drops the leaf, if the leaf's own server reports the leaf as
+    down. That server is sure: the service did not answer, six pings got no answer, or the router found no lease set two
+    times. With more than 0, the first record after that time drops the leaf; that record may come 30 s later."""
     unheard_ms: int = 90_000
-    """How long leaves stay listed about which nothing is known: another server does not hear the leaves' server, or the
-    server's router does not answer."""
+    """How long a leaf stays listed while nothing is known about the leaf: another server reports that the leaf's server
+    is not heard, or the router of the leaf's server does not answer."""
     flap_ms: int = 1_800_000
-    """Longest wait of a leaf that goes up and down; the wait doubles each time."""
+    """Longest wait of a leaf that goes up and down; each recent flap doubles the wait."""
     republish_min_ms: int = 60_000
     """Least time between two sets with different entries."""
     republish_max_ms: int = 450_000
@@ -59,7 +59,10 @@ class Parameters:
     """Most entries of one set."""
 
     def changed(self, changes: Mapping[str, Any]) -> Self:
-        """Return a copy with these changes, by the names in the log; None sets the default. Raises `RecordError`."""
+        """Return a copy with these changes: new values, by the names in the log; None stands for the default.
+
+        Raises `RecordError` for an unknown name, a value out of its range, or values that contradict each other.
+        """
         values: dict[str, Any] = {}
         for name, value in changes.items():
             attribute = NAMES.get(name)
@@ -75,7 +78,7 @@ class Parameters:
         return parameters
 
     def encode(self) -> dict[str, Any]:
-        """Give the parameters that differ from their defaults, by their names in the log."""
+        """Return the parameters that differ from their defaults, by their names in the log."""
         return {
             name: getattr(self, attribute)
             for name, attribute in NAMES.items()
@@ -83,7 +86,7 @@ class Parameters:
         }
 
     def all(self) -> dict[str, Any]:
-        """Give all parameters, by their names in the log."""
+        """Return all parameters, by their names in the log."""
         return {name: asdict(self)[attribute] for name, attribute in NAMES.items()}
 
 
@@ -100,9 +103,12 @@ def _checked_value(name: str, attribute: str, value: object) -> int | str:
 
 _DEFAULTS: Final = Parameters()
 NAMES: Final = {_WORD.sub(lambda match: match[1].upper(), each.name): each.name for each in fields(Parameters)}
-"""By the name in the log, the attribute's name."""
+"""The attributes' names, by the parameters' names in the log."""
 
 
 def ranges() -> dict[str, tuple[int | str, ...]]:
-    """Give the range of each parameter, by its name in the log: the least and the most value, or the allowed words."""
+    """Return the range of each parameter, by its name in the log.
+
+    A range is the least and the greatest value, or the allowed words.
+    """
     return {name: TREES if attribute == "tree" else _RANGES[attribute] for name, attribute in NAMES.items()}

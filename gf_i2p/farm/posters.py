@@ -24,24 +24,25 @@ class Poster:
     """A server or leaf member. Times are of the farm's stopwatch (`FarmClock.passed_ms`), in ms."""
 
     value: bytes
-    """Bytes of the newest record, as in the log: a newer version may read more fields."""
+    """Bytes of the newest record, as in the log. A snapshot holds these bytes, so a newer version of the program can
+    read fields that this version does not know."""
     record: StatusRecord
     index: int
     """Index of that record in the log."""
     heard_ms: int
     """Time when the newest record was committed, by the farm's stopwatch in ms."""
     accused_ms: int | None = None
-    """When a server first reported that this poster is not heard; None: no such report is in force."""
+    """Time when a server first reported that it does not hear this poster; None: no such report is in force."""
     leaf_health: dict[bytes, Health] = field(default_factory=dict)
-    """History of each leaf, in the order in which the leaves came."""
+    """History of each leaf, by hash, in the order in which the poster first named the leaves."""
     leaves: dict[bytes, Leaf] = field(init=False)
-    """The leaves of the newest record, each once."""
+    """The leaves of the newest record, by hash."""
 
     def __post_init__(self) -> None:
         self.leaves = _leaves_by_hash(self.record)
 
     def take(self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters) -> None:
-        """Replace the record by a newer record, which is committed now.
+        """Replace the record by a newer record, which was committed at `now_ms`.
 
         A long silence of the poster, or a long accusation, counts as a flap of each leaf.
         """
@@ -55,7 +56,10 @@ class Poster:
         self.update_histories(now_ms, parameters)
 
     def update_histories(self, now_ms: int, parameters: Parameters) -> None:
-        """Update the leaves' histories by the newest record, and forget old leaves that the record omits."""
+        """Update the leaves' histories by the newest record. A leaf that the record omits counts as down.
+
+        Forgets an omitted leaf that went down more than `flap_ms` ago, or for which `MAX_PAST` leaves no room.
+        """
         for hash_, leaf in self.leaves.items():
             up = leaf.up and self.record.router_up
             health = self.leaf_health.get(hash_)
@@ -84,29 +88,29 @@ class Poster:
         return health is not None and health.up and self.accused_ms is None and not self.is_silent(now_ms, parameters)
 
     def waits_ms(self, hash_: bytes, now_ms: int, parameters: Parameters) -> int | None:
-        """Return for how many more ms this leaf must stay up to be listed; None: see `is_good`."""
+        """Return for how many more ms this leaf must stay up to be listed; None unless `is_good`."""
         if not self.is_good(hash_, now_ms, parameters):
             return None
         return self.leaf_health[hash_].waits_ms(now_ms, parameters)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
-        """Return when a listed leaf must be dropped, unless a later record changes that; 0 for an unknown leaf."""
+        """Return the time when a listed leaf must be dropped, unless a record saves the leaf; 0 for an unknown leaf."""
         health = self.leaf_health.get(hash_)
         if health is None:
             return 0
         if not health.up:
             leaf = self.leaves.get(hash_)
             return health.out_ms(parameters, told=leaf is not None and not leaf.up)
-        # The leaf was up when its poster was last heard. So only the poster's silence, or an accusation, ends that.
+        # The leaf was up when its poster was last heard. So the leaf falls only by the poster's silence or accusation.
         silent = self.silent_ms(parameters)
         return silent if self.accused_ms is None else min(silent, self.accused_ms + parameters.unheard_ms)
 
     def silent_ms(self, parameters: Parameters) -> int:
-        """Return when the leaves that are up must be dropped, unless the poster posts again."""
+        """Return the time when the leaves that are up must be dropped, unless the poster posts again."""
         return self.heard_ms + max(parameters.fresh_ms, parameters.unheard_ms) + 1
 
     def encode(self) -> dict[str, Any]:
-        """Give the poster for a snapshot."""
+        """Return the poster as JSON values, for a snapshot of the farm's state."""
         return {
             "value": self.value.decode(),
             "index": self.index,
@@ -117,7 +121,7 @@ class Poster:
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read a poster of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read a poster of a snapshot. Wrong data raise `RecordError` or another exception."""
         value = text(snapshot, "value").encode()
         poster = cls(
             value,
@@ -132,7 +136,10 @@ class Poster:
 
 
 class Posters:
-    """All posters by id; and by leaf, the posters of the leaf, and the servers' reports whether the leaf is reached."""
+    """All posters, by id. Also, for each leaf: the posters that name the leaf, and the reports about the leaf.
+
+    Such a report comes from a server that tried to reach the leaf, and says whether the server has reached the leaf.
+    """
 
     def __init__(self) -> None:
         self.by_id: dict[int, Poster] = {}
@@ -147,7 +154,10 @@ class Posters:
     def take(
         self, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters, *, is_server: bool
     ) -> Poster:
-        """Take in a record. `is_server`: whether the poster is a server, so its reports about others' leaves count."""
+        """Take in a record that was committed at `now_ms`, and return its poster.
+
+        `is_server`: whether the poster is a server. Only a server's reports about other servers' leaves count.
+        """
         poster = self.by_id.pop(record.id, None)
         old_leaves = self._known_leaves(poster)
         if poster is None:
@@ -178,18 +188,18 @@ class Posters:
 
     @property
     def has_reach_reports(self) -> bool:
-        """Whether any server has tried to reach a leaf, and reports the result."""
+        """Whether the newest record of any server reports a try to reach a leaf."""
         return bool(self._reach_reports)
 
     def out_ms(self, hash_: bytes, parameters: Parameters) -> int:
-        """Return when a listed leaf must be dropped, unless a record changes that; 0: no poster names the leaf."""
+        """Return the time when a listed leaf must be dropped, unless a record saves the leaf; 0: no poster names it."""
         latest_ms = 0
         for each in self._holders.get(hash_, ()):
             latest_ms = max(latest_ms, self.by_id[each].out_ms(hash_, parameters))
         return latest_ms
 
     def reach_counts(self, hash_: bytes, owner: int, now_ms: int, parameters: Parameters) -> tuple[int, int]:
-        """Return how many servers reached a leaf, and how many failed: without the owner and the silent servers."""
+        """Return how many servers reached a leaf, and how many failed to; the owner and silent servers do not count."""
         reports = self._reach_reports.get(hash_)
         if reports is None:
             return 0, 0
@@ -201,14 +211,14 @@ class Posters:
         return sum(results), len(results) - sum(results)
 
     def encode(self) -> list[dict[str, Any]]:
-        """Give the posters for a snapshot, in their order."""
+        """Return the posters as JSON values, for a snapshot of the farm's state, in the order of `by_id`."""
         return [poster.encode() for poster in self.by_id.values()]
 
     @classmethod
     def parse(cls, snapshot: Sequence[Mapping[str, Any]], servers: Iterable[int]) -> Self:
         """Read the posters of a snapshot. `servers`: the ids of the servers.
 
-        Raises `RecordError`, `KeyError` or the like for wrong data.
+        Wrong data raise `RecordError` or another exception.
         """
         posters = cls()
         server_ids = frozenset(servers)
@@ -250,7 +260,7 @@ class Posters:
 
 
 def _leaves_by_hash(record: StatusRecord) -> dict[bytes, Leaf]:
-    """Give each leaf once; a leaf that is named twice is up when either is up."""
+    """Return the leaves of a record by hash. A leaf that the record names twice is up if one of the two is up."""
     by_hash: dict[bytes, Leaf] = {}
     for leaf in record.leaves:
         if leaf.hash not in by_hash or (leaf.up and not by_hash[leaf.hash].up):
@@ -266,7 +276,7 @@ FORGOTTEN_MS: Final = 86_400_000
 
 
 def objection(record: StatusRecord, size: int, members: Collection[int]) -> str | None:
-    """Say why the farm ignores a record from a poster that is no server; None: the record counts.
+    """Return why the farm ignores a record from a poster that is no server, as a clause; None: the record counts.
 
     `size`: of the record, in bytes. `members`: the ids of the members so far.
     """

@@ -1,4 +1,4 @@
-"""Versions of a published set: its `published`, which must rise from one publisher to the next."""
+"""Versions of the farm's set: `published`, the set's date, must rise from set to set, even to the next publisher's."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -9,18 +9,25 @@ if TYPE_CHECKING:
     from gf_i2p.farm.state import FarmState
 
 MAX_AHEAD_MS: Final = 30_000
-"""How far ahead of farm time an announced version counts, in ms. A publisher may choose a version twice as far ahead of
-its own clock (`MAX_TAKEN_AHEAD_MS`). So no server can keep the others from publishing by versions in the future."""
+"""How far an announced version may be ahead of farm time and still count, in ms. A publisher may choose a version twice
+as far ahead of its own clock (`MAX_TAKEN_AHEAD_MS`). So a server that announces versions in the future cannot keep the
+other servers from publishing."""
 MAX_TAKEN_AHEAD_MS: Final = 60_000
 """How far a version may be ahead of a Java router's own clock, in ms."""
 
 
 def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int, publisher: int | None = None) -> int:
-    """Return the greatest version that counts, in ms. `last_ms`: the greatest so far; `farm_ms`: farm time.
+    """Return the greatest announced version that counts, in ms since the epoch.
 
-    A version too far ahead counts later, when its time has come, if a record still reports the version then. The
-    version of `publisher` counts as far ahead as routers accept a set: that set may be in the netDb, and the next
+    A version that is too far ahead counts later, when its time has come, if a record still reports the version then.
+    The version of `publisher` may be ahead by as much as routers accept: that set may be in the netDb, and the next
     publisher needs a greater version.
+
+    Args:
+        last_ms: the greatest version so far, in ms since the epoch.
+        records: the newest records of the servers.
+        farm_ms: farm time, in ms since the epoch.
+        publisher: id of the present publisher; None without a publisher.
     """
     newest_ms = last_ms
     for record in records:
@@ -32,10 +39,10 @@ def newest_announced(last_ms: int, records: Iterable[StatusRecord], farm_ms: int
 
 
 def next_version(state: "FarmState", now_ms: int) -> int:
-    """Return the version of a new set, `published` in seconds since the epoch.
+    """Return the version of a new set, `published` in seconds since the epoch: greater than each version that counts.
 
-    `now_ms`: the publisher's own clock, in ms since the epoch. The new version is greater than every announced one. The
-    present publisher's version counts also when it is ahead of farm time, by as much as routers accept.
+    `now_ms`: the publisher's own clock, in ms since the epoch. The present publisher's newest version counts if it is
+    ahead of this clock by no more than routers accept. `newest_announced` tells which other versions count.
     """
     newest = state.last_published_ms
     record = None if state.publisher is None else state.records.get(state.publisher)
@@ -49,6 +56,6 @@ def next_version(state: "FarmState", now_ms: int) -> int:
 def rising_version(newest: int, now_ms: int) -> int:
     """Return the version of a set that follows the version `newest`; both are in seconds since the epoch.
 
-    `now_ms`: the signer's own clock, in ms since the epoch. The version is the time, or the least greater version.
+    `now_ms`: the signer's own clock, in ms since the epoch. The version is the greater of this time and `newest` + 1.
     """
     return max(now_ms // 1000, newest + 1)

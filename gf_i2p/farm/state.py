@@ -28,7 +28,8 @@ __all__ = ["MAX_AHEAD_MS", "FarmState", "SnapshotError", "decode_entry", "read_e
 
 _FORMAT: Final = 2
 _SENSED_MS: Final = 900_000
-"""Greatest age, in ms, of a report about the farm's set, and of the found set: twice the default `republish_max_ms`."""
+"""Greatest age of a server's search for the farm's set, and of the set that the search found, in ms: twice the default
+`republish_max_ms`."""
 
 _NOTHING: Final = Setting()
 _MAY_MOVE_PUBLISHER: Final = frozenset({"move", "release", "drain", "undrain"})
@@ -55,7 +56,8 @@ class SnapshotError(ValueError):
 def decode_entry(value: bytes) -> dict[str, Any] | None:
     """Decode an Application entry of any farm; None: the entry is surely neither a status record nor an admin entry.
 
-    A value without the names of either is not decoded at all. JSON can write a name with escapes.
+    A status record has the name "up", and an admin entry has the name "action". So a value without these names is not
+    decoded at all. A value with escapes is decoded, because JSON can write a name with escapes.
     """
     if not (b'"up"' in value or b'"action"' in value or b"\\u" in value):
         return None
@@ -90,29 +92,29 @@ def read_entry(value: bytes) -> StatusRecord | AdminEntry | None:
 
 
 class FarmState:
-    """The state. The caller applies every committed Configuration and Application entry, in order."""
+    """The state of one farm. The caller applies every committed Configuration and Application entry, in order."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
         self.servers: tuple[int, ...] = ()
         """Ids of the servers in the newest committed Configuration."""
         self.records: dict[int, StatusRecord] = {}
-        """By server id, each server's newest record."""
+        """The newest record of each server, by server id."""
         self.leaf_members: dict[int, StatusRecord] = {}
-        """By id, each leaf member's newest record. The member that posted last is the last."""
+        """The newest record of each leaf member, by id. The member that posted last comes last."""
         self.last_published_ms = 0
         """The greatest announced version, in ms: only a newer set replaces the set in the netDb."""
         self.administration = Administration()
         """Changes by administrators."""
         self.accused: dict[int, Accusation] = {}
-        """By server id, another server's report that this server is not heard. This server's next record ends the
+        """Reports that a server is not heard, by the id of that server. The next record of that server ends the
         report."""
         self.clock = FarmClock()
         self.posters = Posters()
         self.election = Election()
         self.listing = Listing()
         self.common_setting = Setting()
-        """The mode and the master of most servers, see `Setting.most_frequent`."""
+        """The most frequent mode and the most frequent master, see `Setting.most_frequent`."""
         self._settings: dict[int, Setting] = {}
         self._counted_settings: dict[int, Setting] = {}  # the settings that `common_setting` was counted from
         self._judgements: dict[int, _Judgement] = {}  # by server, results of its newest record
@@ -142,19 +144,19 @@ class FarmState:
 
     @property
     def choice(self) -> Choice:
-        """The publisher, the leaves and the reasons; computed when needed after a change."""
+        """The publisher, the leaves and the reasons. After a change, the first use computes the choice anew."""
         if self._choice is None:
             self._choice = self._make_choice()
         return self._choice
 
     def leaf_inputs(self) -> LeafInputs:
-        """Give all that the choice of leaves depends on now."""
+        """Return all that the choice of leaves depends on now."""
         return LeafInputs(
             self.posters, self.administration, self.common_setting.master, self.clock.passed_ms, self.parameters
         )
 
     def objection(self, server: int) -> str | None:
-        """Say why a server cannot publish; None: the server can publish."""
+        """Return why a server cannot publish, as a clause; None: the server can publish."""
         poster, now, parameters = self.posters.by_id.get(server), self.clock.now_ms, self.parameters
         is_publisher = server == self.election.publisher
         ahead = (
@@ -181,7 +183,7 @@ class FarmState:
         return 2 * sum(self.posters.by_id[each].index >= index for each in self.records) > len(self.servers)
 
     def score(self, server: int) -> Score | None:
-        """Score a server; None before its first record."""
+        """Return the score of a server; None before the server's first record."""
         judgement = self._judgements.get(server)
         if judgement is None:
             return None
@@ -199,7 +201,7 @@ class FarmState:
         return reached_points(reached, unreached), found_points(finds, misses)
 
     def _total(self, server: int, judgement: _Judgement) -> int:
-        """Return the total of `score`. Quick: this runs for every server after each record of a server."""
+        """Return `score(server).total`, but faster: this runs for every server after each record of a server."""
         if not self.posters.has_reach_reports and server != self.election.publisher:
             return judgement.total
         points, most = judgement.points, judgement.most
@@ -211,7 +213,7 @@ class FarmState:
         return total(points, most)
 
     def standings(self) -> dict[int, Standing]:
-        """Rank the servers that can publish."""
+        """Return the standing of each server that can publish, by server id."""
         standings = {}
         drained, moved_to = self.administration.drained, self.administration.moved_to
         publisher = self.election.publisher
@@ -280,7 +282,7 @@ class FarmState:
             self._apply_record(entry, value, index)
         elif entry is not None and entry.cluster == self.cluster:
             self.administration.apply(entry, index)
-            if entry.sensed is not None:  # older nodes ignore the entry: here it must not make the listing change
+            if entry.changes_no_choice:  # older nodes ignore such an entry, so it must not change the listing
                 return
             self._choose_publisher(by_administrator=entry.action in _MAY_MOVE_PUBLISHER)
             self.listing.choose(self.leaf_inputs())
@@ -324,7 +326,7 @@ class FarmState:
     def _update_accusations(self, record: StatusRecord, index: int) -> None:
         """Note which servers the reporting server cannot hear, and withdraw its accusations of servers that it hears.
 
-        Such a report counts, because the newest record of the reported server is older in the log.
+        A report comes later in the log than the newest record of the reported server. So every report counts.
         """
         for report in record.remote_routers:
             poster = self.posters.by_id.get(report.id)
@@ -399,7 +401,7 @@ class FarmState:
             if server == publisher:
                 continue
             reason = self.objection(server)
-            if reason is None and publisher in standings:  # by another version's snapshot the publisher may not be able
+            if reason is None and publisher in standings:  # another version's snapshot may name an unable one
                 reason = why_not(server, standings[server], publisher, standings[publisher])
             reasons[server] = reason or "it was not chosen"
         entries, branches = self.entries()
@@ -415,7 +417,7 @@ class FarmState:
         )
 
     def entries(self) -> tuple[tuple[SetEntry, ...], tuple[Branch, ...]]:
-        """Give the listed leaves: as entries of one set, or as branches when the farm has branches."""
+        """Return the listed leaves: as entries of one set, or as branches when the farm has branches."""
         listed = self.listing.listed
         entries = sorted(
             (SetEntry(hash_, each.type, each.cost, each.owner) for hash_, each in listed.items()),
@@ -443,7 +445,7 @@ class FarmState:
     # Snapshots -------------------------------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Give the state for a snapshot: the same bytes on every server that has applied the same entries."""
+        """Return the state for a snapshot: the same bytes on every server that has applied the same entries."""
         state = {
             "format": _FORMAT,
             "servers": list(self.servers),
@@ -487,12 +489,20 @@ class FarmState:
         self.clock = FarmClock.parse(
             snapshot["clock"], [record.date_ms for record in self.records.values()], len(self.servers)
         )
-        self.accused = {int(server): Accusation(int(by), int(index)) for server, by, index in snapshot["accused"]}
+        self.accused = {
+            integer({"server": server}, "server", MAX_SERVER_ID): Accusation(
+                integer({"by": by}, "by", MAX_SERVER_ID), integer({"index": index}, "index", MAX_DATE_MS)
+            )
+            for server, by, index in snapshot["accused"]
+        }
         self.election = Election.parse(snapshot["election"])
         if self.publisher is not None and self.publisher not in self.servers:
             raise SnapshotError(f"it has the publisher {self.publisher}, which is no server")
         self.listing = Listing.parse(snapshot["listing"])
         self.administration = Administration.parse(snapshot["administration"])
+        room = tree.room(self.parameters.tree, self.parameters.max_entries)
+        if any(each.place >= room for each in self.listing.listed.values()):
+            raise SnapshotError(f"it lists a leaf beyond the {room} places of its sets")
         self.common_setting = Setting.most_frequent(self._settings)
 
     def _check_poster(self, record: StatusRecord, poster: int) -> None:

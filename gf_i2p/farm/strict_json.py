@@ -45,14 +45,14 @@ def check_limits(data: bytes, what: str, *, max_bytes: int, max_openings: int) -
 
 
 def an_object(value: object, what: str) -> dict[str, Any]:
-    """Return the value if it is an object; raises `RecordError`."""
+    """Return `value`, a JSON object. Raises `RecordError` for any other value; `what` names the value in the error."""
     if not isinstance(value, dict):
         raise RecordError(f"{what} is an object")
     return value
 
 
 def a_list(fields: Mapping[str, Any], name: str, limit: int) -> list[Any]:
-    """Return a list, empty when the field is missing; raises `RecordError`."""
+    """Return the field `name`: a list of up to `limit` items; empty if the field is missing. Raises `RecordError`."""
     value = fields.get(name, [])
     if not isinstance(value, list) or len(value) > limit:
         raise RecordError(f"{name} is a list of up to {limit}")
@@ -60,7 +60,7 @@ def a_list(fields: Mapping[str, Any], name: str, limit: int) -> list[Any]:
 
 
 def text(fields: Mapping[str, Any], name: str) -> str:
-    """Return a text; raises `RecordError`."""
+    """Return the field `name`, a text. Raises `RecordError` if the field is missing or no text."""
     value = fields.get(name)
     if not isinstance(value, str):
         raise RecordError(f"{name} is a text")
@@ -68,12 +68,12 @@ def text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def text_or_none(fields: Mapping[str, Any], name: str) -> str | None:
-    """Return a text, None when the field is missing; raises `RecordError`."""
+    """Return the field `name`, a text; None if the field is missing or null. Raises `RecordError` for another value."""
     return None if fields.get(name) is None else text(fields, name)
 
 
 def integer(fields: Mapping[str, Any], name: str, high: int) -> int:
-    """Return a whole number from 0 to `high`; raises `RecordError`."""
+    """Return the field `name`, a whole number from 0 to `high`. Raises `RecordError`, also for a missing field."""
     value = fields.get(name)
     if type(value) is not int or not 0 <= value <= high:
         raise integer_error(name, high)
@@ -81,7 +81,7 @@ def integer(fields: Mapping[str, Any], name: str, high: int) -> int:
 
 
 def integer_or_none(fields: Mapping[str, Any], name: str, high: int = MAX_DATE_MS) -> int | None:
-    """Return a whole number, None when the field is missing; raises `RecordError`."""
+    """Return the field `name`, a whole number from 0 to `high`; None if missing or null. Raises `RecordError`."""
     value = fields.get(name)
     if value is None:
         return None
@@ -91,12 +91,12 @@ def integer_or_none(fields: Mapping[str, Any], name: str, high: int = MAX_DATE_M
 
 
 def integer_error(name: str, high: int) -> RecordError:
-    """Return the error for a value that is no whole number from 0 to `high`."""
+    """Return the error for a field `name` that is no whole number from 0 to `high`."""
     return RecordError(f"{name} is a whole number from 0 to {high}")
 
 
 def flag(fields: Mapping[str, Any], name: str) -> bool:
-    """Return true or false; raises `RecordError`."""
+    """Return the field `name`, true or false. Raises `RecordError` if the field is missing or another value."""
     value = fields.get(name)
     if type(value) is not bool:
         raise RecordError(f"{name} is true or false")
@@ -104,7 +104,7 @@ def flag(fields: Mapping[str, Any], name: str) -> bool:
 
 
 def a_hash(value: object, what: str) -> bytes:
-    """Return the 32 bytes of a base64 text; raises `RecordError`."""
+    """Return the 32 bytes that `value` tells, a text in I2P's base64. Raises `RecordError`; `what` names the value."""
     if not isinstance(value, str):
         raise RecordError(f"{what} is a text")
     try:
@@ -129,7 +129,7 @@ def unknown_fields(fields: Mapping[str, Any], known_names: frozenset[str]) -> di
 
 
 def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that have a value."""
+    """Return the fields whose values are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -143,7 +143,8 @@ _SPACE: Final = " \t\n\r"
 _SHAPES: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _LONG: Final = b"0" * MAX_DIGITS
 _LARGE: Final = (b"0e000", b"0e+000")
-"""Texts of exponents that may be too large. A shorter number with a shorter exponent is surely finite."""
+"""Exponents that may be too large, in the shape that `_SHAPES` makes: each digit is 0. A number of up to `MAX_DIGITS`
+digits with a shorter exponent is surely finite."""
 # The closing quote may be missing: otherwise a text of quotes without an end would cost the square of its length.
 _STRINGS: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _RUNS: Final = re.compile(_LONG + rb"0*+")
@@ -152,7 +153,7 @@ _LARGE_EXPONENTS: Final = re.compile(rb"(?<![-+.0-9eE])[-.0-9]++[eE]\+?[0-9]{3,}
 
 
 def _decode(data: bytes) -> dict[str, Any]:
-    """Decode the JSON text of an object, in one pass. Raises `ValueError`, also as `RecordError`."""
+    """Decode the JSON text of an object, in one pass. Raises `ValueError`, of which `RecordError` is one kind."""
     text = data.decode("utf-8")
     shapes = data.translate(_SHAPES)
     if _LONG in shapes or _LARGE[0] in shapes or _LARGE[1] in shapes:
@@ -168,7 +169,11 @@ def _decode(data: bytes) -> dict[str, Any]:
 
 
 def _check_numbers(text: bytes) -> None:
-    """Refuse numbers over the limits in a JSON text without strings. Raises `ValueError`, also as `RecordError`."""
+    """Check the numbers in a JSON text from which all strings were removed.
+
+    Raises `RecordError` for a number with too many digits, and for a number that is too large for a float. Raises
+    another `ValueError` for a malformed number.
+    """
     shapes = text.translate(_SHAPES)
     for run in _RUNS.finditer(shapes):
         start, end = run.span()

@@ -4,7 +4,7 @@ from gf_i2p.netdb.errors import StructureError
 
 
 class Reader:
-    """A position in bytes. Every method raises `StructureError` when the bytes end too early."""
+    """Bytes, and the position of the next field. Methods raise `StructureError` when the bytes end too early."""
 
     def __init__(self, data: bytes, structure: str) -> None:
         """`structure` names the structure in errors, with its article: "a Destination"."""

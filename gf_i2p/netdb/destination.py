@@ -25,7 +25,7 @@ _CRYPTO_TYPES: Final = {0: "ElGamal", 4: "X25519"}
 
 @dataclass(frozen=True)
 class Destination:
-    """A destination, as its bytes. Use `parse`, `from_base64` or `build`."""
+    """A destination: its bytes, and the fields in these bytes. Use `parse`, `from_base64` or `build`."""
 
     data: bytes
     signature_type: SignatureType
@@ -99,9 +99,9 @@ class Destination:
 
 
 def address_of(text: str) -> str:
-    """Give the b32 address of a destination in base64, also when the types of its keys are not supported.
+    """Return the b32 address of a destination in base64, also when the types of its keys are not supported.
 
-    Raises `StructureError` when the text is not base64, or does not end with its certificate.
+    Raises `StructureError` when the text is not base64, or its length does not match its certificate.
     """
     data = from_base64(text.strip(), MAX_DESTINATION_BYTES)
     head = _KEYS_BYTES + 3

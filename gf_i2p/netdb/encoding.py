@@ -21,7 +21,7 @@ def to_base64(data: bytes) -> str:
 def from_base64(text: str, max_bytes: int) -> bytes:
     """Decode base64 in I2P's alphabet. The padding may be missing.
 
-    Raises `StructureError` for any other character, and for a text that is longer than `max_bytes` bytes need.
+    Raises `StructureError` for any other character, and for a text that is longer than the base64 of `max_bytes` bytes.
     """
     if len(text) > (max_bytes + 2) // 3 * 4:
         raise StructureError(f"a base64 text of {len(text)} characters is longer than {max_bytes} bytes need")
@@ -36,13 +36,13 @@ def from_base64(text: str, max_bytes: int) -> bytes:
 
 
 def to_b32_address(hash_: bytes) -> str:
-    """Give the address of a destination by its 32-byte hash: 52 characters and `.b32.i2p`."""
+    """Return the address of a destination by its 32-byte hash: 52 characters and `.b32.i2p`."""
     assert len(hash_) == HASH_BYTES
     return base64.b32encode(hash_).decode("ascii").rstrip("=").lower() + _B32_SUFFIX
 
 
 def from_b32_address(address: str) -> bytes:
-    """Give the hash of a b32 address; case does not matter.
+    """Return the hash of a b32 address; case does not matter.
 
     Raises `StructureError` for anything else, also for the longer addresses of encrypted lease sets.
     """

@@ -41,7 +41,7 @@ class Lease:
     """End of the tunnel, in seconds since the epoch."""
 
     def encode(self) -> bytes:
-        """Give the lease's 40 bytes ("Lease2"). Raises `LimitError`."""
+        """Return the lease's 40 bytes ("Lease2"). Raises `LimitError`."""
         if len(self.gateway) != 32 or not 0 <= self.tunnel < 2**32 or not 0 <= self.end < 2**32:
             raise LimitError(f"{self} has a field that does not fit: 32 bytes of gateway, 4 of tunnel, 4 of end")
         return _LEASE.pack(self.gateway, self.tunnel, self.end)
@@ -67,24 +67,25 @@ def read_offered(data: bytes) -> tuple[Lease, ...]:
 
 
 def shortened(leases: Sequence[Lease], now: int, seconds: int) -> tuple[Lease, ...]:
-    """Give the leases that have not ended at `now` (seconds since the epoch), each cut to end within `seconds`.
+    """Return the leases that have not ended at `now` (seconds since the epoch), each cut to end within `seconds`.
 
-    A client keeps a lease set until its leases end. After short leases, clients soon look up the next server's set.
+    A client keeps a lease set until its leases end. So after a change of the server, clients with short leases soon
+    look up the next server's set.
     """
     return tuple(replace(lease, end=min(lease.end, now + seconds)) for lease in leases if lease.end > now)
 
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKey:
-    """The public key to which clients encrypt."""
+    """A public key of a service: clients encrypt their messages to this key."""
 
     type: int
-    """`X25519`, or another type whose key is kept as it is."""
+    """`X25519`, or another type. This program keeps a key of another type unchanged, and does not use that key."""
     key: bytes
 
     @classmethod
     def of(cls, private: bytes) -> Self:
-        """Give the public key of an X25519 private key, 32 bytes."""
+        """Return the public key of an X25519 private key, 32 bytes."""
         return cls(X25519, X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw())
 
 

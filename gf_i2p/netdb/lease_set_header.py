@@ -117,7 +117,7 @@ class SignedSet:
 
     @property
     def published(self) -> int:
-        """Seconds since the epoch."""
+        """Time of publication, in seconds since the epoch; also the version of the set."""
         return self.header.published
 
     @property

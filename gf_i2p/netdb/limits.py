@@ -3,10 +3,11 @@
 from typing import Final
 
 MAX_DESTINATION_BYTES: Final = 475
-"""The largest of i2pd and Java: 387 bytes, and 88 of certificate for the longest keys. This program's have 391."""
+"""Most bytes of a destination, for i2pd and Java: 387, and 88 of certificate for the longest keys. This program makes
+destinations of 391 bytes."""
 
 MAX_LEASE_SET_BYTES: Final = 4096
-"""The largest lease set that i2pd accepts; Java's I2NP messages hold larger ones."""
+"""Most bytes of a lease set that i2pd accepts; Java's I2NP messages hold larger sets."""
 
 MAX_META_ENTRIES: Final = 16
 """Most entries of a Meta lease set; Java refuses more, and i2pd has no limit."""
@@ -18,22 +19,22 @@ MAX_ENCRYPTION_KEYS: Final = 8
 """Most encryption keys of a lease set. Routers' own sets have one to three."""
 
 MAX_ENCRYPTION_KEY_BYTES: Final = 256
-"""Length of the longest key, ElGamal's (common structures, "PublicKey")."""
+"""Most bytes of an encryption key: those of an ElGamal key (common structures, "PublicKey")."""
 
 MAX_EXPIRES_SECONDS: Final = 65_535
 """Most seconds from `published` to the end of a set: the field has two bytes, for 18.2 hours."""
 
 MAX_MAPPING_BYTES: Final = 2048
-"""Half of a lease set; the length field would allow 65,535."""
+"""Most bytes of a mapping: half of a lease set; the length field would allow 65,535."""
 
 MAX_STRING_BYTES: Final = 255
-"""A string's length field has one byte (common structures, "String")."""
+"""Most bytes of a string: the length field has one byte (common structures, "String")."""
 
 MAX_ROUTER_INFO_BYTES: Final = 65_536
-"""No I2NP message is larger. Routers' own RouterInfos have one to two KiB."""
+"""Most bytes of a RouterInfo: no I2NP message is larger. Routers' own RouterInfos have one to two KiB."""
 
 MAX_ROUTER_ADDRESSES: Final = 16
-"""Java's limit. Routers publish two to six addresses."""
+"""Most addresses of a RouterInfo, as in Java. Routers publish two to six addresses."""
 
 MAX_CERTIFICATE_BYTES: Final = 88
-"""The certificate of a RouterIdentity, without type and length: `MAX_DESTINATION_BYTES` less 387."""
+"""Most bytes of a RouterIdentity's certificate, without type and length: `MAX_DESTINATION_BYTES` less 387."""

@@ -1,4 +1,4 @@
-"""Mappings: short texts by short names (common structures, "Mapping")."""
+"""Mappings: pairs of a key and a value, which are short texts (common structures, "Mapping")."""
 
 from collections.abc import Mapping
 from itertools import pairwise

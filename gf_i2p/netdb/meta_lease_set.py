@@ -50,7 +50,7 @@ class MetaLease:
     type: LeaseType = LeaseType.LEASE_SET2
 
     def encode(self) -> bytes:
-        """Give the entry's 40 bytes. Raises `LimitError`."""
+        """Return the entry's 40 bytes. Raises `LimitError`."""
         if len(self.hash) != 32 or not 0 <= self.cost <= 255 or not 0 <= self.end < 2**32:
             raise LimitError(f"{self} has a field that does not fit: 32 bytes of hash, cost up to 255, end of 4 bytes")
         return _ENTRY.pack(self.hash, 0, self.type, self.cost, self.end)
@@ -114,7 +114,7 @@ class MetaLeaseSet(SignedSet):
         """Read a set and verify its signature.
 
         Raises `StructureError` or `SignatureError`, also for a set that a router would refuse at any time. `objection`
-        gives the refusals that depend on the time.
+        tells the reasons for refusals that depend on the time.
         """
         reader, header, options = begin_set(data, "a Meta lease set")
         count = reader.number(1)
@@ -133,7 +133,7 @@ class MetaLeaseSet(SignedSet):
         return cls(data, header, options, entries)
 
     def objection(self, now: int) -> str | None:
-        """Say why a router would refuse the set at `now` (seconds since the epoch); None: routers accept the set."""
+        """Return why a router would refuse the set at `now` (seconds since the epoch); None: routers accept the set."""
         if now >= self.expires_at:
             return f"the set has expired, {now - self.expires_at} s ago"
         oldest = min(self.published, *(entry.end for entry in self.entries))

@@ -50,14 +50,15 @@ class DestinationKeys:
 
     @classmethod
     def generate(cls, entropy: Callable[[int], bytes] = os.urandom) -> Self:
-        """Make a new Ed25519 destination."""
+        """Make a new Ed25519 destination with its keys. `entropy(n)` returns n random bytes."""
         key = SigningKey(entropy(PRIVATE_KEY_BYTES))
         return cls(Destination.build(key.public, entropy(FILLER_BYTES)), key)
 
     def delegate(self, expires: int, entropy: Callable[[int], bytes] = os.urandom) -> Self:
         """Make keys with which another machine signs for this destination until `expires` (seconds since the epoch).
 
-        Raises `SignatureError` for delegated keys: a transient key authorises nobody.
+        `entropy(n)` returns n random bytes. Raises `SignatureError` for delegated keys, because a transient key
+        authorises nobody. Raises `LimitError` for a date that does not fit into four bytes.
         """
         if self.offline is not None:
             raise SignatureError(
@@ -87,7 +88,7 @@ class DestinationKeys:
         return cls.parse(from_base64(text.strip(), _MAX_BYTES))
 
     def encode(self) -> bytes:
-        """Give the bytes of a router's key file: 679 for an Ed25519 destination's own keys."""
+        """Return the bytes of a router's key file: 679 for an Ed25519 destination's own keys."""
         head = self.destination.data + self.crypto_private
         if self.offline is None:
             return head + self.key.private

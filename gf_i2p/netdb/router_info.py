@@ -35,7 +35,7 @@ _MAX_NET_ID_CHARS: Final = 3
 
 @dataclass(frozen=True)
 class RouterIdentity:
-    """The identity of a router, as its bytes. Use `read`."""
+    """The identity of a router: its bytes, and the fields in these bytes. Use `read`."""
 
     data: bytes = field(repr=False)
     signature_type: int

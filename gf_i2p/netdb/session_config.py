@@ -1,4 +1,4 @@
-"""SessionConfig: a client's proof to a router that it may act as a destination (I2CP, "SessionConfig")."""
+"""SessionConfig: a client's proof to a router that the client may act as a destination (I2CP, "SessionConfig")."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,8 @@ META_OPTIONS: Final = {
 }
 """Options of a session that publishes a Meta lease set and carries no traffic. Java sets the lengths to 0.
 
-i2pd builds two or three inbound tunnels at a time, and publishes again with the next tunnel. So the session has four.
+i2pd may publish the set in vain when the first inbound tunnels are ready, and publishes again when a further tunnel is.
+i2pd builds two or three inbound tunnels at a time. So the session asks for four tunnels, which come in two rounds.
 """
 SERVICE_OPTIONS: Final = {
     "i2cp.fastReceive": "true",

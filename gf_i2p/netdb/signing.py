@@ -14,7 +14,7 @@ SIGNATURE_BYTES: Final = 64
 
 
 class SignatureType(IntEnum):
-    """The known signature types (common structures, "Certificate"). Their keys and signatures have the same lengths."""
+    """The known signature types (common structures, "Certificate"). Both have keys of 32 and signatures of 64 bytes."""
 
     ED25519 = 7
     """EdDSA_SHA512_Ed25519."""

@@ -7,7 +7,7 @@ _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def seconds_since_boot() -> float:
-    """Return seconds that never go back and also count while the machine sleeps, unlike `time.monotonic`."""
+    """Return the seconds since the machine started. The time that the machine slept counts, too."""
     return time.clock_gettime(_CLOCK)
 
 

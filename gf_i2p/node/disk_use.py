@@ -1,4 +1,4 @@
-"""The bytes on the disk of a node's log and history, beside the operator's budget."""
+"""Measures the bytes that a node's log and history use on the disk, and compares them with the operator's budget."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,10 +18,13 @@ MAKE_ROOM: Final = (
 
 
 class DiskUse:
-    """Looks at the disk now and then. While the budget is used up, clients' posts are to be refused."""
+    """Measures the used bytes every `CHECK_SECONDS`. While the budget is used up, clients' posts are to be refused."""
 
     def __init__(self, database: Path, history: Path, budget: int) -> None:
-        """`database`: the log's file, with its companions beside it. `budget`: bytes; 0: no limit."""
+        """`database`: the log's SQLite file; its files `-wal` and `-shm` count, too. `history`: a directory.
+
+        `budget`: bytes; 0: no limit.
+        """
         self._database = database
         self._history = history
         self.budget = budget
@@ -55,7 +58,7 @@ class DiskUse:
 
 
 def measure(database: Path, history: Path) -> int:
-    """Return the bytes of the log's files and of the history's files."""
+    """Return the bytes that the files of the log and of the history use together. A missing file counts as 0."""
     try:
         exported = tuple(history.iterdir())
     except OSError:  # no history, or moved away
@@ -71,4 +74,4 @@ def _size(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:
-        return 0  # removed meanwhile, as packing does
+        return 0  # removed meanwhile: packing removes each file that is packed

@@ -31,19 +31,22 @@ from gf_i2p.node.view import FarmView
 logger = structlog.get_logger()
 
 CLOSE_SECONDS: Final = 15.0
-"""Seconds for the router to end its work for this node; a stopping node cannot wait for ever."""
+"""Most seconds that a stopping node waits until the router has ended its work for the node."""
 RESIGN_SECONDS: Final = 3.0
-"""Seconds for the farm to commit that this node publishes no more. Otherwise the farm has to notice the silence."""
+"""Most seconds that a stopping node waits until the farm has committed that this node publishes no more. After that
+time, the farm has to notice the node's silence."""
 FINISH_SECONDS: Final = 4.0
-"""Seconds for clients to end their requests. Clients find the next server after some seconds at the earliest."""
+"""Most seconds that a stopping node goes on serving its clients, so that their requests can end. Clients find the next
+server some seconds later at the earliest."""
 _AGAIN_SECONDS: Final = 5.0
 
 
 class FarmTasks:
     """The tasks of one node.
 
-    `publisher` and `keys` are None on a server that never publishes. `exporter` is None without a history. `leaves` is
-    this machine's part of each leaf. `router_info` is None when the records do not have the router info.
+    `publisher` and `keys` are None on a server that never publishes. `exporter` is None without a history. `leaves`:
+    for each leaf of this server, the watch of its service and the forwarder. `router_info` is None when the records do
+    not have the router info.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
 """Exports the log: every committed entry goes to the history, once and in order.
 
-The exporter follows the log as `FarmView` does, at a place of its own, which the history's files remember. A thread
-writes the files, because an fsync takes from tenths of a millisecond to seconds; another thread packs them (`Packing`).
-Encoding holds Python's lock (the GIL) there, but a thread gives the lock up within the switch interval. The event loop
-only takes pages of entries out of the log.
+Like `FarmView`, the exporter follows the log. The history's files show which entry comes next, also after a restart. A
+thread writes the files, because an fsync takes from tenths of a millisecond to seconds. Another thread packs the ended
+files (`Packing`). Encoding entries holds Python's lock (the GIL), but a thread gives the lock up within the
+switch interval. The event loop only takes pages of entries out of the log.
 
 The exporter waits for a moment (`_GATHER_SECONDS`) and writes the entries of that time together. So the history costs
-the disk a few fsyncs a second, and not one for each commit. The time "received" in the files may be that much too late.
+the disk a few fsyncs a second, and not one for each commit. The time "received" may be late by that moment.
 
 The farm never stops for the history. When the disk is full, or the files are damaged or gone, the node goes on without
 the history, tells the operator once, and tries again.
@@ -35,7 +35,7 @@ from gf_i2p.wire.messages import NOBODY
 logger = structlog.get_logger()
 
 HELD_ENTRIES: Final = 1 << 18
-"""Log entries held back for a history that cannot be written: ten days of status records of three servers."""
+"""Most entries that the log keeps for a history that cannot be written: ten days of status records of three servers."""
 _PAGE_ENTRIES: Final = 1024
 _PAGE_BYTES: Final = 1 << 20
 _GATHER_SECONDS: Final = 0.25
@@ -107,8 +107,8 @@ class Exporter:
     def log_begins_after(self, index: int) -> None:
         """Note that the log no longer has the entries up to `index`, after a compaction or an installed snapshot.
 
-        Entries among them that were not exported become a gap. Call this in the same turn of the loop, before `run`
-        looks at the log.
+        The entries that were not exported before become a gap. Call this in the turn of the event loop in which the log
+        has changed, before `run` looks at the log.
         """
         if index > self._begins_after:
             self._begins_after = index
@@ -146,7 +146,7 @@ class Exporter:
             self._history = None
 
     async def _step(self) -> None:
-        """Do the next piece of work, or wait for one."""
+        """Do the next piece of work: open, rotate or write the history. Wait while there is nothing to do."""
         history = self._history
         if history is None:
             history = await self._open()
@@ -186,10 +186,10 @@ class Exporter:
         return None if core.leader == NOBODY else (core.term, core.leader)
 
     def _servers_after(self, index: int) -> list[int] | None:
-        """Ids of the servers after the entries up to `index`, which the log no longer has; None when not known.
+        """Return the ids of the farm's servers after the entry `index`, which the log has dropped; None when not known.
 
-        After a damaged snapshot, perhaps only the initial Configuration of a new farm is left. It has index 0, and says
-        nothing about the servers at `index`.
+        After a damaged snapshot, perhaps only the initial Configuration of a new farm is left. That Configuration
+        has index 0, and says nothing about the servers at `index`.
         """
         configuration = self._core.configuration_at(index)
         return [server.id for server in configuration.servers] if configuration.log_index else None
@@ -234,7 +234,9 @@ class Exporter:
             )
 
     async def _rotate(self, history: History) -> bool:
-        """Rotate when due, but not again and again after a failure; return whether the history was rotated.
+        """Begin a new file of the history when that is due; return whether a new file was begun.
+
+        After a failure, the next attempt follows after `_CHECK_SECONDS`.
 
         A backlog of entries does not delay the rotation: a backlog may last for hours, and the file would grow on.
         """

@@ -1,4 +1,4 @@
-"""Packs the history's ended files beside the exporter: in a thread of its own, one file at a time.
+"""Packs the history's ended files while the exporter goes on: in a thread of its own, one file at a time.
 
 Packing a large file takes most of a minute. Neither the exporter nor a stopping node waits for the packing.
 """
@@ -17,7 +17,7 @@ AGAIN_SECONDS: Final = 60.0
 
 
 class Packing:
-    """Packs files in the background. The event loop calls `on_end` when a file is packed or has failed."""
+    """Packs files in the background. The event loop calls `on_end` after each attempt to pack, also after a failure."""
 
     def __init__(self, on_end: Callable[[], None]) -> None:
         self.error: OSError | None = None
@@ -29,7 +29,10 @@ class Packing:
         self._again_at = 0.0
 
     def go_on(self, history: History) -> None:
-        """Take the result of an ended attempt; begin the next file, unless an attempt has just failed."""
+        """Take the result of an ended attempt, and begin the next one if a file is left to pack.
+
+        Do nothing while an attempt is under way. After a failure, begin no attempt for `AGAIN_SECONDS`.
+        """
         if self._work is not None:
             if not self._work.done():
                 return

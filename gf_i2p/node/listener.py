@@ -33,7 +33,10 @@ class SharedListener:
     """
 
     def __init__(self, transport: Transport, farms: Collection[str], *, tls: TlsTransport | None = None) -> None:
-        """`tls`: `transport` again, for `reload`. None without TLS, and when the only farm reloads `transport`."""
+        """`tls`: the TLS transport, if `reload` is to change its certificate.
+
+        None without TLS, and when a node that is alone at this listener reloads the transport itself.
+        """
         self.gate = Gate()
         self.server = Server(transport, gate=self.gate)
         self._expected = set(farms)
@@ -59,7 +62,10 @@ class SharedListener:
         return listener
 
     async def leave(self, cluster: str, grace: float) -> None:
-        """Stop serving a farm, even one that never entered; see `Server.withdraw`. Close after the last farm."""
+        """Stop serving a farm, even one that never entered. After the last farm, close the socket.
+
+        Requests under way are answered, for at most `grace` seconds.
+        """
         self._expected.discard(cluster)
         self._patience.pop(cluster, None)
         if self._expected:
@@ -82,7 +88,7 @@ class SharedListener:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One directory that is to run in this process."""
+    """A node's directory. The node is to run in this process."""
 
     directory: Path
     config: Config
@@ -105,7 +111,7 @@ class Tenant:
 
 
 def tenants_by_listener(tenants: Sequence[Tenant]) -> list[list[Tenant]]:
-    """Group the tenants that share a listener, in the order given.
+    """Return the tenants in groups: each group shares a listener. The order stays as given.
 
     Raises `ConfigError` when the tenants cannot run in one process.
     """
@@ -200,7 +206,7 @@ def _certificate(tenant: Tenant) -> tuple[bytes, bytes]:
 
 
 def _router(tenant: Tenant) -> tuple[object, ...]:
-    """The settings on which the session and the outbound connections depend."""
+    """Return the router settings that determine the session and the outbound connections, to compare two tenants."""
     router = tenant.config.router
     assert router is not None
     return router.sam, router.sam_user, dict(router.session), router.proxy, router.proxy_user, router.way

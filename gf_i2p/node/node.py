@@ -13,10 +13,12 @@ from structlog.contextvars import get_contextvars
 
 from bridges.hosting_protocol import ServiceHosting
 from bridges.router_protocol import RouterBridge
+from gf_i2p.farm.admin_entries import ServerKey
 from gf_i2p.farm.choice.publisher import Choice
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import snapshot_fault
 from gf_i2p.node.access.budgets import Budgets
+from gf_i2p.node.access.login_keys import is_signed
 from gf_i2p.node.access.posts import Posts
 from gf_i2p.node.access.refusals import Refusal, Refusals
 from gf_i2p.node.access.rights import Rights
@@ -27,7 +29,8 @@ from gf_i2p.node.disk_use import DiskUse
 from gf_i2p.node.farm_tasks import FarmTasks, farm_tasks_of
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
-from gf_i2p.node.files.trust import lacking, tls_settings
+from gf_i2p.node.files.trust import dialled, lacking, tls_settings
+from gf_i2p.node.files.user_keys import UserKeys
 from gf_i2p.node.history_exporter import Exporter
 from gf_i2p.node.listener import SharedListener
 from gf_i2p.node.membership.joining import Joiner
@@ -49,6 +52,7 @@ from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.key_credentials import KeyCredentials
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.log_values import ClusterServer
 from gf_i2p.wire.messages import NOBODY, MessageType, Request
@@ -100,14 +104,14 @@ class Node:
         self._directory = directory
         self._config = config  # as at the start, for settings that a reload cannot change
         self._reloaded = config
+        self._user_keys = UserKeys(directory, config.node.id, secrets)
         self._password = secrets.password
         self._router_passwords = secrets.router_passwords
-        self._verifiers = secrets.verifiers
         self._users: dict[str, User] = {}
         self.rights = Rights(config.node.cluster, lambda: {each.id for each in self.driver.core.configuration.servers})
         self._started = False
         self.last_reload: Reload | None = None
-        """Result of the last reload; the caller of `reload` sets it."""
+        """Result of the last reload. The caller of `reload` sets this attribute; None before the first reload."""
         self._tasks: list[asyncio.Task[None]] = []
         # A shared listener calls this node outside the node's logging context.
         self._log = logger.bind(**get_contextvars(), server=config.node.id)
@@ -155,18 +159,21 @@ class Node:
             transport = MixedTransport(tls=self._tls, i2p=i2p, listening=listening)
         self._authenticator = Authenticator(
             config.node.cluster,
-            secrets.verifiers,
+            self._user_keys.in_force,
             key=token_bytes(32),
             without_qop=config.compat.digest_without_qop,
+            dialled=dialled(directory, config),
+            verify_signature=is_signed,
         )
         self._inside = any(Endpoint.parse(server.endpoint).is_i2p for server in config.servers)
         self.listener = SharedListener(transport, {config.node.cluster}) if listener is None else listener
         self.server, self.gate = self.listener.server, self.listener.gate
         self._transport = transport
-        self._credentials: dict[int, Credentials] = {}
-        """By server id. Each server issues nonces of its own; kept credentials save a request."""
+        self._credentials: dict[int, KeyCredentials] = {}
+        """By server id, this node's credentials at that server, with the nonce that the server has issued. A new link
+        uses the same credentials, which saves a request."""
         self.links: dict[int, PeerLink] = {}
-        """Links to the servers to reach: all of the Configuration, and servers that are joining or leaving."""
+        """By server id, links to all other servers of the Configuration, and to servers that are joining or leaving."""
         self._ending: set[asyncio.Task[None]] = set()
         self.driver.on_contacts = self._contacts_changed
         self.driver.on_given_up = self._why_silent
@@ -178,9 +185,28 @@ class Node:
         except BaseException:
             storage.close()  # other farms of this process may still run
             raise
+        self.farm_tasks.view.on_change.append(self._take_server_keys)
+        self._take_server_keys()
+
+    def _take_server_keys(self) -> None:
+        """Take over the servers' keys of the log. Connections by a key that was replaced end."""
+        members = self.rights.servers()  # the state may be that of a farm before `restore`, with other servers
+        keys = self.farm_tasks.view.state.administration.server_keys
+        changed = self._user_keys.take({server: key for server, key in keys.items() if server in members})
+        if changed is not None:
+            self._users_changed(changed)
+            self._user_keys.renew(self._credentials.values())
+            self._log.info("keys of servers changed", users=changed)
+
+    def _users_changed(self, users: Sequence[str]) -> None:
+        """Let only the users in force log in, and end the connections of these users."""
+        self._authenticator.replace(self._user_keys.in_force)
+        self.rights.forget(users)
+        self.budgets.forget(users)
+        self.server.disconnect(self.cluster, users)
 
     def _others(self) -> dict[Endpoint, Credentials]:
-        """The endpoint of every server to reach, and this node's credentials there."""
+        """Return this node's credentials at every server to reach, by the server's endpoint."""
         return {link.endpoint: self._credentials[server] for server, link in self.links.items()}
 
     def _make_farm_tasks(
@@ -249,7 +275,10 @@ class Node:
         return self.driver.core.leader != NOBODY and not self.driver.halted
 
     def _contacts_changed(self, contacts: Mapping[int, str]) -> None:
-        """Make and end links. An endpoint in this node's file wins over the one in the log."""
+        """Make links to new contacts, and end the links to former ones.
+
+        `contacts`: endpoints by server id, from the log. An endpoint in this node's file wins over the one in the log.
+        """
         listed = {server.id: server.endpoint for server in self._config.servers}
         if self._config.node.join and not self.driver.core.was_voter:
             # No server knows this node yet: this node asks all servers in its own file.
@@ -267,9 +296,7 @@ class Node:
                     self._transport,
                     endpoint,
                     self.cluster,
-                    self._credentials.setdefault(
-                        server, Credentials(f"server-{self._config.node.id}", self._password.get_secret_value())
-                    ),
+                    self._credentials.setdefault(server, self._user_keys.login.at(server)),
                     on_up=partial(self._up, server),
                     on_down=partial(self._down, server),
                     request_seconds=I2P_REQUEST_SECONDS,
@@ -282,7 +309,7 @@ class Node:
         return tls_settings(self._directory, config)
 
     def _warn_of_own_fingerprint(self) -> None:
-        """Warn when this node's certificate is not the listed one: otherwise only other servers would log that."""
+        """Warn when this node's certificate is not the listed one. Otherwise only other servers would notice that."""
         own_server = next(server for server in self._config.servers if server.id == self._config.node.id)
         if own_server.fingerprint is None:
             return
@@ -339,6 +366,11 @@ class Node:
         connected = sum(server in servers and link.connected for server, link in self.links.items())
         return self.has_leader and connected + (self.driver.core.id in servers) >= majority(len(servers))
 
+    @property
+    def server_keys(self) -> Mapping[int, ServerKey]:
+        """By server id, the public halves by the log, which replace those of the files."""
+        return self._user_keys.committed
+
     def reload(self, config: Config, secrets: Secrets) -> list[str]:
         """Take over the changes that a running node can; return the keys that need a restart.
 
@@ -351,16 +383,12 @@ class Node:
         self._tls.reload(replace(settings, fingerprints={**old_pins, **settings.fingerprints}))
         self.listener.reload(settings)
         self._reloaded = config
-        verifiers = secrets.verifiers
-        changed = [user for user, secret in self._verifiers.items() if verifiers.get(user) != secret]
-        self._verifiers = verifiers
-        self._authenticator.replace(verifiers)
+        self._users_changed(self._user_keys.reload(secrets))
+        self._user_keys.renew(self._credentials.values())
         self._authenticator.without_qop = config.compat.digest_without_qop
+        self._authenticator.dialled = dialled(self._directory, old.model_copy(update={"tls": config.tls}))
         self._users.clear()
-        self.rights.forget(changed)
-        self.budgets.forget(changed)
         self.budgets.limits = config.limits.in_bytes
-        self.server.disconnect(self.cluster, changed)
         self.driver.change_plan(config.plan)
         pending = [
             f"node.{key}" for key in ("id", "cluster", "listen") if getattr(old.node, key) != getattr(config.node, key)
@@ -405,11 +433,14 @@ class Node:
             self.driver.unreachable(peer)
 
     def lacking(self, server: ClusterServer) -> str | None:
-        """Why the files, as last loaded, do not let this node speak with a joining server; None without an obstacle."""
-        return lacking(self._reloaded, self._verifiers, server)
+        """Return why the files, as last loaded, do not let this node speak with a joining server; None: no obstacle."""
+        return lacking(self._reloaded, self._user_keys.in_force, server)
 
     def _why_silent(self) -> str | None:
-        """Return the errors of links to servers that are no members, such as a joining server just given up."""
+        """Return the errors of links to servers that are no members, such as a joining server just given up.
+
+        None when no such link has an error.
+        """
         members = {server.id for server in self.driver.core.configuration.servers}
         errors = (
             link.last_error for server, link in self.links.items() if server not in members and not link.connected
@@ -423,9 +454,9 @@ class Node:
             link.nudge()
 
     def _check_link(self, caller: AuthenticatedConnection, seconds: float) -> None:
-        """Note that a peer has dialled anew, and keeps the connection.
+        """Note that a peer has dialled anew `seconds` ago, and keeps the connection.
 
-        The peer may have restarted, so this node's link to the peer is checked.
+        The peer may have restarted. So this node dials anew if its link may lead to a process that is gone.
         """
         user = self._user(caller.user)
         link = self._link_of(caller)
@@ -474,14 +505,15 @@ class Node:
             self.driver.incoming(request, reply)
 
     async def objection_to_own(self, values: Sequence[bytes]) -> str | None:
-        """Why this server's operator may not post these values; None when the operator may."""
+        """Return why this server's operator may not post these values; None when the operator may."""
         return await self.posts.objection_to_own(User(f"server-{self._config.node.id}"), values)
 
     def _objection_to_newcomer(self, user: User, request: Request) -> str | None:
         """Return why this node, as leader, cannot speak with a server that an administrator adds; None: no reason.
 
         The farm would wait for that server in vain, and meanwhile no other server could join or leave. A server that
-        asks for itself is not refused here: the server would take the refusal for another change, and go on asking.
+        asks to join by itself is not refused here. That server would think that another change is under way, and go on
+        asking.
         """
         core = self.driver.core
         if request.type is not MessageType.ADD_SERVER_REQUEST or user.server_id is not None or not core.is_leader:

@@ -23,10 +23,10 @@ _MENDABLE: Final = (ConfigError, StorageError, TransportError, OSError)
 
 
 class SupervisedNode(Protocol):
-    """One node with all that belongs to it."""
+    """A node, and all that starts and stops with the node."""
 
     async def start(self) -> None:
-        """Start the node. Raises when the node cannot start; then nothing of the node is left."""
+        """Start the node. Raises an exception when the node cannot start; then no part of the node runs on."""
         ...
 
     async def stop(self) -> None:
@@ -39,7 +39,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self.troubles: dict[str, BaseException] = {}
-        """By name: why a node has ended early, or could not start."""
+        """By name: the error with which a node could not start, has ended early, or could not stop properly."""
         self._halted = asyncio.Event()
 
     def halts(self, name: str) -> Callable[[BaseException], None]:
@@ -58,10 +58,10 @@ class Supervisor:
         *,
         on_start: Callable[[], None] = lambda: None,
     ) -> None:
-        """Start all nodes, and wait until `stopped` is set or no node is left; then stop all nodes, and return.
+        """Start all nodes, and wait until `stopped` is done or no node is left; then stop all nodes, and return.
 
         `on_start` is called after the attempts to start every node. The log lines of each node carry its name ("node").
-        Afterwards `troubles` names the nodes that did not run and stop as they should.
+        Afterwards `troubles` has each node that failed.
         """
         running: dict[str, SupervisedNode] = {}
         endings: dict[str, asyncio.Task[None]] = {}

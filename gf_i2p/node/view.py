@@ -22,18 +22,22 @@ _PAGE_ENTRIES: Final = 256
 _PAGE_BYTES: Final = 1 << 20
 
 SNAPSHOT_ENTRIES: Final = 10_000
-"""Entries after which the node makes a snapshot, so that the log can drop old entries; or after `SNAPSHOT_BYTES`."""
+"""Number of entries after which the node makes a snapshot, so that the log can drop old entries."""
 SNAPSHOT_BYTES: Final = 64 << 20
+"""Bytes of entries after which the node makes a snapshot, even after fewer than `SNAPSHOT_ENTRIES` entries."""
 KEPT_ENTRIES: Final = 50_000
-"""Most entries kept before a snapshot: a follower that was away gets them, and has no gap in its history."""
+"""Most entries before a snapshot that the log keeps. A follower that was away gets these entries from the log, and then
+has no gap in its history."""
 KEPT_BYTES: Final = 64 << 20
-"""Most bytes of entries kept before a snapshot; up to twice as many where earlier snapshots are far apart."""
+"""Bytes of entries before a snapshot that the log keeps. When earlier snapshots are far apart, the log keeps up to
+twice as many, because the log drops entries only up to an earlier snapshot."""
 
 
 class FarmView:
     """The farm's state on one node. `run` keeps the state up to date.
 
-    `droppable` returns the index up to which no other part of the node needs the log. None: no other part needs it.
+    `droppable` returns the index up to which no other part of the node needs the log. Without `droppable`, no other
+    part needs the log.
     """
 
     def __init__(self, cluster: str, driver: Driver, *, droppable: Callable[[], int] | None = None) -> None:
@@ -97,7 +101,7 @@ class FarmView:
         self._more.set()
 
     def _take_received(self) -> None:
-        """Replace the state by a received snapshot that is ahead of it."""
+        """Replace the state by a received snapshot that is ahead of the state."""
         snapshot, self._received_snapshot = self._received_snapshot, None
         if snapshot is None or snapshot.index <= self.applied:
             return
@@ -106,7 +110,7 @@ class FarmView:
         self._new_bytes = 0
 
     def _keep_snapshot(self) -> None:
-        """Make a snapshot when one is due, and tell the core how much of the log can go."""
+        """Make a snapshot when one is due, and tell the core up to which index the log can drop entries."""
         core = self._driver.core
         last = 0 if core.snapshot is None else core.snapshot.index
         new = self.applied - last
@@ -154,7 +158,7 @@ class FarmView:
             self._log_servers(before)
 
     def _log_servers(self, before: Collection[int]) -> None:
-        """Log the servers that have joined and left by a committed Configuration since this node's start."""
+        """Log the servers that a newly committed Configuration has added and removed. `before`: the former servers."""
         now, own_id = self.state.servers, self._driver.core.id
         logger.info(
             "servers",
@@ -173,7 +177,7 @@ class FarmView:
 
 
 def take_in(state: FarmState, index: int, entry: Entry) -> None:
-    """Apply one entry, of any content, to the state."""
+    """Apply one entry, of any content, to the state. Raises nothing: a defect is logged, and the entry is left out."""
     try:
         match entry.value_type:
             case ValueType.CONFIGURATION:

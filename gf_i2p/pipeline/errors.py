@@ -1,4 +1,4 @@
-"""Errors of the pipeline. An operator can remove the cause of each of them."""
+"""Errors of the pipeline. An operator can remove the cause of each error."""
 
 
 class PipelineError(Exception):

@@ -1,6 +1,7 @@
 """Reports how far Spark is, as lines of text.
 
-A thread asks a driver in this process every `EVERY_SECONDS`. A Connect server reports without being asked.
+If Spark's driver runs in this process, a thread asks the driver every `EVERY_SECONDS`. A Connect server reports without
+being asked.
 """
 
 import threading
@@ -37,7 +38,7 @@ class Steps:
 
 @contextmanager
 def watched(spark: "SparkSession", say: Callable[[str], None]) -> Iterator[Steps]:
-    """Report Spark's progress until the end of the block; give the object that the job calls at each step.
+    """Report Spark's progress until the end of the block. Yield the object that the job calls at each step.
 
     `say`: called with each line of text, also from another thread.
     """

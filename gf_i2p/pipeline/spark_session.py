@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LEAST_JAVA: Final = 17
 DEFAULT_MEMORY_MB: Final = 2048
 BATCH_ROWS: Final = 2_000
-"""Rows of an Arrow batch: some megabytes of status records, for a record has up to 64 KiB."""
+"""Rows of an Arrow batch: usually some megabytes of status records, at most 125 MiB, for a record has up to 64 KiB."""
 _INSTALL_JAVA: Final = f"Spark needs Java {LEAST_JAVA} or newer: apt-get install default-jre-headless"
 
 # For every session, also on a cluster or a Connect server: Spark takes these settings while the JVM runs.

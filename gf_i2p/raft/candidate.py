@@ -6,7 +6,7 @@ from gf_i2p.wire.messages import MessageType, Response
 
 
 class Candidate:
-    """One candidacy in one term.
+    """The candidacy of this server in one term.
 
     The vote requests leave when this server's vote for itself is durable. That vote counts only from then on.
     """

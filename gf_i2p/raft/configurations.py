@@ -1,4 +1,4 @@
-"""The voters of the farm: the Configurations in the log, the one before them, and the meaning of a majority.
+"""The voters of the farm: the Configurations in the log, the Configuration before the log, and majorities.
 
 A Configuration is in force from the moment it is in the log, committed or not (Raft thesis, 4.1). So when a cut of
 the log removes a Configuration, the previous Configuration is in force again.
@@ -27,7 +27,7 @@ def agreed(values: Iterable[T]) -> T:
 class Configurations:
     """All known Configurations.
 
-    `first`: the Configuration in force while the log holds no later one: that of a new farm, or a snapshot's. On a
+    `first`: the Configuration of a new farm or of a snapshot, in force while the log holds no later Configuration. On a
     server that waits for an invitation, `first` has no servers. `stored`: the Configurations in the log, as
     (index, value) pairs with rising indexes. A snapshot may cover entries that the log still has, so `stored` may
     contain `first`.
@@ -99,7 +99,7 @@ class Configurations:
         self._members_changed()
 
     def restart(self, first: Configuration) -> None:
-        """Replace all Configurations by that of an installed snapshot, which replaces the whole log."""
+        """Replace all Configurations by `first`, from an installed snapshot that replaces the whole log."""
         self._history = [(first.log_index, first)]
         self._members_changed()
 

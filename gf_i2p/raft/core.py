@@ -8,10 +8,10 @@ Ousterhout, extended version), and "thesis" is Ongaro's. This core is stricter t
   election time-out steps down.
 - A server asks the other members for the leader before each election (`inquiry`), and raises its term only when a
   majority hears no leader. The wire has no pre-vote, and these three rules replace the pre-vote. So a server that
-  returns, or that some links do not reach, deposes no leader that a majority hears.
+  returns, or that has lost some of its links, deposes no leader that a majority hears.
 - When the connection to the leader breaks and the leader cannot be dialled again, a follower waits only half the
   time (`Timing.doubt`). All other followers still regard the leader as live.
-- A follower commits at most up to the last entry that an AppendEntries has shown to be equal in the leader's log.
+- A follower commits only entries that an AppendEntries has shown to be the same in the leader's log.
 - Other servers raise this server's term at a bounded rate (`allowance`).
 - An answer to a client is final: accepted means committed, refused means not in the log. When the outcome is unknown,
   the connection is closed.
@@ -24,7 +24,7 @@ from gf_i2p.raft.allowance import LAST_TERM, TERMS_A_SECOND, TERMS_AT_ONCE, Allo
 from gf_i2p.raft.candidate import Candidate
 from gf_i2p.raft.configurations import Configurations
 from gf_i2p.raft.effects import CheckSnapshot, Effects, HardState, Snapshot, Token
-from gf_i2p.raft.election_timeout import ElectionTimeout
+from gf_i2p.raft.election_timeout import LAST_RESORT, ElectionTimeout
 from gf_i2p.raft.follower import Follower
 from gf_i2p.raft.inputs import (
     Answered,
@@ -58,7 +58,7 @@ class Core:
         hard_state: the stored term and vote; (0, `NOBODY`) for a new server.
         log: the stored log.
         configurations: the Configurations of the stored log, and the Configuration before the log.
-        check_snapshot: nothing is replaced by a received snapshot before this check.
+        check_snapshot: checks the data of a received snapshot before the snapshot replaces anything.
         snapshot: the stored snapshot. None: there is none, or it is damaged and the leader must send another.
         uniform: returns a random float between its two arguments, for the election time-out.
         now: the present time in seconds. All times of a core come from one clock that never goes back.
@@ -195,7 +195,7 @@ class Core:
 
     @property
     def cannot_follow(self) -> str | None:
-        """Why this server cannot follow the leader, in words: entries over a limit. None: it can."""
+        """Why this server cannot follow the leader, in words: entries over a limit. None: this server can follow."""
         return None if self.is_leader else self._follower.obstacle
 
     @property
@@ -205,15 +205,15 @@ class Core:
 
     @property
     def match(self) -> dict[int, int]:
-        """On the leader: by follower, the highest index known to match the leader's log. On other servers: empty."""
+        """On the leader: by follower id, the highest index known to match the leader's log. On other servers: empty."""
         role = self._role
         return {peer: p.match for peer, p in role.progress.items()} if isinstance(role, Leader) else {}
 
     @property
     def heard(self) -> dict[int, float]:
-        """On the leader: by other voter, the time of the last answer in this term. On other servers: empty.
+        """On the leader: by id of another voter, the time of its last answer in this term. On other servers: empty.
 
-        A voter that has not answered yet has the time when the leader began to send to it.
+        For a voter that has not answered yet, the time is when the leader began to send to that voter.
         """
         role = self._role
         if not isinstance(role, Leader):
@@ -222,7 +222,7 @@ class Core:
 
     @property
     def deadline(self) -> float:
-        """Time at which the next `Tick` is due."""
+        """Time at which the next `Tick` is due, in seconds by the core's clock."""
         if isinstance(self._role, Leader):
             return self._role.deadline(self._now)
         return min(self._timeout.at, self._inquiry.next_at)
@@ -333,9 +333,10 @@ class Core:
     def _election_due(self) -> None:
         """Become a candidate at the end of an election time-out, if a majority hears no leader.
 
-        Otherwise ask, and become a candidate as soon as a majority has answered so. If a majority cannot answer so any
-        more, or does not within the next time-out, that time-out decides.
+        Otherwise ask the members, and become a candidate as soon as a majority has answered that nobody leads. If such
+        a majority is no longer possible, or does not answer in time, the end of the next time-out decides again.
         """
+        self._timeout.unheard += 1
         if self._may_campaign() and self._inquiry.agreed(self._now):
             self._campaign()
             return
@@ -350,15 +351,18 @@ class Core:
 
         A voter should. A removed server should, too, while the Configuration without this server may be uncommitted:
         this server may be the only one that has that Configuration, and then no other can win (thesis 4.2.2). But the
-        removed server waits until a voter with an older log has asked for its vote. The reason is JRaft: a JRaft
-        leader sends nothing to a removed server, which then never learns of the commit. Each of its elections would
-        depose the JRaft leader.
+        removed server waits until a voter with an older log has asked the removed server for a vote. The reason is
+        JRaft: a JRaft leader sends nothing to a removed server, so the removed server never learns of the commit. Each
+        election of the removed server would depose the JRaft leader.
 
         A server whose snapshot is damaged waits in the same way, because such a server can lead only until another
-        voter has the same log. If its Configuration is lost, too (`current_index` is 0), the server does not know the
-        voters, and never becomes a candidate.
+        voter has the same log. If the server has also lost the Configuration (`current_index` is 0), the server does
+        not know the voters, and never becomes a candidate.
 
         A server that cannot follow its leader lacks entries that the leader has, and waits in the same way.
+
+        All servers that could win may be waiting, for example a leader that has removed itself, and a server with a
+        damaged snapshot. So the waiting ends after `LAST_RESORT` time-outs without a leader.
         """
         state = self._state
         if self._follower.needs_snapshot:
@@ -366,7 +370,8 @@ class Core:
                 return False
         elif self.is_voter and self._follower.obstacle is None:
             return True
-        return self._older_log_asked and state.configurations.has_since(self.commit, self.id)
+        waited = self._older_log_asked or self._timeout.unheard > LAST_RESORT
+        return waited and state.configurations.has_since(self.commit, self.id)
 
     def _snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
         state = self._state
@@ -419,7 +424,7 @@ class Core:
                 self._state.answer_client(token, accepted=False, message_type=RESPONSE_TYPE[request.type])
 
     def _oversized(self, token: Token, request: OversizedRequest) -> None:
-        """Hear a leader whose entries exceed a limit: the leader lives, although this server cannot follow it."""
+        """Hear a leader whose entries exceed a limit: the leader is live, but this server cannot take the entries."""
         voters = self._state.configurations.voters
         if self.is_voter and request.source not in voters:
             self._state.violated(token, f"server {request.source}, which is no member, sent {request.fault}")
@@ -485,7 +490,8 @@ class Core:
     def _raise_term(self, server: int, term: int, *, is_answer: bool = False) -> str | None:
         """Enter a higher term that another server claims; see `allowance`.
 
-        Return the fault in words when the term is too far; then some of the terms towards it may have been entered.
+        Return None if this server is now in that term. Otherwise return the fault in words: the term is too far away.
+        Then this server may have entered a term in between.
         """
         state = self._state
         step = term - state.term
@@ -518,7 +524,7 @@ class Core:
 
     def _lead_if_won(self, candidate: Candidate) -> None:
         if candidate.won:
-            self._timeout.refusals = 0
+            self._timeout.refusals = self._timeout.unheard = 0
             self._state.leader = self.id
             self._role = Leader(self._state, self._now)
 
@@ -561,9 +567,9 @@ class Core:
         state.promise(token, request, accepted=granted)
 
     def _hear_leader(self, token: Token, request: Request) -> bool:
-        """Accept the sender of a request as the leader of the request's term.
+        """Accept the sender of a request as the leader of the request's term, and return whether the sender leads.
 
-        False: the sender does not lead, and the request has been refused or dropped.
+        False: the request has been refused or dropped.
         """
         state = self._state
         if request.term < state.term:
@@ -583,7 +589,7 @@ class Core:
                 return False
         self._follow(request.source)
         self._older_log_asked = False
-        self._timeout.refusals = 0
+        self._timeout.refusals = self._timeout.unheard = 0
         self._heard_at = self._now
         self._await_election()
         self._inquiry.begin_anew(self._now, state.timing.election_min)

@@ -19,9 +19,9 @@ class DurabilityGate:
         return len(self._held)
 
     def take(self, effects: Effects) -> list[Send | SendReply]:
-        """Take the effects of the next step, whose write has gone to the disk; return the messages free to leave.
+        """Take the effects of the next step, and return the messages that may be sent at once.
 
-        Call this for every step, in the order of the steps.
+        Call this for every step, in the order of the steps, after the step's write was handed to the storage.
         """
         if effects.write is not None:
             self._issued = effects.write.number

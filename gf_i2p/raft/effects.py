@@ -38,11 +38,11 @@ class Snapshot:
     configuration: Configuration
     """The Configuration in force at `index`."""
     data: bytes
-    """State of the state machine after that entry: opaque bytes, not empty (jraft-facts, "InstallSnapshot")."""
+    """State of the state machine after entry `index`: opaque bytes, not empty (jraft-facts, "InstallSnapshot")."""
 
 
 CheckSnapshot = Callable[[bytes], str | None]
-"""Returns why a snapshot's data is no state of the farm, as a clause; None: the data can be used."""
+"""Checks a snapshot's data. Returns a clause that says why the data is no state of the farm; None: the data is one."""
 
 
 class Write(NamedTuple):
@@ -117,6 +117,6 @@ class Effects:
     snapshot_wanted: bool = False
     """A follower needs a newer snapshot than the stored one: make one, and step with `inputs.Snapshotted`."""
     notice: str | None = None
-    """A sentence for the operator: why a server was not added."""
+    """A sentence for the operator that says why a server was not added."""
     violation: str | None = None
-    """A sentence for the operator: which rule a peer has broken. This server's state is unharmed."""
+    """A sentence for the operator about a rule that a peer has broken. This server's state is unharmed."""

@@ -10,9 +10,13 @@ MAX_YIELDING: Final = 3
 waits for 3 to 5 s, and starts that wait again at every higher term. A candidate that JRaft must
 refuse, and that asks more often, would keep JRaft from becoming a candidate."""
 
+LAST_RESORT: Final = 5
+"""Time-outs in a row without a leader after which even a server that waits to be asked becomes a candidate
+(`Core._may_campaign`): all servers that could win may be waiting."""
+
 
 class ElectionTimeout:
-    """When this server becomes due for an election. Times in seconds, by the core's clock."""
+    """Decides when this server becomes due for an election. Times in seconds, by the core's clock."""
 
     def __init__(self, state: State, uniform: Callable[[float, float], float]) -> None:
         """`uniform`: returns a random float between its two arguments."""
@@ -20,12 +24,14 @@ class ElectionTimeout:
         """The end of the running time-out."""
         self.refusals = 0
         """Number of elections in a row that a refusal has ended."""
+        self.unheard = 0
+        """Number of time-outs in a row that have ended without a leader's message."""
         self._state = state
         self._uniform = uniform
 
     @property
     def _factor(self) -> int:
-        """Factor on the time-out. One refusal does not raise it: two candidates may have met by chance."""
+        """Factor on the time-out. One refusal does not raise the factor: two candidates may have met by chance."""
         return 1 << min(max(self.refusals - 1, 0), MAX_YIELDING)
 
     def draw(self, now: float) -> None:
@@ -45,16 +51,19 @@ class ElectionTimeout:
             self.draw(now)
 
     def forgive(self, now: float) -> None:
-        """Return to the normal length after refusals: this server should win against the voter that asked."""
+        """End the longer time-outs after refusals, because a voter with an older log has asked for votes.
+
+        That voter cannot win this server's vote, but this server can win an election.
+        """
         if self.refusals:
             self.refusals = 0
             timing = self._state.timing
             self.at = min(self.at, now + self._uniform(timing.election_min, timing.election_max))
 
     def shorten(self, first: float) -> None:
-        """End the time-out soon after `first`, because the leader cannot be dialled.
+        """End the time-out within `election_min` after `first`, because the leader cannot be dialled.
 
-        The random part stays as long as before, because other servers may lose the leader at the same time.
+        The end is random, because other servers may lose the leader at the same time. An earlier end stays.
         """
         self.at = min(self.at, self._uniform(first, first + self._state.timing.election_min))
 

@@ -16,9 +16,9 @@ from gf_i2p.wire.messages import MessageType, OversizedRequest, Request
 
 
 class JoiningServer:
-    """A server that a leader has invited (JoinCluster).
+    """The state of this server's own invitation (JoinCluster): by which leader, in which term, and how far it got.
 
-    The invitation ends when this server is a voter, or when another server leads.
+    Only SyncLogRequests of that leader in that term belong to the invitation.
     """
 
     def __init__(self, state: State, leader: int, term: int) -> None:
@@ -31,9 +31,8 @@ class JoiningServer:
     def take(self, request: Request) -> tuple[int, Sequence[Entry]] | int:
         """Read a SyncLogRequest; return the index of its first entry, and its entries.
 
-        Return an index instead when there is nothing to append: the next needed index when the pack would leave a gap,
-        or the index after a pack that brings nothing new. Raises `RemoteProtocolError` when the LogPack cannot be
-        decoded.
+        When there is nothing to append, return only an index: the next needed index if the pack would leave a gap, or
+        the index after a pack that brings nothing new. Raises `RemoteProtocolError` when the LogPack cannot be decoded.
         """
         first = request.last_log_index + 1
         if first > self.agreed + 1:
@@ -121,15 +120,16 @@ class Follower:
         self._receiver = SnapshotReceiver(check_snapshot)
         self._newcomer: JoiningServer | None = None
         self.needs_snapshot = state.snapshot is None and state.log.base > 0
-        """Whether the state after the dropped entries is lost. This server then needs a leader's snapshot first."""
+        """Whether the log has dropped entries whose state is lost. This server then needs a leader's snapshot first."""
         self.obstacle: str | None = None
-        """Why this server cannot follow the leader, in words: entries over a limit. None when it can."""
+        """Why this server cannot follow the leader, in words: entries over a limit. None: this server can follow."""
 
     def pass_over(self, token: Token, request: OversizedRequest) -> None:
-        """Answer a request whose entries exceed a limit as if the request had no entries.
+        """Answer a request whose entries exceed a limit: treat an AppendEntries as empty, and refuse any other request.
 
-        So an acceptance tells the truth about the entries before. A JRaft leader then sends the same request again. At
-        each refusal a JRaft leader would step back by one entry, and at last before the log's first entry.
+        So an accepted AppendEntries only confirms the entries before the request's. A JRaft leader then sends the same
+        request again. At each refusal a JRaft leader would step back by one entry, and at last before the log's first
+        entry.
         """
         self.obstacle = f"the leader, server {request.source}, sends entries over the limit ({request.fault})"
         if request.type is MessageType.APPEND_ENTRIES_REQUEST:
@@ -140,7 +140,7 @@ class Follower:
             self._state.promise(token, request, accepted=False, next_index=next_index)
 
     def append_entries(self, token: Token, request: Request) -> None:
-        """Append the entries, or refuse and name the next index to send from (Raft 5.3)."""
+        """Append the entries; or refuse, and name the index from which the leader should send (Raft 5.3)."""
         if self._append_entries(token, request):
             self.obstacle = None
 
@@ -188,7 +188,8 @@ class Follower:
     def install_snapshot(self, token: Token, request: Request, now: float) -> None:
         """Take one block of a snapshot; after the last block, install the snapshot (Raft 7).
 
-        The snapshot replaces nothing before its content is checked. docs/design/consensus.md has the checks' limits.
+        The snapshot replaces nothing before its content is checked. docs/design/consensus.md says what the check cannot
+        find.
         """
         state = self._state
         try:
@@ -212,7 +213,7 @@ class Follower:
         state.promise(token, request, accepted=True, next_index=end)
 
     def _check_block(self, block: SnapshotSyncRequest, term: int, now: float) -> None:
-        """Raise `RemoteProtocolError` if the sender, leading in `term`, cannot have such a snapshot of this log."""
+        """Raise `RemoteProtocolError` if no leader of `term` can have such a snapshot, or if it ends too far ahead."""
         state, index = self._state, block.last_log_index
         known = min(index, state.commit)
         known_term = state.log.term(known)
@@ -235,7 +236,7 @@ class Follower:
             )
 
     def _install(self, snapshot: Snapshot, now: float) -> None:
-        """Replace the log by a checked snapshot, or only the entries before the snapshot's end."""
+        """Install a checked snapshot. If the log has the snapshot's last entry, later entries stay; else none stays."""
         state, log = self._state, self._state.log
         if not state.is_newcomer:
             self._index_allowance.take(snapshot.index - state.commit, now)
@@ -257,7 +258,7 @@ class Follower:
         self._state.promise(token, request, accepted=True, next_index=self._state.log.last_index + 1)
 
     def sync_log(self, token: Token, request: Request) -> None:
-        """Append the committed entries of a LogPack. A voter that the sender has not invited refuses."""
+        """Append the committed entries of a LogPack. A voter refuses, unless the sender has invited the voter."""
         state, newcomer = self._state, self._newcomer
         if newcomer is None or (newcomer.leader, newcomer.term) != (request.source, request.term):
             if state.id in state.configurations.voters:

@@ -75,8 +75,8 @@ class Read(NamedTuple):
 class Snapshotted(NamedTuple):
     """The state machine has made a snapshot.
 
-    `data`: its state after the entry at `last_index`; not empty. `drop`: the log may drop the entries up to this index,
-    which is at most `last_index`.
+    `data`: the machine's state after the entry at `last_index`; not empty. `drop`: the log may drop the entries up to
+    this index, which is at most `last_index`.
     """
 
     last_index: int

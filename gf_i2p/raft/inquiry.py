@@ -1,4 +1,4 @@
-"""The question that precedes an election: who leads? It takes the place of the pre-vote (thesis 9.6).
+"""The question that precedes an election: who leads? The question takes the place of the pre-vote (thesis 9.6).
 
 The wire has no message for a pre-vote. But every server answers a ClientRequest without entries, so a server that hears
 no leader asks the other members in this form. The answer promises nothing, and changes no term:
@@ -45,7 +45,7 @@ class Inquiry:
         self.next_at = 0.0
         """Time for the next questions."""
         self.is_due = False
-        """Whether an election time-out has ended, and only answers are lacking."""
+        """Whether an election is due, and begins as soon as enough members have answered that nobody leads."""
 
     def begin_anew(self, now: float, pause: float) -> None:
         """Drop all answers, because the farm has changed, and ask again after `pause` seconds."""
@@ -56,8 +56,8 @@ class Inquiry:
     def ask(self, now: float) -> None:
         """Ask each member whose agreement is not known, or is soon too old. Plan the next questions.
 
-        The first questions leave before the election time-out ends: after the silence from which this server would vote
-        for another server. So the answers have usually arrived when the election is due.
+        The first questions leave before the election time-out ends: as soon as the leader has been silent for so long
+        that this server would vote for another server. So the answers have usually arrived when the election is due.
         """
         timing = self._state.timing
         self.next_at = now + max(timing.heartbeat, timing.election_min / 8)
@@ -84,7 +84,7 @@ class Inquiry:
             del self._flights[peer]
 
     def completes(self, peer: int, tag: int, response: Response, now: float) -> bool:
-        """Take an answer; return whether it is the last one that a due election has waited for."""
+        """Take an answer; return whether an election is due and this answer completes the majority for it."""
         if not self.answered(peer, tag, response) or not self.is_due:
             return False
         self.is_due = self.may_agree(now)
@@ -100,13 +100,13 @@ class Inquiry:
         return True
 
     def agreed(self, now: float) -> bool:
-        """Whether, as far as a majority of the members knows, nobody leads. This server, if a member, agrees."""
+        """Return whether a majority of the members agrees that nobody leads. This server, if a member, agrees."""
         members = self._state.configurations.voters
         agreeing = [member for member in members if self._agrees(self._answers.get(member), now)]
         return len(agreeing) + (self._state.id in members) >= majority(len(members))
 
     def may_agree(self, now: float) -> bool:
-        """Whether the members that have not answered could still make `agreed` true."""
+        """Return whether the members that have not answered could still make `agreed` true."""
         members = self._state.configurations.voters
         valid = [answer for answer in self._answers.values() if self._is_valid(answer, now)]
         heard = {answer.leader for answer in valid if answer.hears}
@@ -123,7 +123,11 @@ class Inquiry:
         return answer is not None and self._since <= answer.asked_at > now - self._state.timing.election_max
 
     def _agrees(self, answer: _Answer | None, now: float) -> bool:
-        """Whether an answer is valid, and speaks of no leader but the asking server, which does not lead."""
+        """Return whether an answer is valid, and speaks for no live leader. The asking server, if named, does not lead.
+
+        A peer may name another server without hearing that server. Such a name counts only if the named server has
+        itself answered that it leads.
+        """
         if answer is None or answer.leads or not self._is_valid(answer, now):
             return False
         if answer.leader in {NOBODY, self._state.id}:

@@ -119,7 +119,7 @@ class Leader:
             progress.next += len(entries)
 
     def _probe(self, peer: int, now: float) -> None:
-        """Send one AppendEntries, whose answer tells where the logs agree. Most often its entries fit at once.
+        """Send one AppendEntries, whose answer tells where the logs agree. Most often the follower takes its entries.
 
         If the log has dropped the next entry, send a block of a snapshot instead.
         """
@@ -254,8 +254,8 @@ class Leader:
     def is_equalled(self) -> bool:
         """Whether another voter has the whole log of this leader.
 
-        One such voter is enough. A majority may never come: this leader has lost the state, so voters that need a
-        snapshot must get one from another leader.
+        A leader that has lost its state waits for one such voter, which can lead instead. A majority of such voters may
+        never come, because some voters may need a snapshot, and this leader has none to send.
         """
         voters, last = self._state.configurations.voters, self._state.log.last_index
         return any(peer in voters and progress.match >= last for peer, progress in self.progress.items())
@@ -305,7 +305,7 @@ class Leader:
         self._advance_reads(now)
 
     def _agreed(self, own_value: float, peer_values: dict[int, float]) -> float:
-        """Return the highest value that a majority has reached. `peer_values`: by the id of the other voter."""
+        """Return the highest value that a majority has reached. `peer_values`: the other voters' values, by id."""
         return agreed(
             [
                 own_value if voter == self._state.id else peer_values[voter]
@@ -314,7 +314,7 @@ class Leader:
         )
 
     def _advance_commit(self, now: float) -> None:
-        """Commit the entries that a majority has stored, if the last is of this term (Raft 5.4.2)."""
+        """Commit the entries that a majority has stored, if the last such entry is of this term (Raft 5.4.2)."""
         state = self._state
         index = int(self._agreed(state.log.stored, {peer: p.match for peer, p in self.progress.items()}))
         if index <= state.commit or state.log.term(index) != state.term:

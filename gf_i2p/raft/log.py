@@ -26,8 +26,8 @@ def size_of(entry: Entry) -> int:
 class Log:
     """The entries from `base` + 1 to `last_index`. The entries up to `stored` are known to be durable.
 
-    `base`: index and term of the last dropped entry; (0, 0) when no entry was dropped. `terms`: the runs of one term,
-    as (first index, term) pairs, both strictly rising. The first run may begin before `base`.
+    `base`: index and term of the last dropped entry; (0, 0) when no entry was dropped. `terms`: for each run of entries
+    with one term, a pair (first index, term); both numbers strictly rise. The first run may begin before `base`.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ MAX_ROUNDS: Final = 10
 """The leader gives a joining server up after this many rounds without progress (thesis 4.2.1): the server took nothing,
 or took longer than `Timing.election_max` for a round."""
 _ALMOST: Final = 5
-"""A server that lacks fewer entries becomes a voter at once. JRaft uses the same number."""
+"""A server that lacks fewer entries than this becomes a voter at once. JRaft uses the same number."""
 
 SetServers = Callable[[tuple[ClusterServer, ...], int, float], None]
 """Appends a Configuration. Arguments: the servers, the first index that a new server lacks, and the time."""
@@ -329,8 +329,11 @@ class MembershipChange:
         joining.invited = False
         joining.next, joining.offset, joining.pack = 1, 0, ()
 
-    def _send_next_or_end(self, now: float, *, fast: bool = True) -> None:
+    def _send_next_or_end(self, now: float, *, fast: bool = False) -> None:
         """Append the Configuration if the server lacks so little that it delays no commit; else send the next request.
+
+        `fast`: whether a pack has arrived within an election time-out. The entries since that pack delay no commit.
+        A snapshot shows nothing of that kind: many entries may lie behind the snapshot's index.
 
         One pack or the snapshot must have arrived first. A JRaft server elects itself before it is invited, so it has
         an entry 1 of its own. AppendEntries would leave that entry in place if the leader's entry 1 has the same term.

@@ -136,7 +136,7 @@ class State:
         return self._last_tag
 
     def ask(self, peer: int) -> int:
-        """Ask a server for the leader, as a client does; return the request's tag. Unused numbers are zero."""
+        """Ask a server for the leader, as a client does; return the request's tag. The request has term and index 0."""
         self._last_tag += 1
         request = Request(MessageType.CLIENT_REQUEST, self.id, peer, 0, 0, 0, 0)
         self.effects.sends.append(Send(peer, request, self._last_tag))
@@ -145,8 +145,8 @@ class State:
     def promise(self, token: Token, request: Request, *, accepted: bool, next_index: int = 0) -> None:
         """Answer another server once everything in the answer is durable.
 
-        The destination of an AppendEntriesResponse is the leader; that of other responses is the asking server
-        (proposal, "Responses").
+        The destination of an AppendEntriesResponse is the leader; the destination of any other response is the asking
+        server (proposal, "Responses").
         """
         to_leader = request.type == MessageType.APPEND_ENTRIES_REQUEST
         response = Response(

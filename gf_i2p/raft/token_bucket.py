@@ -2,7 +2,7 @@
 
 
 class TokenBucket:
-    """A budget of tokens, full at first. `now`: seconds by a clock that never goes back."""
+    """A budget of tokens, full at first. All times (`now`) are seconds by a clock that never goes back."""
 
     __slots__ = ("_content", "_filled_at", "most", "rate")
 
@@ -15,11 +15,11 @@ class TokenBucket:
         self._filled_at = now
 
     def content(self, now: float) -> float:
-        """Return the tokens in the bucket now."""
+        """Return the number of tokens in the bucket at `now`."""
         self._content = min(self._content + (now - self._filled_at) * self.rate, float(self.most))
         self._filled_at = now
         return self._content
 
     def spend(self, tokens: float) -> None:
-        """Take tokens out, after a look at `content`. More than there are leave the bucket below zero."""
+        """Take tokens out, after a call of `content`. If the bucket has fewer tokens, its content falls below zero."""
         self._content -= tokens

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+Patch = tuple[Any, str, Any]
+"""A replacement: class or module, name of the replaced function, new function."""
+
 
 @dataclass(frozen=True, slots=True)
 class Canary:
@@ -16,10 +19,10 @@ class Canary:
     name: str
     mistake: str
     """The mistake in a few words."""
-    patches: tuple[tuple[Any, str, Any], ...]
-    """Each patch: (class or module, name, replacement)."""
+    patches: tuple[Patch, ...]
+    """The replacements."""
     lives: bool = False
-    """Whether only hours of farms' lives (`life`) can catch this canary."""
+    """Whether only the runs of `life`, hours of a farm's life, can catch this canary."""
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -32,3 +35,13 @@ class Canary:
         finally:
             for owner, name, original in originals:
                 setattr(owner, name, original)
+
+
+def core_canary(name: str, mistake: str, *patches: Patch) -> Canary:
+    """Make a canary that breaks the core, its log or its clients' answers."""
+    return Canary(name, mistake, patches)
+
+
+def life_canary(name: str, mistake: str, *patches: Patch) -> Canary:
+    """Make a canary that breaks a farm's decisions."""
+    return Canary(name, mistake, patches, lives=True)

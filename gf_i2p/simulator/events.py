@@ -6,7 +6,7 @@ from typing import Any, Final
 
 
 class Events:
-    """Future events by time; events of the same time happen in the order in which they were planned."""
+    """Future events in the order of their times. Events of the same time happen in the order of their planning."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -17,12 +17,15 @@ class Events:
         self._number = 0
 
     def after(self, seconds: float, action: Callable[..., None], *args: Any) -> None:
-        """Plan `action(*args)`, 0 or more seconds from now."""
+        """Plan the call `action(*args)` for a time `seconds` from now; `seconds` is 0 or more."""
         self._number += 1
         heapq.heappush(self._planned, (self.now + seconds, self._number, action, args))
 
     def run(self, until: float, max_events: int) -> bool:
-        """Let all events up to the time `until` happen; False when the run's total would exceed `max_events`."""
+        """Let all events up to the time `until`, in seconds, happen.
+
+        Returns False if the run's events would be more than `max_events`; then some events have not happened.
+        """
         planned = self._planned
         while planned and planned[0][0] <= until:
             if self.happened >= max_events:
@@ -35,7 +38,8 @@ class Events:
 
 
 _LATE: Final = 1e-6
-"""Seconds by which every timer is late. Without them, rounding may make a timer early, and set it again without end."""
+"""Seconds by which every timer is late. Otherwise, rounding may make a timer early, and a core that finds nothing due
+would set the timer again without end."""
 
 
 class MachineClock:
@@ -46,9 +50,10 @@ class MachineClock:
     """
 
     def __init__(self, events: Events, *, rate: float, origin: float, wall_ms: int, wall_rate: float) -> None:
-        """`rate`: speed of the monotonic clock, above 0. `origin`: its seconds at the beginning.
+        """`rate`: speed of the monotonic clock, above 0; real time has speed 1. `wall_rate`: speed of the wall clock.
 
-        `wall_ms`: the true wall time at the beginning; `wall_rate`: speed of the wall clock.
+        `origin`: the time that the monotonic clock shows at the beginning, in seconds. `wall_ms`: the true time of day
+        at the beginning, in ms since the epoch.
         """
         self._events = events
         self.rate = rate
@@ -56,15 +61,15 @@ class MachineClock:
         self._wall_ms = wall_ms
         self._wall_rate = wall_rate
         self.error_ms = 0
-        """Error of the wall clock, in milliseconds."""
+        """Error of the wall clock, in milliseconds; above 0: the clock is ahead."""
 
     @property
     def monotonic(self) -> float:
-        """Seconds of the monotonic clock."""
+        """The time that the monotonic clock shows now, in seconds."""
         return self._origin + self.rate * self._events.now
 
     def wait(self, until: float) -> float:
-        """Return the real seconds until the monotonic clock shows `until`, or a little more; always above 0."""
+        """Return the real seconds until the monotonic clock shows `until`, plus `_LATE`; so always above 0."""
         return max((until - self._origin) / self.rate - self._events.now, 0.0) + _LATE
 
     @property

@@ -46,15 +46,18 @@ class ShadowLog:
         return len(self._entries)
 
     def term(self, index: int) -> int:
-        """Term of the entry at that index; 0 without an entry."""
+        """Return the term of the entry at that index; 0 without an entry."""
         return self._entries[index - 1].term if 1 <= index <= len(self._entries) else 0
 
     def slice(self, first: int, last: int) -> Sequence[Entry]:
-        """The log's entries from `first` to `last`; fewer at the log's end."""
+        """Return the log's entries from index `first` to index `last`, both included; fewer at the log's end."""
         return self._entries[first - 1 : last]
 
     def take(self, write: Write, committed: Sequence[Entry]) -> None:
-        """Take in a write. `committed`: the farm's entries from index 1 on, for those that a snapshot covers."""
+        """Take in a write. `committed`: the farm's committed entries from index 1 on.
+
+        An installed snapshot holds no entries, so the log gets the entries that the snapshot covers from `committed`.
+        """
         if write.entries:
             self._entries[write.first_index - 1 :] = write.entries
         if write.snapshot is not None:
@@ -71,7 +74,10 @@ class ShadowLog:
         return other
 
     def runs(self) -> tuple[tuple[int, int], ...]:
-        """Return (first index, term) of each run of entries of one term, like `Loaded.terms`: the base's run first."""
+        """Return (first index, term) of each run of entries of one term, in order, like `Loaded.terms`.
+
+        After dropped entries, the first pair is the index and the term of the last dropped entry.
+        """
         entries, base = self._entries, self.base
         return (
             *(((base, self.term(base)),) if base else ()),
@@ -85,7 +91,7 @@ class ShadowLog:
 
 @dataclass(slots=True)
 class Hearing:
-    """The messages of one leader that have arrived at a follower, one soon after the other. Times are in seconds."""
+    """A time in which a follower has heard one leader: each message came soon after the last. Times are in seconds."""
 
     leader: int
     term: int
@@ -101,7 +107,7 @@ class ServerFacts:
 
     id: int
     bootstrap: Voters
-    """The server's first Configuration: empty if the server was added later."""
+    """Ids of the servers in this server's first Configuration; empty if this server was added later."""
     memory: ShadowLog = field(default_factory=ShadowLog)
     """The log as the core has it, with entries that are not durable yet."""
     durable: ShadowLog = field(default_factory=ShadowLog)
@@ -112,16 +118,16 @@ class ServerFacts:
     term: int = 0
     leads: bool = False
     led_since: float = 0.0
-    """Time when this server was elected last."""
+    """Time when this server was last elected, in seconds since the run began."""
     commit: int = 0
     hearing: "Hearing | None" = None
     """The leader that the server hears; None: no leader, or no message has come since the start."""
     configurations: list[tuple[int, Voters]] = field(default_factory=list)
-    """Index and servers of each Configuration in the log in memory."""
+    """Each Configuration in `memory`, as the entry's index and the ids of the servers."""
 
     @property
     def voters(self) -> Voters:
-        """The voters by the server's newest Configuration."""
+        """Ids of the voters by the newest Configuration in this server's log, committed or not."""
         return self.configurations[-1][1] if self.configurations else self.bootstrap
 
     def take(self, write: Write, committed: Sequence[Entry]) -> None:
@@ -177,7 +183,7 @@ class Facts:
 
 
 def voters_of(entry: Entry) -> Voters:
-    """Return the servers that a Configuration names."""
+    """Return the ids of the servers that a Configuration entry names."""
     return _voters(entry.value)
 
 

@@ -10,7 +10,7 @@ _PREFIX = b"register "
 
 
 class RegisterWrite(NamedTuple):
-    """One entry: set register `key` to `value`, if it holds `expected` (None: in any case)."""
+    """One entry: set register `key` to `value` if the register holds `expected`; `expected` None: in any case."""
 
     number: int
     """Number of the operation; no two entries have the same number."""
@@ -25,7 +25,7 @@ class RegisterWrite(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> "RegisterWrite | None":
-        """Read an entry's value; None: the entry is no such command."""
+        """Read an entry's value; None: the entry is no command for a register."""
         if not data.startswith(_PREFIX):
             return None
         number, command = data[len(_PREFIX) :].split(b": ")
@@ -46,13 +46,13 @@ class Registers:
 
     @classmethod
     def decode(cls, data: bytes) -> "Registers":
-        """Read a text that `encode` gave."""
+        """Read the registers from a text that `encode` has returned."""
         registers = cls()
         registers._values = {int(key): value for key, value in json.loads(data).items()}
         return registers
 
     def read(self, key: int) -> int:
-        """Return the register's value."""
+        """Return the value of register `key`."""
         return self._values.get(key, 0)
 
     def apply(self, command: RegisterWrite) -> bool:

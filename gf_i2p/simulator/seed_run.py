@@ -1,4 +1,7 @@
-"""Runs one seed: a time of faults, then a calm in which the farm must recover. Some seeds also run a farm's life."""
+"""The run of one seed: a time of faults, then a calm in which the farm must recover.
+
+Some seeds also run hours of a farm's life (`life`).
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -32,27 +35,34 @@ class SeedResult:
     profile: str
     violation: Violation | None = None
     counts: Counter[str] = field(default_factory=Counter)
-    """Faults by name."""
+    """Number of faults and of other events, by name."""
     events: int = 0
     entries: int = 0
     """Committed entries."""
     elections: int = 0
     operations: int = 0
-    """Operations on registers with known outcome."""
+    """Number of operations on registers whose outcome is known."""
     unknown: int = 0
     undecided: int = 0
     recovery: float = 0.0
     """Time of the farm's recovery after the faults, in maximum election time-outs."""
     hours: float = 0.0
-    """Hours of a farm's life on a given log."""
+    """Simulated hours of a farm's life on a given log (`life`)."""
     digest: str | None = None
-    """Digest of the trace, if there is one."""
+    """Digest of the trace; None without a trace."""
 
 
 def simulate(
     seed: int, nodes: int | None = None, *, trace: bool = False, write: Callable[[str], None] | None = None
 ) -> SeedResult:
-    """Run one seed. `nodes`: 1 to 9 servers; None: the seed decides. `write` takes the lines of a trace."""
+    """Run one seed, and return the result; a broken invariant is part of the result.
+
+    Args:
+        seed: decides everything that happens in the run.
+        nodes: number of servers, 1 to 9; None: the seed decides.
+        trace: whether to make a trace, and its digest.
+        write: takes the lines of the trace; None: the lines are not kept.
+    """
     plan = draw(seed, nodes)
     result = SeedResult(seed, plan.nodes, plan.profile)
     with closing(SimulatedFarm(plan, trace=trace, write=write)) as farm:
@@ -78,7 +88,7 @@ def simulate(
 
 
 def run_life(seed: int, *, write: Callable[[str], None] | None = None) -> SeedResult:
-    """Run hours of a farm's life only. `write` takes the lines of a trace."""
+    """Run only the hours of a farm's life that this seed decides. `write` takes the lines of a trace."""
     plan = draw_life(seed)
     result = SeedResult(seed, plan.servers, "given log")
     _run_life(result, write)
@@ -101,7 +111,10 @@ def _run_until(farm: SimulatedFarm, until: float) -> None:
 
 
 def _recover(farm: SimulatedFarm, result: SeedResult) -> None:
-    """Let the farm recover: first a leader, then a record of each server, then equal logs."""
+    """Stop the faults, and wait for one leader, then for a record of each server, then for equal logs.
+
+    Raises `Violation` if that takes longer than `RECOVERY_TIMEOUTS`.
+    """
     unit = farm.plan.timing.election_max
     began = farm.events.now
     farm.stop_faults()

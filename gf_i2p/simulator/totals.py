@@ -10,9 +10,9 @@ from gf_i2p.simulator.life.plan import BRAIN_FAULTS
 from gf_i2p.simulator.seed_run import SeedResult
 
 COUNTED: Final = (*FAULTS, *MESSAGE_FAULTS, *OTHER_COUNTS)
-"""All counts that are shown, zeros included: a reader should notice a fault that never happens."""
+"""Names of all counts that are shown, zeros included: a reader should notice a fault that never happens."""
 COUNTED_IN_LIVES: Final = (*BRAIN_FAULTS, "sets given")
-"""All counts of hours of farms' lives."""
+"""Names of all counts from the runs of `life`."""
 
 
 @dataclass(slots=True)
@@ -30,10 +30,10 @@ class Totals:
     faults: Counter[str] = field(default_factory=Counter)
     failed: list[SeedResult] = field(default_factory=list)
     recoveries: list[float] = field(default_factory=list)
-    """Recoveries of seeds that did not fail, in maximum election time-outs."""
+    """Durations of the recoveries of seeds that did not fail, in maximum election time-outs."""
 
     def add(self, result: SeedResult) -> None:
-        """Take in one seed."""
+        """Add the result of one seed."""
         self.seeds += 1
         self.events += result.events
         self.entries += result.entries
@@ -50,12 +50,12 @@ class Totals:
 
     @property
     def recovery(self) -> tuple[float, float]:
-        """Median and longest recovery, in maximum election time-outs; zeros if no farm recovered."""
+        """Median and greatest duration of the recoveries, in maximum election time-outs; zeros if no farm recovered."""
         ordered = sorted(self.recoveries) or [0.0]
         return ordered[len(ordered) // 2], ordered[-1]
 
     def as_object(self) -> dict[str, Any]:
-        """Return all figures, for JSON."""
+        """Return all sums as an object for JSON."""
         median, longest = self.recovery
         return {
             "seeds": self.seeds,

@@ -118,7 +118,7 @@ class Storage:
 
     @staticmethod
     def examine(path: Path, *, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None = None) -> Loaded:
-        """Check everything that `open` checks, and change nothing. Raises as `open` does.
+        """Check everything that `open` checks, change nothing, and return the content. Raises as `open` does.
 
         Only for a log that no node has open (`private_files.holder`).
         """
@@ -134,7 +134,7 @@ class Storage:
     def reading(
         path: Path, *, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None = None
     ) -> Iterator[Tables]:
-        """Read a log that no node has open, without a change. No node can open the log meanwhile.
+        """Yield the tables of a log that no node has open. Nothing is changed, and no node can open the log meanwhile.
 
         Use only the reading methods of `Tables`. Raises as `open` does.
         """
@@ -288,5 +288,5 @@ def _loaded(
 
 
 def _read_only(wal_file: wal.WalFile) -> str:
-    """Return the argument `query` of `connect` that creates no file: "mode=ro" would create a missing WAL."""
+    """Return the `query` with which `connect` creates no file. "mode=ro" would create a missing WAL."""
     return "mode=ro" if wal_file.bytes else "immutable=1"

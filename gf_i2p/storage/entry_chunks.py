@@ -17,7 +17,7 @@ from gf_i2p.wire.errors import ProtocolError
 MAX_CHUNK_BYTES: Final = 256 << 10
 """Most bytes of a chunk; a larger entry has its own chunk. To read one entry, the whole chunk is read and decoded."""
 MAX_CHUNK_ENTRIES: Final = 1024
-"""Most entries of a chunk. With small entries, the number costs more than the bytes."""
+"""Most entries of a chunk. Small entries cost more time by their number than by their bytes."""
 
 _CONFIGURATION: Final = ValueType.CONFIGURATION  # looked up once, because a look-up in an enum is slow
 
@@ -37,14 +37,14 @@ class Chunk(NamedTuple):
 
 
 class TermRun(NamedTuple):
-    """All entries from index `first` up to the next run have the term `term`; both rise from run to run."""
+    """All entries from index `first` up to the next run have the term `term`. Index and term rise from run to run."""
 
     first: int
     term: int
 
 
 def term_at(runs: Sequence[tuple[int, int]], index: int) -> int:
-    """Return the term of the entry at `index` by (first index, term) runs; 0 before the first run."""
+    """Return the term of the entry at `index`; 0 before the first run. `runs`: pairs of first index and term."""
     position = bisect_right(runs, index, key=lambda run: run[0])
     return runs[position - 1][1] if position else 0
 

@@ -42,7 +42,7 @@ def damaged(path: Path, fault: str) -> DamagedError:
 
 
 def unreadable(path: Path, fault: str) -> DamagedError:
-    """Return the error for a file that SQLite calls damaged. A disk that fails for a moment has the same message."""
+    """Return the error for a file that SQLite calls damaged. SQLite says the same when a disk fails for a moment."""
     return DamagedError(
         f"{path} is damaged, or its disk failed to read ({fault}). Nothing was changed. Look into the system log for "
         "I/O errors, and start this node again. If this error comes again on a healthy disk, the log is lost: keep the "
@@ -67,7 +67,7 @@ def held_elsewhere(path: Path, reason: str) -> StorageError:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Return whether the error means damaged data: by SQLite's code, or as text that sqlite3 cannot decode."""
+    """Return whether the error means damaged data. An error without a code does: sqlite3 could not decode a text."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {0, *_DAMAGED}
 
 

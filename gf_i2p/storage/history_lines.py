@@ -1,7 +1,7 @@
 """The lines of the history's files: one JSON object each, in UTF-8, compact, keys sorted, no raw line break inside.
 
     {"cluster":"farm","first":1,"format":2,"opened":1790000000000,"server":2}  the first line of a file
-    {"index":1,"leader":2,"received":1790000000123,"servers":[1,2],"term":1}   an entry of `ConfigurationLine`
+    {"index":1,"leader":2,"received":1790000000123,"servers":[1,2],"term":1}   a Configuration entry
     {"index":2,"received":1790000000123,"record":{"id":1,...},"term":1}        an Application entry, its value as JSON
     {"base64":"/w==","index":3,"received":1790000000123,"term":1}              the same with a value that is not JSON
     {"other":[4,5]}                                                            entries of other kinds: not exported
@@ -34,8 +34,8 @@ from gf_i2p.wire.limits import MAX_ID, MAX_INTEGER, MAX_NAME_BYTES, MAX_SERVERS,
 FORMAT: Final = 2
 """Format of every file. Format 1, from before gf-i2p 0.1.0, had no Configurations: it is refused."""
 MAX_LINE_BYTES: Final = 2 << 20
-"""A value of 1 MiB takes 1.4 MiB in base64. JSON can grow when written anew (1e15 becomes 1000000000000000.0): a value
-that would exceed this limit is written as base64, too."""
+"""Most bytes of a line. A value of 1 MiB takes 1.4 MiB in base64. JSON can grow when written anew (1e15 becomes
+1000000000000000.0): if a record's line would exceed this limit, the value is written as base64, too."""
 MAX_DEPTH: Final = 100
 """Most levels of nested lists and objects. Other parsers have other limits, and some end the process beyond them."""
 MAX_DIGITS: Final = 32
@@ -76,7 +76,7 @@ class ApplicationLine:
     received_ms: int
     """Time when the exporting server applied the entry."""
     value: Any
-    """The value as JSON; None also when `raw` has the value."""
+    """The value, parsed from JSON. None: the value is JSON's null, or `raw` has the value."""
     raw: bytes | None = None
     """The value's bytes, if the value is not JSON."""
 
@@ -110,9 +110,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Restored(Gap):
-    """A gap where an operator restored the farm from a snapshot of the entry `last`, in a term above all earlier terms.
+    """A gap where an operator restored the farm from a snapshot up to the entry `last`.
 
-    The farm has lost the entries that an older history has after `last`: other entries have these indexes now.
+    The new `term` is above all earlier terms. The farm has lost the entries that an older history has after `last`:
+    other entries have these indexes now.
     """
 
     term: int
@@ -223,7 +224,7 @@ _ENCODE: Final = json.JSONEncoder(
 
 
 def _normal(value: bytes) -> bytes | None:
-    """Return the value as compact JSON; None when the value is not JSON, or when two parsers could differ."""
+    """Return the value as compact JSON; None when the value is not JSON, or when two parsers could read two values."""
     try:
         text = value.decode("utf-8").strip(_SPACE)
         content, end = _DECODE(text)
@@ -260,8 +261,11 @@ match_record: Final = re.compile(
     rb' ?\{"index":([0-9]{1,18}),"received":([0-9]{1,15}),"record":(.+),"term":([0-9]{1,18})\}\n?',
     re.DOTALL,  # no line contains a line break, so the pattern need not look for one
 ).fullmatch
-"""Match almost every record's line, with or without line break: index, time, value, term. The value is not checked. A
-walk over 100,000 lines of status records (88 MiB) takes 0.15 s of CPU with this pattern, and 0.62 s with a parser."""
+"""Match almost every line of a record, with or without line break. The groups are index, time, value and term.
+
+The value is not checked. A walk over 100,000 lines of status records (88 MiB) takes 0.15 s of CPU with this pattern,
+and 0.62 s with a parser.
+"""
 _RECORD: Final = {"index", "received", "record", "term"}
 _RAW: Final = {"base64", "index", "received", "term"}
 _SERVERS: Final = {"index", "leader", "received", "servers", "term"}
@@ -380,7 +384,7 @@ class Sequence:
         """The last index that the lines so far account for."""
         self.header: Header | None = None
         self.closed = False
-        """Whether the file has its last line."""
+        """Whether the file's last line, a `Trailer`, was taken."""
         self.last_term: tuple[int, int] | None = None
         """Index and term of the last entry with a known term."""
 

@@ -172,7 +172,7 @@ def _is_torn(tail: bytes) -> bool:
 
 
 def scan(file: HistoryFile, *, newest: bool) -> Iterator[Line]:
-    """Yield the lines of one file; see `Scan` for the arguments.
+    """Yield the lines of one file. `newest`: whether the file is the history's newest, and so may be unfinished.
 
     Raises `HistoryError`, and `OSError`: `FileNotFoundError` when the file is gone.
     """
@@ -186,8 +186,9 @@ def scan(file: HistoryFile, *, newest: bool) -> Iterator[Line]:
 
 
 def read_lines(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> Iterator[Line]:
-    """Yield every line of a history, in order; `on_file(number, count)` is called before each file.
+    """Yield every line of a history, in order.
 
+    `on_file(number, count)`: called before each file, with the file's number, from 1, and the number of all files.
     Raises `HistoryError` when files are damaged, missing, or of different servers, `OSError` when files are unreadable.
     """
     files = history_files(directory)
@@ -260,13 +261,13 @@ class HistorySummary:
     raw: int = 0
     """Records that are not JSON."""
     configurations: int = 0
-    """Exported Configuration entries: see `Other`."""
+    """Configuration entries that were exported."""
     others: int = 0
-    """Entries of other kinds, which are not exported."""
+    """Entries that are not exported: entries of other kinds, and unreadable Configurations."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """First and last index of each gap; adjacent gaps are joined."""
     restored: list[tuple[int, int, int]] = field(default_factory=list)
-    """First and last index, and the new term, where the farm went on from a snapshot (`Restored`)."""
+    """First index, last index and new term of each `Restored`: a gap where the farm went on from a snapshot."""
 
 
 def summarize(directory: Path, *, on_file: Callable[[int, int], None] = lambda *_: None) -> HistorySummary:

@@ -5,7 +5,7 @@ grows by batches; a batch is one write and one fsync. A large or old file gets a
 Another thread packs the old file into a temporary file, syncs that file, renames it to `….jsonl.gz`, and syncs the
 directory. Only then that thread removes the plain file.
 
-So the files themselves tell the last exported entry, and no second record could disagree. After any interruption, the
+So only the files themselves tell the last exported entry: a second record could disagree. After any interruption, the
 next opening cuts the newest file behind its last good line, and completes unfinished work. The cut entries are
 exported again: the log keeps its entries until `History.durable_index` says that the history has them. An entry
 counts as exported only while the newest file is found under its name: each sync checks that.
@@ -97,7 +97,7 @@ def check_owner(directory: Path, *, cluster: str, server_id: int) -> None:
 
 
 class History:
-    """The history of one server, open for writing. One thread at a time may use it, and one more may `pack`.
+    """The history of one server, open for writing. One thread at a time may use it; one more thread may call `pack`.
 
     When a method raises `OSError` (a full disk, say), no exported entry is lost. Close the history then, and open it
     again later: opening completes unfinished work.
@@ -146,9 +146,10 @@ class History:
     ) -> "History":
         """Open the history of this server, or begin one. A missing `directory` is made, with mode 0700.
 
-        `clock`: returns ms since the epoch. `interrupted`: asked often, for files may be large. Raises `HistoryError`,
-        and changes nothing, when files are damaged or belong to another server or farm. Raises `OSError` when files
-        cannot be read or written, `InterruptedError` soon after `interrupted()` is true.
+        `clock`: returns ms since the epoch. `interrupted`: returns whether to give up; called often, because large
+        files take long. Raises `HistoryError`, and changes nothing, when files are damaged or belong to another server
+        or farm. Raises `OSError` when files cannot be read or written, and `InterruptedError` soon after
+        `interrupted()` is true.
         """
         history = cls(directory, (cluster, server_id), rotation, clock, interrupted)
         try:
@@ -170,7 +171,7 @@ class History:
     # Writing --------------------------------------------------------------------------------------------------------
 
     def append(self, entries: Sequence[Entry], led: tuple[int, int] | None = None) -> None:
-        """Export the entries after `durable_index`; on return they are durable.
+        """Export `entries`, which follow the entry `durable_index`. On return all of `entries` are durable.
 
         `led`: a term and its leader, by this server's knowledge; Configurations of that term are exported with the
         leader. Raises `OSError`; `durable_index` tells the progress. Raises `HistoryError` as `check_place` does.
@@ -214,7 +215,7 @@ class History:
         self._write(gap_line(self.durable_index + 1, last, servers), last)
 
     def restored(self, last: int, term: int, servers: Collection[int] | None = None) -> None:
-        """Note that the farm begins anew in this term, from a snapshot of the entry `last`. Raises as `append`.
+        """Note that the farm begins anew in this term, from a snapshot up to the entry `last`. Raises as `append`.
 
         `servers`: ids of the servers in the snapshot's Configuration, None when these are not known.
         """
@@ -222,7 +223,7 @@ class History:
         self._write(restored_line(self.durable_index + 1, last, term, servers), last)
 
     def _write(self, lines: bytes, last: int) -> None:
-        """Append to the newest file and sync."""
+        """Append a batch of lines to the newest file, and sync the file. `last`: the new `durable_index`."""
         if self._ended:
             self._begin(self.durable_index + 1)
         data = b" " + lines
@@ -278,8 +279,8 @@ class History:
         """Pack the ended files, and remove the old ones. May take minutes; the history can be written meanwhile.
 
         Return True when all ended files are packed; False soon after `interrupted()` is true. An interrupted call
-        removes the unfinished file, and the next call packs that file. Do not open the history again before this
-        method has returned. Raises `OSError`.
+        removes its unfinished packed file, and the next call begins with that file again. Do not open the history again
+        before this method has returned. Raises `OSError`.
         """
         while self._unpacked:
             if not _pack(self._unpacked[0], interrupted):

@@ -33,21 +33,21 @@ class Loaded(NamedTuple):
     """A log file's content at opening, without most entries."""
 
     hard_state: HardState
-    """Term 0 and `NOBODY` in a new file."""
+    """The server's term and vote: 0 and `NOBODY` in a new file."""
     last_index: int
-    """The base's index when the log is empty."""
+    """Index of the last entry; the base's index when the log is empty."""
     terms: tuple[tuple[int, int], ...]
-    """(first index, term) runs, both strictly rising; the first run is the base, or begins at 1 without a base."""
+    """Runs (first index, term): index and term rise from run to run. The first run is the base, or begins at 1."""
     configurations: tuple[tuple[int, bytes], ...]
     """(index, value) of every Configuration in the log, in order."""
     written: int
-    """See `ServerRow.written`."""
+    """Number of times that the server's row was written: see `ServerRow.written`."""
     base: tuple[int, int]
     """Index and term of the last dropped entry; (0, 0) for a log that begins at 1. The log begins after this index."""
     snapshot: Snapshot | None
-    """None when there is no snapshot, or a damaged one. Its index lies between the base's and the last entry's."""
+    """The stored snapshot; None: none, or a damaged one. Its index is from the base's index to the last entry's."""
     snapshot_fault: str | None
-    """The snapshot's damage, with advice; log, term and vote are sound nevertheless."""
+    """The snapshot's damage, with advice; None: no damage. Log, term and vote are sound even beside such damage."""
     configuration: Configuration | None
     """The snapshot's Configuration, if known. A snapshot whose damage is only in the data still has one."""
 
@@ -102,7 +102,7 @@ def load_stored_log(
     pages: bool = False,
     main: ServerRow | None = None,
 ) -> Loaded:
-    """Read all content except the entries; read only those entries that confirm the term runs and Configurations.
+    """Read and check a log's content. Of the entries, read only those that confirm the term runs and Configurations.
 
     The time depends on the number of terms and the size of the snapshot, not on the number of entries; with `pages`,
     which checks the structure of all pages, also on the size of the file (0.3 ms per MiB). Raises

@@ -24,9 +24,15 @@ from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
 from gf_i2p.wire.messages import NOBODY
 
 SWEEP_BYTES: Final = 1 << 20
-"""Bytes of dropped rows that a transaction removes, plus twice the bytes that the transaction stores: 1 to 4 ms."""
+"""A transaction removes dropped rows of up to so many bytes, plus twice the bytes that it stores.
+
+The removal takes 1 to 4 ms.
+"""
 SWEEP_ROWS: Final = 256
-"""Dropped rows that a transaction removes, plus twice the stored chunks: many small rows cost more than their bytes."""
+"""A transaction removes up to so many dropped rows, plus twice the number of chunks that it stores.
+
+Many small rows cost more time by their number than by their bytes.
+"""
 
 
 class Tables:
@@ -57,7 +63,7 @@ class Tables:
         self.loaded = loaded
         """The content at opening. The snapshot's data are released when a newer snapshot is stored."""
         self.least_wal_bytes = 0
-        """See `ServerRow`; the next `store_server` stores this."""
+        """Least length of the WAL, which the next `store_server` stores: see `ServerRow`."""
         self._written = loaded.written
         self._path = path
         self._owner = owner
@@ -86,7 +92,7 @@ class Tables:
 
     @classmethod
     def on(cls, connection: sqlite3.Connection, *, cluster: str, server_id: int) -> "Tables":
-        """Load the content of a database in memory, also after a simulated crash. Raises as `Storage.open` does."""
+        """Open the log in a database that is in memory, also after a simulated crash. Raises as `Storage.open` does."""
         connection.rollback()
         connection.isolation_level = None  # this code says where a transaction begins
         path = Path(":memory:")
@@ -101,7 +107,7 @@ class Tables:
     # Reading -------------------------------------------------------------------------------------------------------
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
-        """Return consecutive stored entries: see `Storage.read`."""
+        """Return consecutive stored entries, with the limits and errors of `Storage.read`."""
         entries: list[Entry] = []
         size = 0
         expected = 0

@@ -1,4 +1,4 @@
-"""Files that only their owner can read, names that are durable, and the lock of a database."""
+"""Writes files that only their owner can read, makes files and their names durable, and locks a database."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ _RUN: Final = token_hex(8)
 
 
 def sync_directory(directory: Path) -> None:
-    """Make the names in `directory` durable: a new or renamed file is durable only when this returns."""
+    """Make the names in `directory` durable: a new or renamed file is durable only when this function returns."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -38,7 +38,7 @@ def create_private(path: Path) -> None:
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a new file that no other user could ever read; an error leaves no file behind."""
+    """Write a new file that no other user could ever read. An error leaves no file behind. Raises `OSError`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -79,7 +79,10 @@ def _write(path: Path, data: bytes, *, force: bool) -> None:
 
 
 def _reserve(path: Path, draft: Path) -> None:
-    """Create the name `path`. Raises `FileExistsError` when another process has created the name meanwhile."""
+    """Create the name `path`, as a link to `draft` or as an empty file.
+
+    Raises `FileExistsError` when another process has created the name meanwhile.
+    """
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -115,9 +118,9 @@ def holder(database: Path) -> str | None:
 
 
 def holding_run(database: Path) -> str | None:
-    """Return a text that only one run of a program has: the run that holds a database's `Lock`; None: no process does.
+    """Return a text that identifies the run of a program that holds a database's `Lock`; None: no process holds it.
 
-    The text of an older version is the process id alone.
+    The text has the process id and a random token. Older versions write the process id alone.
     """
     try:
         descriptor = os.open(_lock_of(database), os.O_RDONLY | os.O_CLOEXEC)
@@ -137,7 +140,7 @@ class Lock:
     """Exclusive use of a database, from construction to `close()` or to the end of the process.
 
     The lock is on a file of its own, `<name>-lock`. A process loses SQLite's locks on the database when the process
-    closes *any* descriptor of that file, so no other code may open the file while SQLite has it open.
+    closes *any* descriptor of the database. So no other code may open the database while SQLite has it open.
 
     Raises `StorageError` when another process has the lock, or the file cannot be locked.
     """
@@ -174,7 +177,7 @@ class Lock:
 
 
 def _run_in(descriptor: int) -> str:
-    """Return the text of the run that has a lock: the process id, and after it the token of newer versions."""
+    """Return the text in a lock file: the process id, then the token that newer versions add. No text: "unknown"."""
     return os.pread(descriptor, 64, 0).decode("ascii", "replace").strip() or "unknown"
 
 

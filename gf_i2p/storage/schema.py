@@ -10,15 +10,15 @@ from gf_i2p.storage import private_files
 from gf_i2p.storage.errors import REJOIN, StorageError, damaged
 
 APPLICATION_ID: Final = 0x47464932
-"""Marks a file of this program ("GFI2") where SQLite keeps such marks: offset 68 of its header."""
+"""Marks a file of this program ("GFI2") where SQLite keeps such marks: at offset 68 of the file's header."""
 SCHEMA_VERSION: Final = 3
-"""Offset 60 of the header. Rises with every change that an older program would misunderstand."""
+"""Version of the tables, at offset 60 of the header. It rises with every change that an older program would misread."""
 
 # 16 KiB instead of 4 KiB: a third less CPU per entry in batches, and no slower for single entries.
 PAGE_BYTES: Final = 16 << 10
 
 PATIENCE_SECONDS: Final = 5.0
-"""Time to wait for a foreign program that reads the file and so blocks this one."""
+"""Time to wait for a foreign program that reads the file, and so blocks this program."""
 
 SNAPSHOT_TABLES: Final = {
     "snapshot": """CREATE TABLE snapshot (
@@ -48,7 +48,7 @@ TABLES: Final = (
     "CREATE TABLE configuration (log_index INTEGER PRIMARY KEY, value BLOB NOT NULL)",
     *SNAPSHOT_TABLES.values(),
 )
-"""The statements as SQLite keeps them in the file, word for word, in any order."""
+"""The statements that create the tables. SQLite keeps these statements in the file word for word, in any order."""
 
 SCHEMA: Final = f"""
 PRAGMA page_size = {PAGE_BYTES};
@@ -99,7 +99,10 @@ class ServerRow(NamedTuple):
     term: int
     vote: int
     last_index: int
-    """Last index of the log at the latest checkpoint, or a later index. (The WAL guards newer entries by checksums.)"""
+    """Last index of the log when this row was written: at the latest checkpoint, or after it.
+
+    The WAL guards newer entries by checksums.
+    """
     base_index: int
     """Index of the last dropped entry: the log begins after it. 0: the log begins at 1."""
     base_term: int
@@ -119,8 +122,8 @@ class ServerRow(NamedTuple):
 def connect(path: Path, query: str = "mode=rw") -> sqlite3.Connection:
     """Connect to the file at `path` without a change of the file. A missing file is not created.
 
-    `query`: "mode=rw"; "mode=ro" changes neither the log nor, at closing, the WAL; "immutable=1" reads the main file
-    only, as if there were no WAL.
+    `query`: "mode=rw" reads and writes; "mode=ro" changes neither the log nor, at closing, the WAL; "immutable=1" reads
+    the main file only, as if there were no WAL.
     """
     # isolation_level None: this code says where a transaction begins.
     connection = sqlite3.connect(
@@ -151,7 +154,10 @@ def set_wal_mode(path: Path, connection: sqlite3.Connection) -> None:
 
 
 def check_header(path: Path) -> None:
-    """Check the header before SQLite opens the file: SQLite might change another program's database."""
+    """Check the header before SQLite opens the file, since SQLite might change another program's database.
+
+    Raises `StorageError`.
+    """
     start = private_files.read_start(path, _SQLITE_HEADER.size)
     if len(start) < _SQLITE_HEADER.size:
         raise damaged(path, f"it has only {len(start)} bytes")

@@ -58,7 +58,7 @@ class SavedSnapshot:
     server_id: int
     """Server that saved the snapshot: 0 to 2^32-2."""
     reached: int
-    """The server's term: at least `snapshot.term`."""
+    """The server's term at the time of saving: at least `snapshot.term`."""
     saved_ms: int
     """Time of saving, in ms since the epoch."""
     committed: int
@@ -122,7 +122,7 @@ class SavedSnapshot:
 
 
 def load_snapshot_file(path: Path) -> SavedSnapshot:
-    """Read a file. Raises `SnapshotFileError` with the file's name, or `OSError`."""
+    """Read a snapshot's file. Raises `OSError`, and `SnapshotFileError`, whose text names the file."""
     try:
         return _load(path)
     except SnapshotFileError as error:
@@ -145,7 +145,10 @@ def _load(path: Path) -> SavedSnapshot:
 
 
 def _sizes(head: bytes, length: int) -> tuple[int, int, int]:
-    """Return the sizes of cluster, Configuration and data by the head of a file of `length` bytes."""
+    """Return the sizes of cluster, Configuration and data, which the head of a file of `length` bytes names.
+
+    Raises `SnapshotFileError` when the head is damaged, or does not fit the file's length.
+    """
     if not head:
         raise _damaged("it is empty")
     if not MAGIC.startswith(head[: len(MAGIC)]):

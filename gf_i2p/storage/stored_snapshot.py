@@ -20,7 +20,7 @@ from gf_i2p.wire.limits import MAX_SNAPSHOT_BYTES
 from gf_i2p.wire.log_values import Configuration
 
 BLOCK_BYTES: Final = 256 << 10
-"""Most data in a row of `snapshot_block`."""
+"""Most bytes of the snapshot's data in a row of `snapshot_block`."""
 
 
 class SnapshotRow(NamedTuple):

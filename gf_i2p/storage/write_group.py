@@ -89,10 +89,10 @@ class WriteGroup:
     def add(self, write: Write) -> None:
         """Take the next write. Raises `StorageError` for a write that no correct core issues.
 
-        Terms, votes, the base and the snapshot's index never go back. Entries leave no gap, and replace no entry that
-        the snapshot covers. The snapshot covers all dropped entries. The log has the snapshot's last entry, or
-        `install` replaces a log without that entry. (To install a snapshot over a log with that entry would remove
-        later entries that this server has acknowledged; Raft, figure 13, step 6.)
+        A correct core keeps these rules. Terms, votes, the base and the snapshot's index never go back. Entries leave
+        no gap, and replace no entry that the snapshot covers. The snapshot covers all dropped entries. The log has the
+        snapshot's last entry, or `install` replaces a log without that entry. (To install a snapshot over a log with
+        that entry would remove later entries that this server has acknowledged; Raft, figure 13, step 6.)
         """
         if write.hard_state is not None:
             self._check(write.hard_state)

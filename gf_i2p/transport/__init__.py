@@ -1,1 +1,4 @@
-"""Authenticated connections between servers and clients, by TLS and through I2P. No log and no farm state."""
+"""Authenticated connections between servers and clients, by TLS and through I2P.
+
+This package holds neither the log nor the farm's state.
+"""

@@ -1,4 +1,4 @@
-"""Delays between attempts."""
+"""Delays between attempts to connect, or to deliver a request."""
 
 import random
 from collections.abc import Callable

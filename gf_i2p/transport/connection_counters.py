@@ -16,7 +16,7 @@ class Refusal(StrEnum):
     """The reason why a connection was not served, or served no longer: the label of the metric."""
 
     CROWDED = "crowded"
-    """Ended to make room: too many unauthenticated connections in all, most of them from this source."""
+    """Ended to make room: too many unauthenticated connections in all, and no other source had more of them."""
     SOURCE = "source"
     """Ended to make room: too many unauthenticated connections from this source."""
     USER = "user"

@@ -5,8 +5,8 @@ Digest. When a limit is reached, the gate admits the new connection and closes a
 when that source has reached its limit, else the oldest of the source with the most unauthenticated connections.
 
 An honest peer needs milliseconds, and so has authenticated before its connection would be closed. A peer that only
-holds connections open makes the gate close that peer's own connections. From the same address, only thousands of
-attempts a second keep a new connection out. Such attempts touch neither authenticated connections nor other addresses.
+holds connections open makes the gate close that peer's own connections. Only thousands of attempts a second keep an
+honest peer of the same address out. Such attempts touch neither authenticated connections nor other addresses.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Gate:
         self._log.record(reason, remote, detail)
 
     def forget(self, admission: "Admission") -> None:
-        """Count a connection as unauthenticated no longer."""
+        """Stop counting a connection as unauthenticated."""
         self._remove(admission)
         self.counters.unauthenticated -= 1
 
@@ -101,7 +101,7 @@ class Admission:
     __slots__ = ("_abort", "_deadline", "_gate", "_holds_slot", "_settled", "remote", "source")
 
     def __init__(self, gate: Gate, source: str, remote: str) -> None:
-        """Use `Gate.admit`. The deadline runs from here."""
+        """Begin the time limit for authentication. Only `Gate.admit` makes admissions."""
         self.source = source
         """The source that the connection counts for; only the gate changes this."""
         self.remote = remote
@@ -125,18 +125,18 @@ class Admission:
             self._gate.move(self, source)
 
     def challenged(self) -> None:
-        """The connection got a 401 because credentials were missing or stale: this is usual, and no refusal."""
+        """Note that the connection got a 401 for missing or stale credentials: this is usual, and no refusal."""
         self._gate.counters.challenged += 1
         self._settled = True
 
     def authenticated(self) -> None:
-        """The connection has authenticated: the deadline ends, and the slot is free."""
+        """Note that the connection has authenticated: the deadline ends, and the slot is free."""
         self._leave()
         self._settled = True
         self._gate.counters.authenticated += 1
 
     def answered(self) -> None:
-        """The connection has authenticated and got the answer: the slot is free. The deadline runs on."""
+        """Note that the connection has authenticated and got its answer: the slot is free, and the deadline runs on."""
         self._free_slot()
         self._settled = True
 

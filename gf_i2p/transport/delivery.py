@@ -20,7 +20,10 @@ class NotTaken(NamedTuple):
 
 
 class NotDeliveredError(Exception):
-    """The time is over, and no server has taken the request. `str()`: the last `NotTaken.why`, or an empty text."""
+    """No server has taken the request, and the time is over, or `learn` has ended the search.
+
+    When the time is over, `str()` is the last `NotTaken.why`, or an empty text.
+    """
 
 
 class UnansweredError(Exception):
@@ -52,8 +55,8 @@ async def deliver(
         learn: gets each answer that is not final, and returns why the server has not taken the request. `learn` may
             raise `NotDeliveredError` to end the search.
         final: whether an answer ends the search.
-        pause: gives the seconds between two tries. After a refusal with `at_once` the next try follows without a pause,
-            but never two such tries in a row.
+        pause: returns the seconds between two tries. After a refusal with `at_once` the next try follows without a
+            pause, but never two such tries in a row.
         seconds: time limit for the whole delivery; None: there is no limit.
         harmless: whether the request may be sent twice. Then a lost answer does not end the search: `learn` gets None.
 

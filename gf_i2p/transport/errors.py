@@ -1,4 +1,4 @@
-"""The errors of the transport: each `str()` is a sentence that says what to check. And the text of an `OSError`."""
+"""The errors of the transport, each with a sentence that says what to check; and the system's text for an `OSError`."""
 
 import os
 
@@ -35,7 +35,10 @@ def dial_error_of(error: ProtocolError) -> type[DialError]:
 
 
 def credentials_refused(peer: str, user: str) -> DialError:
-    """Return the error for a peer that answers credentials with a challenge: wrong credentials, or no farm node."""
+    """Return the error for a peer that got credentials and asks for credentials again.
+
+    Either the credentials are wrong, or the peer is no node of the farm.
+    """
     return DialError(
         f"{peer} refuses user {user} or its password, or asks for credentials again and again: check both here and in "
         "the peer's secrets, and that the peer is a node of the farm."

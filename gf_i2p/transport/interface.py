@@ -58,8 +58,8 @@ class Transport(Protocol):
     async def listen(self, factory: Callable[[Admission], asyncio.Protocol], gate: Gate) -> Listener:
         """Accept connections through `gate` until the listener is closed.
 
-        `factory` is called when a connection is encrypted. Its protocol owns the admission from then on: the protocol
-        calls `authenticated`, `challenged` or `refuse`, and `closed` in `connection_lost`. Raises `TransportError` when
-        the address cannot be listened on.
+        `factory` is called when a connection is encrypted. From then on, the protocol that `factory` returns owns the
+        admission: the protocol calls `authenticated`, `challenged` or `refuse`, and `closed` in `connection_lost`.
+        Raises `TransportError` when the address cannot be listened on.
         """
         ...

@@ -1,4 +1,4 @@
-"""An outgoing connection to a peer, which is dialled again after its end. Responses come in the requests' order."""
+"""Keeps an outgoing connection to a peer, and dials anew after its end. Responses come in the requests' order."""
 
 import asyncio
 import contextlib
@@ -12,6 +12,7 @@ import structlog
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.errors import DialError, TransportError, UnreachableError, challenged_again, dial_error_of
 from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.login_channel import channel_to
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError, RemoteProtocolError
@@ -118,15 +119,15 @@ class PeerLink:
             await asyncio.wait([task])
 
     def nudge(self) -> None:
-        """Dial now instead of after the present delay. Call this when the peer has shown that the peer runs."""
+        """Dial now instead of after the present delay. Call this when the peer has shown that it runs."""
         self._nudged.set()
 
     def doubt(self, ago: float = 0.0) -> None:
         """Dial anew if the connection may lead to a process that is gone. Call this when the peer has dialled anew.
 
-        `ago`: seconds since the peer's dial, before which the peer may have restarted. The connection ends when no
-        answer is due, and the last answer came `DOUBT_SECONDS` or more before the peer's dial. Silence after the dial
-        does not count: dials through I2P take long, and two peers could otherwise doubt each other for ever.
+        `ago`: seconds since the peer has dialled; the peer may have restarted before that dial. The connection ends
+        when no answer is due, and the last answer came `DOUBT_SECONDS` or more before the peer's dial. Silence after
+        the dial does not count: dials through I2P take long, and two peers could otherwise doubt each other for ever.
 
         No event shows that a stream through I2P has ended, or that a machine has vanished. Without this method, a node
         with nothing to send would find out only from its next request, after the time-out.
@@ -150,9 +151,10 @@ class PeerLink:
         all requests in flight fail. After None the outcome is unknown, unless `connected` was False at this call: then
         nothing was sent.
 
-        `seconds`: for this request's answer, instead of `request_seconds`, counted in the same way. An overdue answer
-        ends the connection for all requests. So `seconds` must not express how long one caller is willing to wait, and
-        is seldom less than `request_seconds`. Answers come in order, so a request waits for slow requests before it.
+        `seconds`: most seconds for this request's answer, counted as `request_seconds`, and instead of that number. An
+        overdue answer ends the connection for all requests. So `seconds` must not express how long one caller is
+        willing to wait, and is seldom less than `request_seconds`. Answers come in order, so a request waits for slow
+        requests before it.
 
         Raises `LocalProtocolError` when the request is illegal; then `done` is not called.
         """
@@ -198,7 +200,7 @@ class PeerLink:
 
     async def _connect(self) -> "_OutboundConnection":
         """Dial until the handshake is complete; a challenge leads to another attempt at once."""
-        challenges = Challenges()
+        challenges = Challenges(self._credentials.others)
         while True:
             connection = _OutboundConnection(self, self._handshake())
             try:
@@ -215,7 +217,7 @@ class PeerLink:
                 raise challenged_again(retry, str(self.endpoint), self._credentials.user)
 
     async def _attempt(self, connection: "_OutboundConnection") -> Retry | None:
-        """Return None when the connection is up, or the challenge that came instead."""
+        """Return None when the connection is up, or the challenge that came instead. Raises `DialError`."""
         seconds = min(self.handshake_seconds, self._transport.patience(self.endpoint))
         end = asyncio.get_running_loop().time() + seconds
         await self._transport.dial(self.endpoint, lambda: connection, deadline=seconds, attempt=self._failed_attempts)
@@ -281,7 +283,7 @@ class PeerLink:
 
 
 class _OutboundConnection(asyncio.Protocol):
-    """One connection of a `Link`, from the TLS connection to the end: handshake, requests, responses."""
+    """One connection of a `PeerLink`, from the open transport to the end: handshake, requests, responses."""
 
     __slots__ = (
         "_answered_at",
@@ -322,8 +324,8 @@ class _OutboundConnection(asyncio.Protocol):
         self._output_full = False
         self._wrote_this_turn = False  # whether something was written in this turn of the loop
         self._batch: list[bytes] = []  # data to write at the end of the turn
-        # True: the connection is up; False: dial again, with credentials. An error is a result and no exception of the
-        # future, since no task awaits the future when dialling itself has failed.
+        # None: the connection is up. `Retry`: dial again, with credentials. An error is a result and no exception of
+        # the future, since no task awaits the future when dialling itself has failed.
         self.outcome: asyncio.Future[Retry | DialError | None] = self._loop.create_future()
         # Why the connection that was up has ended.
         self.ended: asyncio.Future[str] = self._loop.create_future()
@@ -334,7 +336,7 @@ class _OutboundConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(self._link.max_buffered, self._link.max_buffered)
         self._requested_at = self._loop.time()
-        self._transport.write(self._handshake.request())
+        self._transport.write(self._handshake.request(channel_to(self._link.endpoint, transport)))
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Inside I2P a router, at either end, accepts a stream and closes it when the peer is absent.
@@ -444,7 +446,11 @@ class _OutboundConnection(asyncio.Protocol):
             self._watch()
 
     def _due_at(self) -> float:
-        """Time when the oldest request is overdue. The peer began that request only after the answer before."""
+        """Return the loop's time when the oldest request is overdue.
+
+        The time for an answer does not run before the answer to the previous request: until then the peer has not begun
+        this request.
+        """
         _, _, sent_at, seconds = self._in_flight[0]
         return max(sent_at, self._answered_at) + seconds
 

@@ -37,7 +37,7 @@ from gf_i2p.wire.upgrade import HandshakeAnswer, HandshakeOutcome, ServerHandsha
 _OUTPUT_BYTES: Final = 64 * 1024
 
 _REST_SECONDS: Final = 0.25
-"""Seconds without reading, when a connection has sent too many bytes of requests over a limit."""
+"""Seconds for which the server does not read a connection that has sent too many bytes of oversized requests."""
 
 STAY_SECONDS: Final = 5.0
 """Seconds after which a connection counts as one that stays. `gf-i2p doctor` only tests the credentials, and leaves."""
@@ -69,7 +69,7 @@ class Replier:
         self.data: bytes | None = None  # encoded; b"" stands for None
 
     def __call__(self, response: Response | None) -> None:
-        """Give the response, or None, to the request; see the class."""
+        """Answer the request with a response, or with None; see the class."""
         connection = self._connection
         if connection is None:
             raise LocalProtocolError("a request was answered twice")
@@ -101,8 +101,8 @@ class Served:
     """Called once for a connection that stays: at the first request, or `STAY_SECONDS` after authentication. The number
     is the seconds since authentication."""
     configuration: ToldConfiguration | None = None
-    """Gives the Configuration to an authenticated peer that asks by HTTP. The callback must not block. None: the path
-    of this question does not exist."""
+    """Returns the Configuration for an authenticated peer that asks by HTTP. The callback must not block. None: the
+    path of this question does not exist."""
 
 
 class Server:
@@ -123,7 +123,7 @@ class Server:
         """Prepare; `start` listens.
 
         Args:
-            transport: the way of the connections.
+            transport: accepts the connections.
             farms: the served farms, by cluster. `serve` adds farms later.
             gate: deadline and limits for unauthenticated connections of all farms.
             max_in_flight: most unanswered requests of one connection.
@@ -137,7 +137,10 @@ class Server:
         """Farms that are served now, by cluster."""
         self.authenticators: dict[str, Authenticator] = {}
         self.configurations: dict[str, ToldConfiguration] = {}
-        """Read by handshakes under way: these no longer find a withdrawn farm."""
+        """By cluster, `Served.configuration` of each served farm.
+
+        Handshakes under way read this and `authenticators`, so these handshakes no longer find a withdrawn farm.
+        """
         self.max_in_flight = max_in_flight
         self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy
@@ -268,18 +271,18 @@ class Server:
                 all_closed.set()
 
     def unfinished(self, caller: AuthenticatedConnection, change: int) -> bool:
-        """Count bytes of incomplete requests; return whether the user's sum is within the limit."""
+        """Add `change` to the bytes of the user's incomplete requests; return whether the sum is within the limit."""
         key = (caller.cluster, caller.user)
         self._unfinished_bytes[key] += change
         return self._unfinished_bytes[key] <= self._max_unfinished_bytes
 
     def illegal(self, caller: AuthenticatedConnection, error: Exception | str) -> None:
-        """Note that an authenticated peer sent an illegal message, and end the connection."""
+        """Count and log an illegal message of an authenticated peer. The connection itself then ends."""
         self._gate.record(Refusal.MESSAGE, caller.remote, f"{caller.user} of {caller.cluster}: {error}")
 
 
 class _InboundConnection(asyncio.Protocol):
-    """One incoming connection, from the TLS connection to the end: handshake, requests, responses."""
+    """One incoming connection, from the open transport to the end: handshake, requests, responses."""
 
     __slots__ = (
         "_admission",
@@ -318,7 +321,7 @@ class _InboundConnection(asyncio.Protocol):
         self._bytes_in_flight = 0  # bytes of the entries in these requests
         self._waiting: deque[Request] = deque()  # decoded requests that are not handled yet
         self._reading = True
-        self._resting = False  # too many bytes of requests over a limit came: not read for a moment
+        self._resting = False  # too many bytes of oversized requests came: not read for a moment
         self._skipped = 0  # bytes of such requests since the last rest
         self._output_full = False
         self._finishing = False  # no further request is handled; the connection closes when all requests are answered
@@ -426,7 +429,7 @@ class _InboundConnection(asyncio.Protocol):
             case HandshakeOutcome.CHALLENGED:
                 admission.challenged()
             case HandshakeOutcome.REFUSED:
-                admission.refuse(Refusal.CREDENTIALS, "unknown user or wrong password")
+                admission.refuse(Refusal.CREDENTIALS, "unknown user, or wrong key or password")
             case HandshakeOutcome.NOT_UPGRADED:
                 admission.refuse(
                     Refusal.UPGRADE,
@@ -459,7 +462,7 @@ class _InboundConnection(asyncio.Protocol):
             self._handle_waiting()
 
     def _count_skipped(self, size: int) -> None:
-        """Count bytes of a request over a limit, and read nothing for a moment when they are too many."""
+        """Count bytes of an oversized request. When these bytes are too many, read nothing for `_REST_SECONDS`."""
         self._skipped += size
         if self._skipped >= MAX_SKIPPED_BYTES_PER_SECOND * _REST_SECONDS:
             self._skipped = 0

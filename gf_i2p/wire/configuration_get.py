@@ -19,7 +19,7 @@ from gf_i2p.wire.log_values import Configuration
 
 
 class ConfigurationGet(ClientGet[Configuration]):
-    """The client's side of one request. `receive` raises `NotFound` for a peer that serves no Configuration."""
+    """The client's side of one such request. `receive` raises `NotFound` for a peer that serves no Configuration."""
 
     resource = Resource.CONFIG
     success = 200

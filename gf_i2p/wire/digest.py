@@ -1,8 +1,8 @@
 """HTTP Digest authentication, both sides (RFC 2617 for MD5, RFC 7616 for SHA-256), `qop=auth`.
 
-The server offers SHA-256 first and MD5 second, with one nonce for both: the library `requests` joins the two headers to
-one. Not supported: Basic, `auth-int`, the `-sess` algorithms, and `userhash`. The character set is UTF-8 and passwords
-are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
+The server offers SHA-256 first and MD5 second, in two headers. Both have the same nonce, because the library `requests`
+joins the two headers to one. Not supported: Basic, `auth-int`, the `-sess` algorithms, and `userhash`. The character
+set is UTF-8 and passwords are normalised to NFC (RFC 7616, 4); user names are plain ASCII.
 
 RFC 2069 has no `qop` and no nonce count. The client never answers that way. The server accepts such an answer only
 where the operator has allowed it (`Authenticator.without_qop`), with MD5, and only once for each nonce.
@@ -12,8 +12,11 @@ A client without a password learns little from the server and costs the server l
 - An unknown user and a wrong password get the same bytes after the same computations.
 - A refused request costs one digest over at most one head (16 KiB), two HMACs for a new nonce, and no memory.
 - A request with a right digest and a bad nonce, or a used nonce count, gets `stale=true`. So a client whose connections
-  overtook each other can log in with a new nonce. An attacker who repeats a recorded request knows no password and
-  cannot.
+  overtook each other can log in with a new nonce. An attacker who repeats a recorded request cannot, because the
+  attacker knows no password.
+
+A user of this program has a key in place of a password (`key_proof`). The user's proof spends the same nonces. The
+server refuses the Digest of such a user, so nobody can make a login weaker than the user's own.
 
 Nonces live two hours by default and never less than one, because the proposal ("Caching") wants credentials cached for
 one hour. The client also keeps a challenge for two hours.
@@ -31,8 +34,9 @@ from enum import StrEnum
 from typing import Final, Self
 
 from gf_i2p.wire.errors import RemoteProtocolError
-from gf_i2p.wire.http_auth import Scheme, names_of, offered_schemes, parse_schemes, quote
+from gf_i2p.wire.http_auth import Scheme, names_of, offered_schemes, only_scheme, quote
 from gf_i2p.wire.http_head import path_of_target
+from gf_i2p.wire.key_proof import NOBODY, Dialled, KeyAnswer, PublicKey, Verify, proof_text
 from gf_i2p.wire.names import check_name
 from gf_i2p.wire.nonces import KEY_BYTES, MAX_COUNT, Nonces
 
@@ -40,7 +44,7 @@ MIN_NONCE_SECONDS: Final = 3600.0
 NONCE_SECONDS: Final = 7200.0
 
 _COUNT = re.compile(r"[0-9A-Fa-f]{8}", re.ASCII)
-_CNONCE_BYTES: Final = 16
+CNONCE_BYTES: Final = 16
 
 
 class Algorithm(StrEnum):
@@ -65,9 +69,10 @@ _HEX = {
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The values by which a server verifies one user of one realm: HA1 (RFC 7616, 3.4.2) by both hashes, hexadecimal.
+    """The values by which a server verifies one user of one realm: HA1 (RFC 7616, 3.4.2) with MD5 and with SHA-256.
 
-    HA1 is enough to log in to the realm, so it must stay as secret as the password. `repr` hides the values.
+    Both values are hexadecimal. HA1 is enough to log in to the realm, so HA1 must stay as secret as the password.
+    `repr` hides the values.
 
     Raises:
         ValueError: a value has the wrong length or is not hexadecimal.
@@ -134,7 +139,7 @@ def digest_response_without_qop(ha1: str, *, nonce: str, method: str, uri: str) 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The sender of the request knows this user's password."""
+    """The sender of the request knows this user's password, or has this user's key."""
 
     user: str
 
@@ -148,16 +153,21 @@ class Refused:
 
 _REFUSED: Final = Refused(stale=False)
 
+Verifier = Secret | PublicKey
+"""The value by which a server verifies one user, by Digest or by a key."""
+
 
 class Authenticator:
     """The server's side of Digest, one object for each cluster: makes challenges and verifies Authorization headers.
 
     Args:
         realm: the cluster's name.
-        secrets: by user name, the users that may log in.
+        verifiers: the verifiers of the users that may log in, by user name.
         key: 32 random bytes, new in each process (see `nonces`).
         nonce_seconds: life of a nonce in seconds, at least 3,600.
         without_qop: see the attribute.
+        dialled: see the attribute.
+        verify_signature: see `Verify`. None: nobody logs in by a key here.
 
     Raises:
         ValueError: the realm, the key's length or `nonce_seconds` is not legal.
@@ -166,11 +176,13 @@ class Authenticator:
     def __init__(
         self,
         realm: str,
-        secrets: Mapping[str, Secret],
+        verifiers: Mapping[str, Verifier],
         *,
         key: bytes,
         nonce_seconds: float = NONCE_SECONDS,
         without_qop: bool = False,
+        dialled: Dialled | None = None,
+        verify_signature: Verify | None = None,
     ) -> None:
         if len(key) != KEY_BYTES:
             raise ValueError(f"the nonce key must be {KEY_BYTES} random bytes, not {len(key)}")
@@ -182,8 +194,11 @@ class Authenticator:
         self.without_qop = without_qop
         """Whether an answer of RFC 2069 is accepted: MD5, no `qop`, no count. Each nonce is good for one such answer,
         because without a count a replay looks like the answer itself. May change at any time."""
+        self.dialled = dialled
+        """This server, as its clients dial it. May change at any time. None: nobody logs in by a key here."""
+        self._verify_signature = verify_signature
         self._realm = check_name("cluster name", realm)
-        self._secrets = dict(secrets)
+        self._verifiers = dict(verifiers)
         self._nonces = Nonces(realm, key=key, seconds=nonce_seconds)
         # Stands in for an unknown user's secret, so that every check takes the same time. No password has this secret.
         self._nobody = Secret(
@@ -191,9 +206,9 @@ class Authenticator:
             sha256=hmac.digest(key, b"nobody", "sha256").hex(),
         )
 
-    def replace(self, secrets: Mapping[str, Secret]) -> None:
+    def replace(self, verifiers: Mapping[str, Verifier]) -> None:
         """Replace the users that may log in. Issued nonces stay valid, so clients need no second request."""
-        self._secrets = dict(secrets)
+        self._verifiers = dict(verifiers)
 
     def challenge(self, now: float, entropy: Callable[[int], bytes], *, stale: bool = False) -> list[str]:
         """Return the values of a 401's WWW-Authenticate headers, the strongest hash first (RFC 7616, 3.3).
@@ -217,12 +232,15 @@ class Authenticator:
             uri: the request target, in the path or the absolute form. The header may have the other form.
             now: monotonic seconds.
         """
+        if KeyAnswer.is_one(header):
+            return self._verify_key(header, method, uri, now)
         answer = _Answer.parse(header)
         if answer is None or answer.realm != self._realm or path_of_target(answer.uri) != path_of_target(uri):
             return _REFUSED
         if answer.counted is None and not self.without_qop:
             return _REFUSED
-        secret = self._secrets.get(answer.user)
+        verifier = self._verifiers.get(answer.user)
+        secret = verifier if isinstance(verifier, Secret) else None
         matches = hmac.compare_digest(
             answer.expected((secret or self._nobody).of(answer.algorithm), method), answer.response
         )
@@ -232,6 +250,27 @@ class Authenticator:
             fresh = self._nonces.spend_whole(answer.nonce, now)
         else:
             fresh = self._nonces.spend(answer.nonce, int(answer.counted.count, 16), now)
+        return Verified(answer.user) if fresh else Refused(stale=True)
+
+    def _verify_key(self, header: str, method: str, uri: str, now: float) -> Verified | Refused:
+        answer, at, verify_signature = KeyAnswer.parse(header), self.dialled, self._verify_signature
+        if answer is None or at is None or verify_signature is None:
+            return _REFUSED
+        verifier = self._verifiers.get(answer.user)
+        known = verifier if isinstance(verifier, PublicKey) else None
+        text = proof_text(
+            at,
+            realm=self._realm,
+            method=method,
+            path=path_of_target(uri),
+            nonce=answer.nonce,
+            count=answer.count,
+            cnonce=answer.cnonce,
+            user=answer.user,
+        )
+        if not verify_signature((known or NOBODY).raw, answer.signature, text) or known is None:
+            return _REFUSED
+        fresh = self._nonces.spend(answer.nonce, int(answer.count, 16), now)
         return Verified(answer.user) if fresh else Refused(stale=True)
 
 
@@ -244,7 +283,10 @@ class _Counted:
 
     @classmethod
     def read(cls, parameters: Mapping[str, str]) -> Self | None:
-        """Return None for an answer of RFC 2069. Raises `KeyError` or `ValueError` for any other answer."""
+        """Read these parameters; return None for an answer of RFC 2069, which has none of them.
+
+        Raises `KeyError` when one is missing, and `ValueError` when one is illegal.
+        """
         if not parameters.keys() & {"qop", "nc", "cnonce"}:
             return None
         counted = cls(parameters["nc"], parameters["cnonce"])
@@ -269,8 +311,7 @@ class _Answer:
     @classmethod
     def parse(cls, header: str) -> Self | None:
         try:
-            header.encode("latin-1")
-            (scheme,) = parse_schemes(header)
+            scheme = only_scheme(header)
             parameters = scheme.parameters
             if scheme.name != "digest" or parameters.get("userhash", "false").lower() != "false":
                 return None
@@ -290,7 +331,7 @@ class _Answer:
         return answer if _HEX[answer.algorithm].fullmatch(answer.response) else None
 
     def expected(self, ha1: str, method: str) -> str:
-        """Return the response that the user with this HA1 gives."""
+        """Return the `response` parameter that a user with this HA1 would send with these parameters."""
         if self.counted is None:
             return digest_response_without_qop(ha1, nonce=self.nonce, method=method, uri=self.uri)
         return digest_response(
@@ -340,7 +381,7 @@ class DigestClient:
     Args:
         user: the user's name, without a colon and without control characters.
         password: not empty.
-        peer: the peer in an error's sentence, as in "the peer".
+        peer: the words for the peer in errors, such as "the peer" or "the proxy".
     """
 
     def __init__(self, user: str, password: str, *, peer: str) -> None:
@@ -374,13 +415,11 @@ class DigestClient:
         without credentials, and take the challenge of its answer. `uri`: the request target that the peer sees.
         `now`: monotonic seconds.
         """
-        challenge = self._challenge
-        if challenge is None or now - self._received > NONCE_SECONDS or self._count == MAX_COUNT:
+        taken = self._next_count(now)
+        if taken is None:
             return None
-        self._untried = False
-        self._count += 1
-        count = f"{self._count:08x}"
-        cnonce = entropy(_CNONCE_BYTES).hex()
+        challenge, count = taken
+        cnonce = entropy(CNONCE_BYTES).hex()
         realm = challenge.realm.encode("latin-1").decode("utf-8")
         response = digest_response(
             challenge.algorithm,
@@ -397,6 +436,15 @@ class DigestClient:
             f"nonce={quote(challenge.nonce)}, uri={quote(uri)}, algorithm={challenge.algorithm}, "
             f'response="{response}", qop=auth, nc={count}, cnonce="{cnonce}"{opaque}'
         )
+
+    def _next_count(self, now: float) -> tuple["_Challenge", str] | None:
+        """Return the challenge and its next nonce count, which is used up now; None: see `authorize`."""
+        challenge = self._challenge
+        if challenge is None or now - self._received > NONCE_SECONDS or self._count == MAX_COUNT:
+            return None
+        self._untried = False
+        self._count += 1
+        return challenge, f"{self._count:08x}"
 
     def take(self, schemes: Sequence[Scheme], now: float) -> bool | None:
         """Remember the strongest challenge that this client can answer.
@@ -440,6 +488,36 @@ class Credentials(DigestClient):
     def __init__(self, user: str, password: str) -> None:
         Secret.derive(user, "", password)  # raises at once when user or password is bad
         super().__init__(user, password, peer="the peer")
+
+    @property
+    def kind(self) -> str:
+        """The name of the user's secret, in an error's sentence."""
+        return "password"
+
+    @property
+    def others(self) -> int:
+        """The number of further proofs that the user has, beside the one in use."""
+        return 0
+
+    def authorize_at(
+        self,
+        channel: str,  # noqa: ARG002 -- Digest is bound to no channel
+        method: str,
+        uri: str,
+        now: float,
+        entropy: Callable[[int], bytes],
+    ) -> str | None:
+        """Return the header's value for a request on this channel (see `Dialled`); None: see `authorize`."""
+        return self.authorize(method, uri, now, entropy)
+
+    @property
+    def turn(self) -> int:
+        """The number of the proof in use, from 0 on."""
+        return 0
+
+    def next_proof(self, refused: int) -> bool:  # noqa: ARG002 -- a password is the only proof
+        """Note that the peer has refused the proof of this number; return whether another proof is worth a request."""
+        return False
 
     def challenged(self, header_values: Sequence[str], now: float) -> bool:
         """Remember the strongest challenge among the WWW-Authenticate headers of a 401.

@@ -57,6 +57,16 @@ def parse_schemes(value: str) -> list[Scheme]:
         position = match.end()
 
 
+def only_scheme(header: str) -> Scheme:
+    """Read the value of an Authorization header, which has one scheme (RFC 7235, 4.2).
+
+    Raises `RemoteProtocolError`, and `ValueError` for another number of schemes or a character above U+00FF.
+    """
+    header.encode("latin-1")
+    (scheme,) = parse_schemes(header)
+    return scheme
+
+
 def offered_schemes(header_values: Sequence[str]) -> list[Scheme]:
     """Return all schemes of a response's challenge headers. A header that cannot be read counts for nothing."""
     schemes: list[Scheme] = []

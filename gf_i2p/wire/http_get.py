@@ -12,8 +12,8 @@ for the Configuration.
 A client that remembers a challenge begins with the second request. A connection carries one request. The limits are
 those of `http_head` and `http_auth`; the caller limits the time.
 
-A proxy that gets the first bytes may ask for a login of its own before it passes the request on: see `proxy_login`.
-That login stands in another header than the login at the farm node, and the proxy takes its own header off.
+An HTTP proxy that the client dials may ask for a login of its own before the proxy passes the request on: see
+`proxy_login`. That login stands in another header than the login at the farm node. The proxy removes that header.
 
 A proxy on the way may change the path form of the target to the absolute form or back, rewrite Host and User-Agent, add
 headers, and add a second CR to a line end (i2p-facts 6). `http_head` cleans the bytes before h11 parses them.
@@ -75,8 +75,10 @@ class Retry:
 class Challenges:
     """Counts the challenges of one attempt to reach a peer, so that no peer and no proxy can ask for ever."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: int = 0) -> None:
+        """`others`: the further proofs of the client, see `Credentials.others`."""
         self._of_peer = self._of_proxy = 0
+        self._most_of_peer = MAX_PEER_CHALLENGES + others
 
     def admit(self, retry: Retry) -> bool:
         """Count a challenge; return whether another request is worthwhile."""
@@ -84,7 +86,7 @@ class Challenges:
             self._of_proxy += 1
         else:
             self._of_peer += 1
-        return self._of_peer <= MAX_PEER_CHALLENGES and self._of_proxy <= MAX_PROXY_CHALLENGES
+        return self._of_peer <= self._most_of_peer and self._of_proxy <= MAX_PROXY_CHALLENGES
 
 
 OutcomeT = TypeVar("OutcomeT")
@@ -94,7 +96,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
     """The client's side of one connection, common to all resources.
 
     Args:
-        host: the peer's value of the Host header, "host:port" or "host".
+        host: the value of the Host header for the peer, "host:port" or "host".
         cluster: the farm's name.
         credentials: this client's credentials for the peer, shared by all connections to the peer.
         now: monotonic seconds, for the age of the remembered challenge.
@@ -130,7 +132,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._now = now
         self._entropy = entropy
         self._proxied = proxied
-        self._proxy_login = proxy_login if proxied else None  # only a proxy may ever see it
+        self._proxy_login = proxy_login if proxied else None  # only a proxy may ever see the login
         self._proxy_authorization: ProxyAuthorization | None = None
         self._connection = h11.Connection(h11.CLIENT)
         self._reader = HeadReader()
@@ -139,6 +141,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         self._welcome = False  # the head of a successful answer has come
         self._over = False
         self._first_try = False
+        self._turn = 0  # number of the proof in the request, see `Credentials.turn`
 
     # --- For subclasses -----------------------------------------------------------------------------------
 
@@ -159,12 +162,15 @@ class ClientGet(ABC, Generic[OutcomeT]):
 
     # --- For callers --------------------------------------------------------------------------------------
 
-    def request(self) -> bytes:
-        """Return the bytes of the request, with an Authorization header if a challenge is remembered."""
+    def request(self, channel: str = "") -> bytes:
+        """Return the bytes of the request, with an Authorization header if a challenge is remembered.
+
+        `channel`: what was checked when the peer was dialled (see `Dialled`); needed for a login by a key.
+        """
         if self._request is not None:
             return self._request
-        untried = self._credentials.untried
-        authorization = self._credentials.authorize("GET", self._path, self._now, self._entropy)
+        untried, self._turn = self._credentials.untried, self._credentials.turn
+        authorization = self._credentials.authorize_at(channel, "GET", self._path, self._now, self._entropy)
         self._first_try = untried and authorization is not None
         # i2pd's proxy knows these names only in this spelling, and only with a space after the colon.
         headers = [("Host", self._host), ("Cache-Control", "no-cache")]
@@ -228,7 +234,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
         return outcome
 
     def _final_response(self, data: bytes) -> tuple[AnyResponse, bytes] | None:
-        """Return the final response (101, or 200 and above), and the data after its head; None: the head is cut."""
+        """Return the final response (101, or 200 and above) and the data after its head; None: no whole head yet."""
         while (head := self._reader.feed(data)) is not None:
             self._connection.receive_data(head.text)
             response = self._connection.next_event()
@@ -252,10 +258,10 @@ class ClientGet(ABC, Generic[OutcomeT]):
                 "the peer calls its own new nonce stale: the peer restarted, or another machine answers; "
                 "if this goes on, check that the endpoint is one farm node's, not a load balancer's"
             )
-        if self._first_try:
+        if self._first_try and not self._credentials.next_proof(self._turn):
             raise HandshakeRefused(
-                f"the peer refuses user {self._credentials.user} or its password: check both here and in the "
-                f"peer's secrets, for cluster {self._cluster}"
+                f"the peer refuses user {self._credentials.user} or its {self._credentials.kind}: check both here and "
+                f"in the peer's secrets, for cluster {self._cluster}"
             )
         return Retry()
 
@@ -291,7 +297,7 @@ class ClientGet(ABC, Generic[OutcomeT]):
 
 
 def response_of(head: bytes) -> h11.Response:
-    """Parse the head of a final response, as `http_head` gives it. Raises `RemoteProtocolError`."""
+    """Parse the head of a final response, as `HeadReader` returns the head. Raises `RemoteProtocolError`."""
     connection = h11.Connection(h11.CLIENT)
     connection.send(h11.Request(method="GET", target="/", headers=[("Host", "-")]))
     connection.send(h11.EndOfMessage())

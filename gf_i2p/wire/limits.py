@@ -73,8 +73,8 @@ MAX_INTERIM_RESPONSES: Final = 4
 # Challenges of the peer (401) in one attempt to reach the peer: a second challenge means wrong credentials.
 MAX_PEER_CHALLENGES: Final = 1
 
-# Challenges of a proxy on the way (407) in that attempt: the nonce has expired, and other connections that log in at
-# the same time may overtake this one twice. A proxy that asks more often would ask for ever.
+# Challenges of a proxy on the way (407) in one attempt: one for an expired nonce, and two because other connections
+# that log in at the same time may overtake this one. A proxy that asks more often would ask for ever.
 MAX_PROXY_CHALLENGES: Final = 3
 
 # Name of a cluster or a user, which is used in paths, headers, log lines and file names.
@@ -96,7 +96,7 @@ MAX_NONCES: Final = 4096
 NONCE_COUNT_WINDOW: Final = 256
 
 # From accept() to the 101 answer, TLS included. On a LAN the handshake takes milliseconds; a slower peer occupies a
-# slot of MAX_UNAUTHENTICATED. I2P tunnels need minutes and pass their own number.
+# slot of MAX_UNAUTHENTICATED. I2P tunnels need minutes, so code for I2P passes a limit of its own.
 HANDSHAKE_SECONDS: Final = 10.0
 
 # Connections that have not authenticated yet, all together. Each holds a TLS state and at most one HTTP head

@@ -236,7 +236,7 @@ def read_request(data: bytes, start: int) -> tuple[Request | None, int]:
     reaches that position. Raises `RemoteProtocolError` as soon as the data shows an illegal request: at the first byte,
     at the header, or at the entries.
 
-    Of a leader's request with entries over a limit, the result is an `OversizedRequest`. Then the end may lie beyond
+    A leader's request with entries over a limit is returned as an `OversizedRequest`. Then the end may lie beyond
     `data`, because the header alone shows the fault: pass over the bytes up to the end.
     """
     body = start + REQUEST_HEADER_BYTES
@@ -320,7 +320,7 @@ def _response_fault(number: int, numbers: int, accepted: int) -> str | None:
 
 
 def _entries_fault(number: int, entries: tuple[Entry, ...]) -> str | None:
-    """Return in words how the entries break the rules for the request's type, or None. Sizes are not checked here."""
+    """Return in words how entries break the rules for request type `number`, or None. Sizes are not checked here."""
     if number == _CLIENT_REQUEST:
         for entry in entries:
             if entry.value_type != _APPLICATION:

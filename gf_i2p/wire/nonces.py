@@ -60,10 +60,10 @@ class Nonces:
         return base64.urlsafe_b64encode(body + self._tag(body)).decode("ascii")
 
     def spend(self, nonce: str, count: int, now: float) -> bool:
-        """Use up one count of a nonce, after the caller has found the digest right; return whether the count was good.
+        """Use up one count of a nonce, and return whether the count was good. `now`: monotonic seconds.
 
-        A count is bad if it was used before or lies below the window. Every count is bad if the nonce comes from
-        another process, has expired, or was forgotten. `now`: monotonic seconds.
+        The caller calls this only for a correct digest. A count is bad if the count was used before or lies below the
+        window. Every count is bad if the nonce comes from another process, has expired, or was forgotten.
         """
         issued = self._issued(nonce, now)
         if issued is None:
@@ -84,10 +84,10 @@ class Nonces:
         return True
 
     def spend_whole(self, nonce: str, now: float) -> bool:
-        """Use up a nonce with all its counts, after the caller has found a digest without a count right (RFC 2069).
+        """Use up a nonce with all its counts, and return whether the nonce was good. `now`: monotonic seconds.
 
-        Return whether the nonce was good: such a digest cannot be told from its replay, so only an unused nonce is.
-        `now`: monotonic seconds.
+        For a client that sends no count (RFC 2069). The caller calls this only for a correct digest. Without a count, a
+        replay of the digest looks like the first use. So a nonce that was used before is not good.
         """
         issued = self._issued(nonce, now)
         if issued is None or nonce in self._used:

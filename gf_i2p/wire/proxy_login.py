@@ -8,11 +8,12 @@
 
 Digest (RFC 7616, `qop=auth`) is answered before Basic (RFC 7617). Basic shows the password to everybody who sees the
 connection: so Basic is answered only on this machine, and never to a proxy that has offered Digest. Nothing is sent
-before the proxy asks, so a proxy without a password never learns one.
+before the proxy asks, so a proxy that wants no password never learns one.
 
-Java's I2P HTTP Proxy asks for Digest with MD5, and newer versions with SHA-256, too; i2pd's proxy never asks. Java
-checks no `uri`; the target of the request line stands there, as RFC 7616 (3.4) says. A peer behind the proxy cannot ask
-in the proxy's place: Java takes Proxy-Authenticate off a peer's answer, and a tunnel of CONNECT is no proxy.
+Java's I2P HTTP Proxy asks for Digest with MD5, and newer versions with SHA-256, too; i2pd's proxy never asks. The
+parameter `uri` has the target of the request line (RFC 7616, 3.4); Java does not check `uri`. A peer behind the proxy
+cannot ask in the proxy's place: Java removes Proxy-Authenticate from a peer's answer, and no 407 that comes through
+a tunnel of CONNECT is answered.
 """
 
 import base64

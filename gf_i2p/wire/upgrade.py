@@ -9,7 +9,8 @@ The server's side also answers a request for the Configuration. The client's sid
     GET the same, Upgrade and Authorization  ------->
                                              <-------   101; Raft follows on this connection
 
-A client that remembers a challenge begins with the second request. The server's other answers:
+Authorization is by Digest, or by a key (`key_proof`). A client that remembers a challenge begins with the second
+request. The server's other answers:
 
     200  right credentials, and a request for .../config: the Configuration value; both close
     404  anything that looks like HTTP but is not a legal GET of a farm's path: always the same bytes
@@ -64,7 +65,7 @@ class AuthenticatedUser:
 
 
 class HandshakeOutcome(Enum):
-    """The outcome of the handshake."""
+    """The outcome of a handshake, on the server's side."""
 
     UPGRADED = auto()
     """Raft follows on this connection; after every other outcome the server closes the connection."""

@@ -29,14 +29,13 @@ from gf_i2p.farm.record.router_facts import LeafStatus, MeasuredStatus, RouterSt
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID, Leaf, Meta, ReportedConfig, StatusRecord
 from gf_i2p.netdb.limits import MAX_META_ENTRIES
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.files import templates
-from gf_i2p.node.files.farm_setup import new_password
+from gf_i2p.node.access.login_keys import LoginKey
+from gf_i2p.node.files.config import UserTable
 from gf_i2p.node.files.file_names import SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LeafFile
 from gf_i2p.node.membership.leaf_invitation import invite, user_of
 from gf_i2p.node.membership.leaf_member import INTERVAL_SECONDS, LeafMember, patient
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.harness.local_farm import LocalFarm, NotSeenError, becomes, until
 from integration.harness.long_run import Figures, Say, between, say
@@ -142,10 +141,9 @@ def members(farm: LocalFarm, count: int) -> list[LeafFile]:
     made: list[LeafFile] = []
     users = ""
     for number in range(count):
-        user, password = user_of(FIRST_LEAF_MEMBER_ID + number), new_password()
-        secret = Secret.derive(user, file.cluster, password)
-        users += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
-        made.append(file.model_copy(update={"user": user, "password": SecretStr(password)}))
+        user, key = user_of(FIRST_LEAF_MEMBER_ID + number), LoginKey.generate()
+        users += UserTable.of(key.public).as_text(user)
+        made.append(file.model_copy(update={"user": user, "key": SecretStr(key.text)}))
     for server in farm.ids:
         with (farm.node(server) / SECRETS_FILE).open("a") as secrets:
             secrets.write(users)

@@ -39,8 +39,8 @@ GROUPS: Final = (
     ("test_farm.py",),
     ("test_doctor.py", "test_sam.py", "test_keys.py"),
     ("test_failover.py", "test_trees.py"),
-    ("test_host_lookup.py", "test_leaf_death.py", "test_leaf_load.py"),
-    ("test_steady.py", "test_lease_set_coverage.py"),
+    ("test_leaf_death.py", "test_leaf_load.py"),
+    ("test_steady.py", "test_lease_set_coverage.py", "test_host_lookup.py"),
 )
 """Files that share a network when all scenarios run, chosen so that all networks take about as long. All other files
 share one network."""

@@ -14,7 +14,6 @@ from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.file_names import CONFIG_FILE, DESTINATION_FILE
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import PeerLink
-from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, until
 from integration.testnet.i2p_farm import I2pFarm
@@ -83,7 +82,7 @@ def _link(farm: I2pFarm, proxy: ProxySettings) -> PeerLink:
         I2pTransport(proxy),
         Endpoint(destination.b32, 80),
         client.cluster,
-        Credentials(client.user, client.password.get_secret_value()),
+        client.login.at(1),
         request_seconds=20.0,
         handshake_seconds=60.0,
     )

@@ -105,7 +105,7 @@ class I2pFarm(LocalFarm):
                 'mode = "meta"': 'mode = "failover"',
                 "# [publish.service] ": "[publish.service] ",
                 '# target = "127.0.0.1:8080"': f'target = "127.0.0.1:{port}"',
-                "# http = true                 # for HTTP: passes the client's address on": f"http = true\n{_SERVICE}",
+                "# http = true ": f"http = true\n{_SERVICE}# ",  # the rest of the line becomes a comment
             },
         )
 

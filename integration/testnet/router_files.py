@@ -1,5 +1,6 @@
 """Puts a farm's new server beside a router: edits the files of `gf-i2p init` as an operator would."""
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +37,20 @@ class Beside:
 
 
 def replace(directory: Path, changes: Mapping[str, str]) -> None:
-    """Replace lines, or parts of lines, in a server's configuration."""
+    """Replace lines, or parts of lines, in a server's configuration.
+
+    `changes`: the new text by the old text. Raises `AssertionError` when the old text is missing, or when the new file
+    is not TOML.
+    """
     path = directory / CONFIG_FILE
     text = path.read_text(encoding="utf-8")
     for old, new in changes.items():
         assert old in text, f"the configuration that init writes has no {old}"
         text = text.replace(old, new)
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise AssertionError(f"{path} with {list(changes)} replaced is not TOML: {error}") from None
     path.write_text(text, encoding="utf-8")
 
 

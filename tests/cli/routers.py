@@ -18,7 +18,8 @@ from bridges.i2cp.settings import RouterKind
 from gf_i2p.cli.doctor.checks import CheckResult, CheckState, examine
 from gf_i2p.cli.doctor.command import all_checks
 from gf_i2p.netdb.private_keys import DestinationKeys
-from gf_i2p.node.files.config import Secrets
+from gf_i2p.node.access.login_keys import is_signed
+from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import (
     CONFIG_FILE,
@@ -28,6 +29,7 @@ from gf_i2p.node.files.file_names import (
     SECRETS_FILE,
     SOCKET_FILE,
 )
+from gf_i2p.node.files.trust import dialled
 from gf_i2p.storage.private_files import Lock
 from gf_i2p.wire.digest import Authenticator
 from gf_i2p.wire.upgrade import ServerHandshake
@@ -209,14 +211,21 @@ class Place:
             ('mode = "off"', 'mode = "meta"'),
             ('# leaf = "....b32.i2p"', f'leaf = "{self.leaf.destination.b32}"'),
         )
-        self.change(SECRETS_FILE, ("\npassword =", f'\ni2pcontrol_password = "{PASSWORD}"\npassword ='))
+        key = '\nkey = "ed25519-private:'
+        self.change(SECRETS_FILE, (key, f'\ni2pcontrol_password = "{PASSWORD}"{key}'))
         self.write_master(self.master)
         own = DestinationKeys.parse((self.directory / "destination.dat").read_bytes())
         router.i2cp.netdb = {keys.destination.hash: keys.destination for keys in (self.leaf, own)}
         for number in (2, 3):
             path = directory / f"server-{number}"
             address = DestinationKeys.parse((path / "destination.dat").read_bytes()).destination.b32
-            router.peers[address] = Authenticator(CLUSTER, Secrets.load(path).verifiers, key=os.urandom(32))
+            router.peers[address] = Authenticator(
+                CLUSTER,
+                Secrets.load(path).verifiers,
+                key=os.urandom(32),
+                dialled=dialled(path, Config.load(path)),
+                verify_signature=is_signed,
+            )
 
     @property
     def own(self) -> str:

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gf_i2p.farm.admin_entries import ACTIONS, MAX_EXCLUDED, MAX_LOG, AdminEntry, Administration
+from gf_i2p.farm.admin_entries import (
+    ACTIONS,
+    MAX_EXCLUDED,
+    MAX_LOG,
+    MAX_SERVER_KEYS,
+    AdminEntry,
+    Administration,
+    ServerKey,
+)
 from gf_i2p.farm.parameters import NAMES, Parameters
 from gf_i2p.farm.record.status_record import RecordError
 from gf_i2p.netdb.encoding import to_base64
@@ -134,4 +142,44 @@ def test_each_parameter_has_a_range_and_a_default_that_is_in_it() -> None:
 
 
 def test_all_actions_are_tried_here() -> None:
-    assert {"exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed"} == set(ACTIONS)
+    tried = {"exclude", "include", "cost", "move", "release", "drain", "undrain", "set", "sensed", "serverKey"}
+    assert tried == set(ACTIONS)
+
+
+def test_a_servers_key_is_replaced_and_goes_with_the_server() -> None:
+    entry = admin_entry("serverKey", server=2, key=bytes(range(32)))
+    assert AdminEntry.parse(entry.encode()) == entry
+    assert (entry.changes_no_choice, admin_entry("move", server=2).changes_no_choice, entry.what) == (
+        True,
+        False,
+        "serverKey 2",
+    )
+    state = Administration()
+    state.apply(entry, 7)
+    state.apply(admin_entry("serverKey", server=3, key=bytes(32)), 8)
+    state.apply(admin_entry("serverKey", server=2, key=bytes(32)), 9)
+    assert state.server_keys == {2: ServerKey(bytes(32), 9), 3: ServerKey(bytes(32), 8)}
+    assert Administration.parse(state.encode()).server_keys == state.server_keys
+    assert [change.what for change in state.log] == ["serverKey 2", "serverKey 3", "serverKey 2"]
+    state.forget({1, 3})
+    assert list(state.server_keys) == [3]
+    state.forget(set())
+    assert "serverKeys" not in state.encode(), "a state without keys has the bytes of older versions"
+
+
+@pytest.mark.parametrize(
+    "change", [{"key": None}, {"key": "short"}, {"key": 5}, {"server": None}, {"server": -1}], ids=str
+)
+def test_a_servers_key_needs_a_server_and_32_bytes(change: dict[str, Any]) -> None:
+    fields = json.loads(admin_entry("serverKey", server=2, key=bytes(32)).encode())
+    with pytest.raises(RecordError):
+        AdminEntry.parse(json.dumps(fields | change).encode())
+
+
+def test_there_is_an_end_to_the_keys() -> None:
+    state = Administration()
+    for server in range(MAX_SERVER_KEYS + 1):
+        state.apply(admin_entry("serverKey", server=server, key=bytes(32)), server + 1)
+    state.apply(admin_entry("serverKey", server=0, key=bytes(range(32))), MAX_SERVER_KEYS + 2)
+    assert len(state.server_keys) == MAX_SERVER_KEYS
+    assert state.server_keys[0].key == bytes(range(32)), "a key that is known can be replaced"

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gf_i2p.farm.state import FarmState, SnapshotError
+from gf_i2p.netdb.encoding import to_base64
 from tests.farm.made_up_logs import log, take
 from tests.farm.strategies import leaf, record
 from tests.tier import examples
@@ -155,3 +156,60 @@ def test_other_errors_than_expected_are_refusals_too(monkeypatch: pytest.MonkeyP
 def test_any_format_but_this_programs_is_refused(form: str) -> None:
     with pytest.raises(SnapshotError):
         FarmState.decode("farm", f'{{"format":{form}}}'.encode())
+
+
+LISTED = ["A" * 43 + "=", 1, 3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("column", "number"),
+    [(1, -1), (1, 2**32), (1, True), (2, 5), (2, 3.0), (3, 256), (3, -1), (3, "1"), (4, 256), (4, -1), (4, 10**30)],
+)
+def test_a_listed_leaf_that_no_set_can_hold_is_refused(column: int, number: object) -> None:
+    """Before, such a state was read, and the publisher failed at its next set."""
+    snapshot = real(1)
+    snapshot["listing"]["listed"] = [LISTED]
+    FarmState.decode("farm", json.dumps(snapshot).encode())
+    snapshot["listing"]["listed"] = [[*LISTED[:column], number, *LISTED[column + 1 :]]]
+    with pytest.raises(SnapshotError):
+        FarmState.decode("farm", json.dumps(snapshot).encode())
+
+
+def test_a_place_beyond_the_room_of_the_sets_is_refused() -> None:
+    snapshot = real(1)
+    snapshot["administration"]["parameters"] = {"tree": "tree", "maxEntries": 4}
+    snapshot["listing"]["listed"] = [[*LISTED[:4], 15]]
+    FarmState.decode("farm", json.dumps(snapshot).encode())
+    snapshot["listing"]["listed"] = [[*LISTED[:4], 16]]
+    with pytest.raises(SnapshotError, match="beyond the 16 places"):
+        FarmState.decode("farm", json.dumps(snapshot).encode())
+
+
+def test_more_listed_leaves_than_a_tree_has_are_refused() -> None:
+    snapshot = real(1)
+    snapshot["listing"]["listed"] = [
+        [to_base64(bytes([n % 256, n // 256, *bytes(30)])), 1, 3, 0, 0] for n in range(257)
+    ]
+    with pytest.raises(SnapshotError, match="up to 256"):
+        FarmState.decode("farm", json.dumps(snapshot).encode())
+
+
+@pytest.mark.parametrize(
+    ("path", "rows"),
+    [
+        (("accused",), [[1, 2, 0.5]]),
+        (("accused",), [[1, "2", 3]]),
+        (("accused",), [[2**32, 2, 3]]),
+        (("election", "able"), [[1, -1]]),
+        (("election", "able"), [[1.0, 5]]),
+        (("election", "able"), [[1, 10**30]]),
+    ],
+)
+def test_numbers_of_servers_and_times_are_whole_and_in_range(path: tuple[str, ...], rows: list[Any]) -> None:
+    snapshot = real(1)
+    part = snapshot
+    for name in path[:-1]:
+        part = part[name]
+    part[path[-1]] = rows
+    with pytest.raises(SnapshotError):
+        FarmState.decode("farm", json.dumps(snapshot).encode())

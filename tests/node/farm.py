@@ -1,7 +1,7 @@
 """A farm of real nodes in the test's own process: real disks, real TLS on loopback."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -43,6 +43,7 @@ class NodeFarm:
         keys: DestinationKeys | None = None,
         profile: str = "lan",
         status_seconds: float = 1.0,
+        digest: Sequence[str] = (),
     ) -> None:
         self.directory = directory
         self.bridges = bridges or {}
@@ -50,7 +51,9 @@ class NodeFarm:
         self.keys = keys
         endpoints = {i: Endpoint("127.0.0.1", port) for i, port in enumerate(free_ports(servers), 1)}
         self.endpoints = endpoints
-        make_farm(directory, endpoints, cluster="farm", profile=profile, clients=["test"], admins=["test"])
+        make_farm(
+            directory, endpoints, cluster="farm", profile=profile, clients=["test"], admins=["test"], digest=digest
+        )
         if servers == 1:  # no other candidate can collide: no need to wait
             path = self.path(1) / CONFIG_FILE
             quick = "[timing]\nheartbeat = 0.01\nelection_min = 0.02\nelection_max = 0.04\n"

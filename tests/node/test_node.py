@@ -19,8 +19,9 @@ from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS
 from gf_i2p.transport.peer_link import PeerLink
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
-from gf_i2p.wire.digest import Credentials, Secret
+from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.errors import NotCommittedError
+from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.log_values import Configuration
 from gf_i2p.wire.messages import MessageType, Request, Response
 from integration.harness.local_farm import becomes
@@ -85,7 +86,7 @@ async def test_a_read_barrier_sees_all_that_was_acknowledged_and_only_a_leader_g
             await follower.driver.read_barrier()
 
 
-async def ask(farm: NodeFarm, server: int, user: str, password: str, request: Request) -> Response | None:
+async def ask(farm: NodeFarm, server: int, login: Login, request: Request) -> Response | None:
     """Send one request over a connection of this user."""
     config = Config.load(farm.path(1))
     fingerprints = {farm.endpoints[s.id]: [s.fingerprint] for s in config.servers if s.fingerprint}
@@ -96,7 +97,7 @@ async def ask(farm: NodeFarm, server: int, user: str, password: str, request: Re
         transport,
         farm.endpoints[server],
         "farm",
-        Credentials(user, password),
+        login.at(server),
         on_up=lambda: None if up.done() else up.set_result(None),
         request_seconds=30,
     )
@@ -110,24 +111,23 @@ async def ask(farm: NodeFarm, server: int, user: str, password: str, request: Re
         await link.stop()
 
 
-async def told(farm: NodeFarm, server: int, user: str, password: str) -> Configuration | None:
+async def told(farm: NodeFarm, server: int, login: Login) -> Configuration | None:
     """Ask one server for the Configuration."""
     pins = {farm.endpoints[s.id]: [s.fingerprint] for s in Config.load(farm.path(1)).servers if s.fingerprint}
     transport = TlsTransport(TlsSettings(fingerprints=pins))
-    return await fetch_configuration(transport, farm.endpoints[server], "farm", Credentials(user, password))
+    return await fetch_configuration(transport, farm.endpoints[server], "farm", login.at(server))
 
 
 async def test_every_role_is_told_who_belongs_to_the_farm_and_who_has_none_is_not(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         core = (await farm.calm()).driver.core
-        secret = Secrets.load(farm.path(2)).password.get_secret_value()
-        users = {"server-2": secret, "admin-a": "of an admin", "root": "of nobody", "server-2x": "of nobody"}
-        client = ClientFile.load(farm.directory / "client-test.toml")
-        verifiers = {user: Secret.derive(user, "farm", password) for user, password in users.items()}
-        farm.nodes[1]._authenticator.replace(verifiers | {client.user: farm.nodes[1]._verifiers[client.user]})
-        users[client.user] = client.password.get_secret_value()
-        answers = {user: await told(farm, 1, user, password) for user, password in users.items()}
-        assert answers == {user: None if "of nobody" in users[user] else core.configuration for user in users}
+        client, server = ClientFile.load(farm.directory / "client-test.toml"), Secrets.load(farm.path(2)).login(2)
+        logins = [client.login, server, *(Login(user, "secret") for user in ("admin-a", "root", "server-2x"))]
+        verifiers = {user: Secret.derive(user, "farm", "secret") for user in ("admin-a", "root", "server-2x")}
+        farm.nodes[1]._authenticator.replace(farm.nodes[1]._user_keys.in_force | verifiers)
+        answers = {login.user: await told(farm, 1, login) for login in logins}
+        told_users = {client.user, "server-2", "admin-a"}
+        assert answers == {user: core.configuration if user in told_users else None for user in answers}
         assert core.configuration.log_index > 0
         assert {server.endpoint for server in core.configuration.servers} == set(map(str, farm.endpoints.values()))
         farm.nodes[1].driver._end("a defect")
@@ -159,13 +159,13 @@ async def test_users_may_send_only_what_their_role_allows(tmp_path: Path) -> Non
         term = leader.term
         other = next(server for server in farm.endpoints if server != leader.id)
         vote = Request(MessageType.REQUEST_VOTE_REQUEST, other, leader.id, term + 5, 99, 99, 0)
-        password = Secrets.load(farm.path(other)).password.get_secret_value()
+        login = Secrets.load(farm.path(other)).login(other)
         third = next(server for server in farm.endpoints if server not in {leader.id, other})
         forged = Request(MessageType.REQUEST_VOTE_REQUEST, third, leader.id, term + 5, 99, 99, 0)
-        assert await ask(farm, leader.id, f"server-{other}", password, forged) is None, "in another's name"
-        client = (farm.directory / "client-test.toml").read_text().split('password = "')[1].split('"')[0]
-        assert await ask(farm, leader.id, "client-test", client, vote) is None, "no server"
-        honest = await ask(farm, leader.id, f"server-{other}", password, vote)
+        assert await ask(farm, leader.id, login, forged) is None, "in another's name"
+        client = ClientFile.load(farm.directory / "client-test.toml").login
+        assert await ask(farm, leader.id, client, vote) is None, "no server"
+        honest = await ask(farm, leader.id, login, vote)
         assert honest is not None
         assert not honest.accepted, "refused by the core, for there is a leader"
         assert leader.term == term
@@ -256,7 +256,7 @@ async def test_reload_takes_over_secrets_and_time_outs(tmp_path: Path) -> None:
             (I2P.election_max, I2P_HANDSHAKE_SECONDS)
         }
         request = Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0)
-        assert await ask(farm, 1, "client-new", "secret", request) is not None
+        assert await ask(farm, 1, Login("client-new", "secret"), request) is not None
 
 
 async def test_a_pin_that_was_taken_out_is_trusted_no_more(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ async def test_what_a_reload_cannot_change_stays_and_is_named_every_time(tmp_pat
         original = (path / CONFIG_FILE).read_text()
         port = str(farm.endpoints[3].port)
         edit(path / CONFIG_FILE, ('cluster = "farm"', 'cluster = "other"'), (port, str(int(port) + 1000)))
-        edit(path / SECRETS_FILE, ("password = ", 'password = "another"  # '))
+        edit(path / SECRETS_FILE, ('# password = "..."', 'password = "another"'))
         for _ in range(2):
             pending = node.reload(Config.load(path), Secrets.load(path))
             assert pending == ["node.cluster", "servers (id, endpoint)", "password"]

@@ -84,3 +84,31 @@ def test_who_lacks_its_state_leads_no_longer_than_until_another_member_has_its_l
     lab.advance(LAN.election_max)
     assert lab.core(3).commit == lab.core(2).commit > last
     assert not lab.violations
+
+
+def test_servers_that_all_wait_for_each_other_elect_a_leader_in_the_end() -> None:
+    """Found by the simulator (seed 935717948): each of the servers waited for another to ask for a vote first.
+
+    One had removed itself by an entry that nobody else had, and the other one had lost its state.
+    """
+    lab = Lab(2)
+    lab.elect(1)
+    lab.propose(1, "both", *"abcd")
+    lab.advance(LAN.heartbeat)
+    lab.snapshot(2, keep=1)
+    lab.isolate(2)
+    lab.change(1, "out", remove=1)
+    lab.advance(LAN.election_min)
+    assert [server.id for server in lab.core(1).configuration.servers] == [2]
+    disk = lab.servers[2].disk
+    for server in (1, 2):
+        lab.crash(server)
+    disk.damage_snapshot()
+    for server in (1, 2):
+        lab.restart(server)
+    lab.heal()
+    lab.advance(2 * LAN.election_max)
+    assert not any(lab.core(server).is_leader for server in (1, 2)), "another server may still ask"
+    lab.advance(20 * LAN.election_max)
+    assert lab.core(2).is_leader or lab.core(1).is_leader
+    assert not lab.violations

@@ -401,6 +401,23 @@ def test_a_newcomer_that_refuses_the_snapshot_is_given_up() -> None:
     assert "the server refuses the leader's snapshot" in lab.notices[0]
 
 
+def test_a_newcomer_that_gets_a_snapshot_after_packs_still_gets_the_entries_behind_the_snapshot() -> None:
+    """A snapshot brings the newcomer to an old index, however fast the snapshot arrives (thesis 4.2.1)."""
+    lab = led(append_entries=6)
+    sent(lab, MessageType.JOIN_CLUSTER_REQUEST)
+    reply(lab, 1)
+    end = pack_end(sent(lab, MessageType.SYNC_LOG_REQUEST))
+    lab.propose(1, "first", *(f"entry {number}" for number in range(20)))
+    lab.snapshot(1)  # its end lies behind the target of the pack
+    lab.propose(1, "second", *(f"entry {number}" for number in range(20)))
+    reply(lab, end + 1)
+    snapshot = sent(lab, MessageType.INSTALL_SNAPSHOT_REQUEST)
+    (entry,) = snapshot.entries
+    reply(lab, len(SnapshotSyncRequest.decode(entry.value).data))
+    assert members(lab) == [1]
+    assert sent(lab, MessageType.SYNC_LOG_REQUEST).last_log_index == snapshot.last_log_index
+
+
 def test_heartbeats_go_on_beside_a_snapshot_that_is_on_its_way() -> None:
     """The core must not ask to be woken at once, again and again, while the core may send nothing."""
     lab = behind()

@@ -1,8 +1,8 @@
 """`gf-i2p leaves`, `publisher` and `farm`: changes by administrators, and the state that follows from them.
 
-With a server's directory, the server's operator makes the change, in the server's name. With an admin-NAME.toml, the
-administrator makes the change, from any machine. Only the servers know the state that follows from the log: the wire
-has no message that asks for the state. From another machine the command learns only that the change is committed.
+With a server's directory as the argument, the change is made in the server's name. With an admin-NAME.toml, the change
+is made in the administrator's name, from any machine. Only the servers know the state that follows from the log: the
+wire has no message that asks for the state. So on another machine the command learns only that the change is committed.
 """
 
 import argparse
@@ -35,14 +35,14 @@ from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 POST_SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
 APPLY_SECONDS: Final = 15.0
-"""Seconds to wait until the directory's node has applied the committed entry: two heartbeats are enough."""
+"""Most seconds to wait until the directory's node has applied the committed entry: two heartbeats are enough."""
 _ASK_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.1
 NOT_KNOWN: Final = "This server does not know yet which entries are committed, so the farm's state is not known."
 
 
 def make_command(action: Action, text: str) -> Subcommand:
-    """Make the command of an action."""
+    """Make the command that runs an action. `text`: the short help of the command."""
     return Subcommand(text, partial(add, action), run)
 
 
@@ -78,7 +78,7 @@ def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     body = {"values": [entry.encode().decode()]}
     path = f"/v1/entries?timeout={POST_SECONDS}"
     index = ask(options.directory, "POST", path, seconds=POST_SECONDS + 5, body=body)["index"]
-    after = _wait_until_applied(options, ask, index)
+    after = wait_until_applied(options.directory, ask, index)
     if after is None:
         raise CommandError(
             f"committed at index {index}; the node of {options.directory} has not applied the entry yet: see "
@@ -97,12 +97,15 @@ def _change_by_node(options: argparse.Namespace, ask: Ask) -> Answer:
     )
 
 
-def _wait_until_applied(options: argparse.Namespace, ask: Ask, index: int) -> Any:
-    """Return the node's answer once the node has applied the entry; None after `APPLY_SECONDS`."""
+def wait_until_applied(directory: Path, ask: Ask, index: int) -> Any:
+    """Return the node's answer about administration once the node has applied the entry; None after some seconds.
+
+    Raises `CommandError` when the node does not answer.
+    """
     end = time.monotonic() + APPLY_SECONDS
     while True:
         try:
-            answer = ask(options.directory, "GET", "/v1/administration")
+            answer = ask(directory, "GET", "/v1/administration")
         except CommandError as error:
             raise CommandError(
                 f"committed at index {index}, but the effect is unknown: {error}", code=error.code, outcome="unknown"
@@ -164,7 +167,7 @@ async def post(file: ClientFile, entries: Sequence[AdminEntry], say: Callable[[s
 
 
 async def _warnings_of_servers(client: FarmClient, entry: AdminEntry) -> list[str]:
-    """Ask the servers for the Configuration; return a warning if the server that the entry names is not in the newest.
+    """Ask the servers for the Configuration; return a warning if the newest one lacks the server that the entry names.
 
     Raises `CommandError` when every server refuses this user: waiting would not help.
     """
@@ -259,7 +262,7 @@ def _effect(entry: AdminEntry, after: Mapping[str, Any]) -> str:
 
 
 def _choice(answer: Mapping[str, Any]) -> str:
-    """Say which server publishes or serves; in a dry run no server publishes."""
+    """Return a clause with the server that is chosen to publish or to serve, and the mode of the farm."""
     verb = "serve" if answer["mode"] == "failover" else "publish"
     publisher = answer["publisher"]
     if publisher is None:

@@ -29,7 +29,7 @@ from gf_i2p.transport.tls.certificates import fingerprint_of_file, make_certific
 
 
 def serve(options: argparse.Namespace) -> Exit:
-    """Serve the router of this directory's node; return after a stop."""
+    """Serve the router of this directory's node; return after a stop. Raises `ConfigError` and `CommandError`."""
     directory: Path = options.directory
     config, secrets = Config.load(directory), Secrets.load(directory)
     configure(config.logging.level, config.logging.format)
@@ -42,7 +42,8 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
     if bridge is None or config.router is None:
         raise ConfigError(f"{directory / CONFIG_FILE}: router: is missing, and this table names the router to serve")
     node = NodeBeside(directory)
-    # A caller may look again, and a call has a time-out.
+    # No pings and no second look for a missing leaf: these take long, and the call of a program has a time-out. The
+    # program may call again.
     leaves = config.publish.all_leaves
     counted = [each.leaf for each in leaves if each.leaf is not None and each.leaf_forward is not None]
     bridge = replace(
@@ -85,7 +86,7 @@ async def _serve(directory: Path, config: Config, secrets: Secrets, *, as_json: 
 
 
 def _signer(directory: Path, config: Config, router: RouterTable, node: NodeBeside) -> FileSigner | None:
-    """Return the signer of plain entries; None when the operator has not allowed it."""
+    """Return the signer of plain entries; None when the operator has not allowed this endpoint to sign entries."""
     if not config.bridge.sign_entries:
         return None
     return FileSigner(directory / config.publish.keys, router=router.kind, check_node=node.check_publishes_nothing)

@@ -1,4 +1,4 @@
-"""`gf-i2p explain`: why the farm has chosen its publisher, and why each leaf is listed or left out."""
+"""`gf-i2p explain`: tells why the farm has chosen its publisher, and why each leaf is listed or left out."""
 
 import argparse
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def show_explanation(answer: dict[str, Any]) -> str:
-    """Describe in lines the farm's choice, the administrators' changes, and what this server does."""
+    """Describe the farm's choice, the administrators' changes, and the publishing by this server, in lines."""
     farm, this_server = answer["farm"], answer["this"]
     membership = membership_lines(answer)
     lines = [*membership, *([""] if membership else []), *map(printable, answer["lines"])]

@@ -14,7 +14,7 @@ _SHOWN_GAPS: Final = 20
 
 
 def verify(options: argparse.Namespace) -> Answer:
-    """Check the history of a node's directory, or a history's own directory; the node may run or not.
+    """Check a history: the history in a node's directory, or a directory that is itself a history. The node may run.
 
     Raises `HistoryError`, `OSError` and `CommandError`.
     """

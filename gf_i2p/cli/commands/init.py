@@ -38,6 +38,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also make credentials for an administrator, who can change the farm from any machine",
     )
     parser.add_argument(
+        "--digest",
+        action="append",
+        default=[],
+        metavar="USER",
+        help="give this user (client-NAME, admin-NAME or server-ID) a password for Digest in place of a key, for "
+        "another program than gf-i2p; weaker: whoever reads a server's secrets.toml can log in as this user",
+    )
+    parser.add_argument(
         "--beside",
         type=Path,
         metavar="FARM",
@@ -69,6 +77,7 @@ def run(options: argparse.Namespace) -> Answer:
         profile=options.profile,
         clients=options.client,
         admins=options.admin,
+        digest=options.digest,
         beside=options.beside,
     )
     lines = [

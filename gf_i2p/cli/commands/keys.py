@@ -1,4 +1,4 @@
-"""`gf-i2p keys`: the master's key, which stays off all nodes, and the delegated keys with which each node publishes."""
+"""`gf-i2p keys`: makes the master's key, which stays off all nodes, and each node's delegated keys for publishing."""
 
 import argparse
 import stat
@@ -170,7 +170,10 @@ def delegate(options: argparse.Namespace) -> Answer:
 
 
 def _branches(master: DestinationKeys, beside: Path) -> list[Path]:
-    """Write the missing keys of branches. Raises `CommandError`."""
+    """Write the missing key files of branches beside a key file; return the paths of all branches' key files.
+
+    Raises `CommandError`, also when a file has other keys.
+    """
     paths = []
     for number in range(BRANCHES):
         path, data = branch_file(beside, number), derive(master, number).encode()
@@ -232,7 +235,10 @@ def _router_text(keys: PublishingKeys, kind: str) -> str:
 
 
 def _public_parts(keys: PublishingKeys, now: int) -> dict[str, Any]:
-    """Give the public parts of the keys. Times in seconds since the epoch, null for never and for unknown."""
+    """Return the public parts of the keys, for `--json`.
+
+    Times are in seconds since the epoch; None stands for a time that is unknown, and for keys that never end.
+    """
     return {
         "master": keys.destination.b32,
         "delegated": keys.delegated,

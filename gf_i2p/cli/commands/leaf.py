@@ -35,7 +35,7 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 def _run(path: Path) -> Exit:
-    """`leaf run`: returns after a stop. Raises `CommandError` when the member runs already."""
+    """`leaf run`: run the leaf member until a stop. Raises `CommandError` when the member runs already."""
     file_path = LeafFile.find(path)
     with as_command_error(file_path):
         file = LeafFile.load(file_path)

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def _utf8(data: bytes, source: str) -> str:
-    """Decode typed or piped bytes as text. Raises `CommandError` for other bytes; nothing is replaced silently."""
+    """Decode typed or piped bytes as UTF-8 text. Raises `CommandError` for bytes that are not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def _check_others(options: argparse.Namespace, log: StoppedLog) -> None:
-    """Raise `CommandError` when another server of the farm lives; name the servers that were not asked."""
+    """Raise `CommandError` when another server of the farm answers. Print which servers could not be asked."""
     configure("error", "text")  # the answer says what is wrong; the logs would say the same again
     servers = tuple(server for server in log.servers if server.id != log.server_id)
     others = asyncio.run(ask_others(options.directory, servers))

@@ -122,7 +122,7 @@ def _settle() -> None:
 
 
 def _share(node_runs: Mapping[str, "_NodeRun"], tenants: Sequence[Tenant]) -> None:
-    """Give these nodes, two or more with the same `node.listen`, one listener."""
+    """Make one listener for several nodes that have the same `node.listen`. `tenants`: these nodes, two or more."""
     first = tenants[0]
     i2p: Transport | None = None
     tls: TlsTransport | None = None
@@ -219,7 +219,7 @@ class _NodeRun:
 
 
 def _files(directory: Path) -> tuple[Config, Secrets]:
-    """Read both files, and check that they fit together. Raises `ConfigError`."""
+    """Read the settings and the secrets of a node, and check that both fit together. Raises `ConfigError`."""
     config, secrets = Config.load(directory), Secrets.load(directory)
     check_logins(config.router, secrets)
     return config, secrets
@@ -284,5 +284,5 @@ def _not_reloaded(node_run: _NodeRun, error: Exception) -> None:
 
 
 def _number(node: Node) -> int:
-    """Give the number of the node's next reload, from 1 on."""
+    """Return the number of the node's next reload, from 1 on."""
     return 1 if node.last_reload is None else node.last_reload.number + 1

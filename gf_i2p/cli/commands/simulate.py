@@ -220,7 +220,11 @@ def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
 
 
 def _hunt(canary: str, first: int, nodes: int | None) -> tuple[str, int | None, str]:
-    """Return the seeds until a canary is caught (None: never), and the invariant that caught the canary."""
+    """Run seeds until the canary is caught.
+
+    Returns the canary's name, the number of seeds that were run (None: not caught), and the name of the invariant or
+    the error that caught the canary ("-": none).
+    """
     with CANARIES[canary].applied():
         for i in range(CANARY_SEEDS):
             try:

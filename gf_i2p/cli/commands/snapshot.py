@@ -1,4 +1,4 @@
-"""`gf-i2p snapshot`: saves the farm's state in a file, shows such a file, and begins a farm anew with one."""
+"""`gf-i2p snapshot`: saves the farm's state in a file, shows such a file, and begins a farm anew from such a file."""
 
 import argparse
 import asyncio

@@ -28,7 +28,7 @@ class CheckState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Advice that mends a fault, for the operator of each kind of router."""
+    """Advice on how to mend a fault: one text for an i2pd, and one text for a Java router."""
 
     i2pd: str
     java: str
@@ -54,7 +54,7 @@ def ok(text: str) -> CheckResult:
 
 
 def warn(text: str, remedy: Remedy | None = None) -> CheckResult:
-    """Something works, but may cause trouble."""
+    """Return the result of a check that found something that works, but may cause trouble."""
     return CheckResult(CheckState.WARN, text, remedy)
 
 
@@ -64,7 +64,7 @@ def fail(text: str, remedy: Remedy) -> CheckResult:
 
 
 def skip(text: str) -> CheckResult:
-    """The check was not made, for this reason."""
+    """Return the result of a check that was not made. `text`: the reason."""
     return CheckResult(CheckState.SKIP, text)
 
 

@@ -59,7 +59,10 @@ def all_checks(directory: Path) -> list[list[Check]]:
 
 
 class _Output:
-    """Prints findings on standard output as they come, and the running checks on standard error, on a terminal."""
+    """Prints each finding at once on standard output; with `as_object`, prints all findings at the end, as JSON.
+
+    If standard error is a terminal, that terminal shows the names of the running checks.
+    """
 
     def __init__(self, groups: list[list[Check]], *, as_object: bool) -> None:
         columns, names = shutil.get_terminal_size().columns, [check.name for group in groups for check in group]

@@ -1,4 +1,4 @@
-"""Checks for mode `failover`: whether the local service answers, and the options of the session that serves it."""
+"""Checks for mode `failover`: whether the local service answers, and the options of the session for the service."""
 
 from collections.abc import Callable
 from typing import Final
@@ -17,7 +17,10 @@ class FailoverChecks:
     def __init__(
         self, publish: PublishTable, keys: Callable[[], PublishingKeys | None], router_kind: Callable[[], str]
     ) -> None:
-        """`keys` and `router_kind` ("i2pd", "java" or "auto") are called after the checks that find them out."""
+        """`keys`: returns the master's keys. `router_kind`: returns "i2pd", "java" or "auto".
+
+        Both are called only after the earlier checks, which find out the keys and the kind.
+        """
         assert publish.service is not None, "by the configuration's own check"
         self._service = publish.service
         self._keys = keys

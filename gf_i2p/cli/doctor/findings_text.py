@@ -21,7 +21,10 @@ _COLOURS: Final = {CheckState.OK: "32", CheckState.WARN: "33", CheckState.FAIL: 
 
 
 class FindingsPage:
-    """Lines for one terminal. `names`: the names of all checks; the longest name sets the column of the texts."""
+    """Turns findings into lines for one terminal.
+
+    `names`: the names of all checks; the longest name sets the column of the texts.
+    """
 
     def __init__(self, names: Sequence[str], *, columns: int, colour: bool) -> None:
         self._columns = min(max(columns, _LEAST_COLUMNS), _MOST_COLUMNS)
@@ -29,7 +32,7 @@ class FindingsPage:
         self._colour = colour
 
     def finding(self, finding: Finding) -> list[str]:
-        """Give the lines of one finding, and of its remedy."""
+        """Return the lines of one finding, and of its remedy."""
         state, text, remedy = finding.result.state, finding.result.text, finding.result.remedy
         head = f"{_BELOW}{finding.name:<{self._width}}  "
         first, *others = self._wrap(text, head, " " * len(head))
@@ -55,7 +58,7 @@ class FindingsPage:
         return f"{self._paint('To mend', '1;31')}: {', '.join(failed)} ({', '.join(parts)})."
 
     def waiting(self, names: Sequence[str], seconds: float) -> str:
-        """Give the line about running checks, short enough not to wrap."""
+        """Return the line about running checks, short enough not to wrap."""
         head = f"{_MARGIN}{'…':<{_STATE_WIDTH}}{seconds:.0f} s, waiting for "
         return head + textwrap.shorten(", ".join(names), self._columns - len(head) - 1, placeholder=" …")
 
@@ -96,7 +99,7 @@ class FindingsPage:
 
 
 def as_json(findings: Sequence[Finding]) -> dict[str, Any]:
-    """Give the object that `--json` prints."""
+    """Return the object that `--json` prints."""
     return {
         "ok": is_well(findings),
         "checks": [

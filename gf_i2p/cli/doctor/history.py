@@ -16,9 +16,9 @@ from gf_i2p.storage.history_writer import check_owner
 
 HISTORY: Final = "history"
 MOST_BEHIND: Final = 1_000
-"""Committed entries that may wait for export without a warning: the work of some seconds."""
+"""Most committed entries that may wait for export without a warning: the work of some seconds."""
 MOST_USED: Final = 0.8
-"""Share of the disk budget that may be used without a warning."""
+"""Share of the disk budget, 0 to 1, from which on there is a warning."""
 LEAST_FREE_BYTES: Final = 256 << 20
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 

@@ -11,7 +11,7 @@ from gf_i2p.node.report.service_watch import CONNECT_SECONDS, ServiceWatch
 from gf_i2p.transport.errors import error_text
 
 SERVICE_SECONDS = CONNECT_SECONDS + 1
-"""Seconds for `look_at_service`."""
+"""Most seconds for a check by `look_at_service`."""
 
 
 async def look_at_service(address: str, *, setting: str, effect: str) -> CheckResult:
@@ -33,9 +33,9 @@ class LeafServiceChecks:
     """Checks of the service and the forwarder of each leaf."""
 
     def __init__(self, publish: LeavesTable, forwarded: Callable[[], Collection[str] | None]) -> None:
-        """`forwarded`: the leaves for which the running node forwards; None: no node runs.
+        """`forwarded`: returns the leaves for which the running node forwards; returns None when no node runs.
 
-        `forwarded` is called after the check of the node.
+        `forwarded` is called only after the check of the node.
         """
         self._publish = publish
         self._forwarded = forwarded
@@ -77,10 +77,13 @@ class LeafServiceChecks:
 
 
 def _obstacle(host: str, port: int) -> str | None:
-    """Say why nobody can begin to listen at this address; None when somebody can. Nothing listens meanwhile."""
+    """Return why a program that starts now could not listen at this address; None: the program could listen.
+
+    The test binds a socket to the address, and never listens with the socket.
+    """
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as asyncio's servers
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as asyncio's servers do
             if probe.family is socket.AF_INET6:
                 probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             probe.bind((host, port))

@@ -15,10 +15,10 @@ from gf_i2p.storage import private_files
 
 
 class TreeCheck:
-    """Whether this server has the keys of branches, in a farm that makes branches."""
+    """Checks whether this server has the branch keys, in a farm that makes branches."""
 
     def __init__(self, directory: Path, file: str, keys: Callable[[], PublishingKeys | None]) -> None:
-        """`file`: the master's key file, in the node's directory; `keys`: returns the keys read from there."""
+        """`file`: name of the master's key file in the node's directory. `keys`: returns the keys of that file."""
         self._directory = directory
         self._file = file
         self._keys = keys

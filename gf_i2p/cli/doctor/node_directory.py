@@ -36,7 +36,7 @@ class NodeFiles:
             raise CommandError(f"{directory} is not a node's directory: there is no {CONFIG_FILE} in it")
         self._directory = directory
         self.config: Config | None = None
-        """None when the file cannot be read."""
+        """The node's settings; None when their file cannot be read."""
         self.secrets: Secrets | None = None
         self.uptime: float | None = None
         """Seconds that the node has been running; None when no node runs. Known after the check of the node."""
@@ -84,7 +84,20 @@ class NodeFiles:
     async def _secrets(self) -> CheckResult:
         if self.secrets is None:
             return _mistakes(self._directory / SECRETS_FILE, self._secrets_error)
-        return ok(f"{SECRETS_FILE} is private, {len(self.secrets.users)} users")
+        secrets = self.secrets
+        found = f"{SECRETS_FILE} is private, {len(secrets.users)} users"
+        if secrets.new_key is not None:
+            return warn(
+                f"{found}; the replacement of this server's key is not finished",
+                Remedy.either(f"gf-i2p members rotate-key {self._directory}"),
+            )
+        weaker = sorted(user for user, table in secrets.users.items() if table.key is None)
+        if not weaker:
+            return ok(found)
+        return ok(
+            f"{found}; weaker, by a password that any server's files give away: {', '.join(weaker)}. A server of this "
+            "program gets a key by gf-i2p members rotate-key, a client by a new file; a foreign peer knows no keys"
+        )
 
     async def _modes(self) -> CheckResult:
         """Check the modes of the files that no other check covers: each check of a key file also looks at the mode."""
@@ -206,7 +219,7 @@ def _mode(path: Path) -> int:
 
 
 def _mistakes(path: Path, errors: str) -> CheckResult:
-    """Give the result on a broken TOML file. `errors`: one error a line, each after the file's path."""
+    """Return the result on a broken TOML file. `errors`: one error a line, each after the file's path."""
     lines = [line.removeprefix(f"{path}: ").removeprefix(f"{path} ") for line in errors.splitlines()]
     others = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
     fault, marker, command = lines[0].partition(" Run: ")

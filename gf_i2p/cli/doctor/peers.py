@@ -26,7 +26,7 @@ from gf_i2p.wire.http_get import Challenges
 from gf_i2p.wire.upgrade import ClientHandshake, Upgraded
 
 I2P_SECONDS: Final = 60.0
-"""Seconds for one server inside I2P: the router may have to build tunnels first."""
+"""Most seconds for one server inside I2P: the router may have to build tunnels first."""
 TLS_SECONDS: Final = 15.0
 _UNANSWERED: Final = (
     "Check that the node and the router of that server run. A server that was just restarted can be found again when "
@@ -39,9 +39,13 @@ _CONNECTED: Final = Remedy(
     java="Nothing for now: the farm uses the node's own connection. Doctor asked by the router's proxy, which "
     "has another destination than the node: try again in ten minutes.",
 )
-"""i2pd 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 of its own netDb as a LeaseSet of the first kind."""
+"""Advice when doctor gets no answer from a server, but the node itself is connected to that server.
+
+The fault of i2pd was seen in 2.45: `LeaseSet::PopulateLeases` reads a LeaseSet2 from i2pd's own netDb as a LeaseSet of
+the first kind.
+"""
 ROUND_TRIPS: Final = 4
-"""Round trips that the least election time-out must have room for: a lost message is repeated, a slow moment passes."""
+"""Least number of round trips in the shortest election time-out. So there is time to repeat a lost message."""
 
 
 class NoAnswerError(DialError):
@@ -50,10 +54,10 @@ class NoAnswerError(DialError):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A log-in that succeeded. Both times in seconds."""
+    """The durations of a log-in that succeeded, in seconds."""
 
     total: float
-    """From the first dial on, with the challenge and the second dial."""
+    """Seconds from the first dial to the last answer, with the challenge and the second dial."""
     round_trip: float
     """Seconds from the last request to its answer. Inside I2P this includes opening the stream."""
 
@@ -62,7 +66,7 @@ class PeerChecks:
     """The checks of all other servers."""
 
     def __init__(self, directory: Path, config: Config, secrets: Secrets | None, files: NodeFiles) -> None:
-        """`files`: knows the node's own connections, after the check of the node."""
+        """`files`: has the node's own connections and time-outs, as soon as the check of the node is over."""
         self._directory = directory
         self._config = config
         self._secrets = secrets
@@ -89,7 +93,7 @@ class PeerChecks:
     async def _reach(self, server_id: int, endpoint: Endpoint, seconds: float) -> CheckResult:
         config, secrets = self._config, self._secrets
         assert secrets is not None
-        credentials = Credentials(f"server-{config.node.id}", secrets.password.get_secret_value())
+        credentials = secrets.login(config.node.id).at(server_id)
         try:
             login = await visit(self._transport(endpoint), endpoint, config.node.cluster, credentials, seconds)
         except NoAnswerError as error:
@@ -125,7 +129,7 @@ class PeerChecks:
 def timing_result(timing: Timing, round_trips: dict[int, float], *, source: str = "") -> CheckResult:
     """Judge the time-outs by the measured round trips. `round_trips`: by server id. All times in seconds.
 
-    `source`: words that say since when, or why, the time-outs are in force.
+    `source`: a remark about the time-outs for the operator, such as "in force" or "at the start"; "" for none.
     """
     settings = f"heartbeat {timing.heartbeat:g} s, election {timing.election_min:g} to {timing.election_max:g} s"
     settings += f" ({source})" if source else ""
@@ -161,7 +165,7 @@ async def visit(
     loop = asyncio.get_running_loop()
     began = loop.time()
     end = began + seconds
-    challenges = Challenges()
+    challenges = Challenges(credentials.others)
     while True:
         caller = GetProtocol(
             ClientHandshake(
@@ -172,7 +176,8 @@ async def visit(
                 entropy=os.urandom,
                 proxied=transport.proxied(endpoint),
                 proxy_login=transport.proxy_login(endpoint),
-            )
+            ),
+            endpoint,
         )
         connection = await transport.dial(endpoint, lambda caller=caller: caller, deadline=end - loop.time())  # type: ignore[misc]
         try:

@@ -15,7 +15,10 @@ from gf_i2p.wire.http_head import HeadReader
 from gf_i2p.wire.proxy_login import AUTHENTICATE, AUTHORIZATION, ProxyAuthorization, ProxyLogin, ProxyLoginError
 
 HOST: Final = "gf--doctor.i2p"
-"""A name that nobody can register: in I2P, a name has no two hyphens in this place. So no request leaves the router."""
+"""A name that nobody can register: in I2P, the third and fourth characters of a name must not both be hyphens.
+
+So no request for this name leaves the router.
+"""
 MAX_ANSWER_BYTES: Final = 16 * 1024
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[ \r]")
 _URL: Final = f"http://{HOST}/"
@@ -38,7 +41,7 @@ class ProxyAuthorisationError(ProxyError):
 
 
 async def ask_http(host: str, port: int, login: ProxyLogin | None = None) -> RouterProgram | None:
-    """Return the router whose HTTP proxy answers; None when the answer shows no known router. Raises `ProxyError`."""
+    """Return the kind of router whose HTTP proxy answers; None: the answer shows no known kind. Raises `ProxyError`."""
     challenges = Challenges()
     while True:
         now = asyncio.get_running_loop().time()
@@ -68,7 +71,11 @@ def _take_challenge(login: ProxyLogin, answer: bytes, now: float, sent: ProxyAut
 
 
 def read_answer(answer: bytes) -> RouterProgram | None:
-    """Recognise a router by its answer: i2pd 500 (2.45, 2.58), Java 500, 502, 503 or 504 by version and state."""
+    """Return the kind of router that has sent this answer of its HTTP proxy; None: the kind is not known.
+
+    i2pd 2.45 and 2.58 answer with status 500. Java answers with 500, 502, 503 or 504, by version and state. Raises
+    `ProxyError` when the answer is not from a router's proxy, or asks for a login.
+    """
     status_line = _STATUS.match(answer)
     if status_line is None:
         raise ProxyError("the answer is not HTTP" if answer else "the proxy closes the connection without an answer")
@@ -85,7 +92,7 @@ def read_answer(answer: bytes) -> RouterProgram | None:
 
 
 async def ask_socks(host: str, port: int, login: tuple[str, str] | None = None) -> None:
-    """Return when a SOCKS 5 proxy answers that the address is unknown. Raises `ProxyError`.
+    """Return when a SOCKS 5 proxy does not connect to the address that nobody has. Otherwise raises `ProxyError`.
 
     `login`: user and password in ASCII, sent only to a proxy that asks (RFC 1929).
     """
@@ -124,7 +131,7 @@ async def _connected(host: str, port: int) -> AsyncIterator[_Streams]:
 
 
 async def _ask(streams: _Streams, request: bytes, length: int) -> bytes:
-    """Return the first `length` bytes of the answer, fewer when the answer ends before."""
+    """Send the request; return the first `length` bytes of the answer, or fewer when the answer is shorter."""
     reader, writer = streams
     writer.write(request)
     try:

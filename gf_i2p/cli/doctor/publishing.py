@@ -25,15 +25,15 @@ from gf_i2p.node.files.router_settings import RouterTable
 from gf_i2p.node.publish.publishing_keys import PublishingKeys, Stage, load_publishing_keys
 
 SETTLING_SECONDS: Final = 180.0
-"""Seconds after a node's start in which its address may be unknown: the router builds tunnels, then publishes."""
+"""Seconds after a node's start in which the netDb may lack the node's address: the router must first build tunnels."""
 _LOOKUP_SECONDS: Final = LOOKUP_SECONDS + 5.0
-"""Seconds for one look-up of a lease set."""
+"""Most seconds for a check that looks up one lease set."""
 _MASTER: Final = "master keys"
 _LATE: Final = Remedy.either("The router is slow: see the load and the tunnels on the router's console, and try again.")
 
 
 async def off_without_router() -> CheckResult:
-    """Say that a node without a router does not publish. The operator wants that, or forgot the router."""
+    """Return the result for a node without a router: the node never publishes. The operator may have wanted this."""
     return ok("off: this node never publishes, because gf-i2p.toml has no [router] (and no [publish] mode)")
 
 
@@ -157,7 +157,7 @@ class PublishingChecks:
         return ok(f"{product} of {keys.destination.b32} when chosen")
 
     def _unfit_leaf(self, leaf: str, master: str) -> CheckResult | None:
-        """Say why a leaf can never be listed; None: nothing is wrong so far. `master`: address of the master."""
+        """Return a failure when the leaf can never be listed; otherwise None. `master`: address of the master."""
         leaf_hash = _hash(leaf)
         if leaf_hash is None:
             if self._router.i2pcontrol is not None and self._router_checks.kind is not RouterProgram.JAVA:
@@ -205,7 +205,7 @@ class PublishingChecks:
 
     @property
     def _router_kind(self) -> str:
-        """The kind of the router, by its own answers, or else by the configuration."""
+        """The kind of the router, "i2pd" or "java", by the router's answers; else "kind" of the configuration."""
         if self._router_checks.kind is None:
             return self._router.kind
         return "i2pd" if self._router_checks.kind is RouterProgram.I2PD else "java"

@@ -86,7 +86,7 @@ def _login(name: str, *, is_set: bool, where: str, off: str) -> Remedy:
 
 
 def proxy_login(method: ProxyMethod, *, is_set: bool) -> Remedy:
-    """Remedy when the proxy wants a login, or refuses the one that is set."""
+    """Remedy when the proxy wants a login, or refuses the login. `is_set`: whether a login is configured."""
     tunnel = "a SOCKS 4/4a/5 client" if method is ProxyMethod.SOCKS5 else "I2P HTTP Proxy"
     return _login(
         "proxy",
@@ -97,7 +97,7 @@ def proxy_login(method: ProxyMethod, *, is_set: bool) -> Remedy:
 
 
 def sam_login(*, is_set: bool) -> Remedy:
-    """Remedy when SAM wants a login, or refuses the one that is set."""
+    """Remedy when SAM wants a login, or refuses the login. `is_set`: whether a login is configured."""
     return _login(
         "sam",
         is_set=is_set,
@@ -107,7 +107,7 @@ def sam_login(*, is_set: bool) -> Remedy:
 
 
 def i2cp_login(*, is_set: bool) -> Remedy:
-    """Remedy when I2CP wants a login, or refuses the one that is set."""
+    """Remedy when I2CP wants a login, or refuses the login. `is_set`: whether a login is configured."""
     return _login(
         "i2cp",
         is_set=is_set,

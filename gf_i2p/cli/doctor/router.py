@@ -37,7 +37,7 @@ LOGINS: Final = "logins"
 
 CLOCK_WARN_SECONDS: Final = 60
 CLOCK_FAIL_SECONDS: Final = 180
-"""Seconds of difference above which Java refuses a session's date."""
+"""Most seconds of difference between the two clocks: above that, Java refuses the date of a session."""
 _CONNECT_SECONDS: Final = 5.0
 _ANSWER_SECONDS: Final = 10.0
 _STARTING: Final = Remedy.either("The router may be starting or stopping: try again in a minute.")
@@ -56,7 +56,7 @@ class RouterChecks:
         self._has_logins = self._passwords.has_logins or any(user is not None for user in users)
         self._clock_ahead: float | None = None
         self.kind: RouterProgram | None = _KINDS.get(RouterKind(router.kind))
-        """The kind of router, as far as the checks of its interfaces have shown."""
+        """The kind of router, by the configuration or by the checks of the router's interfaces; None: not known yet."""
 
     def checks(self) -> list[Check]:
         """List the checks."""
@@ -167,7 +167,7 @@ class RouterChecks:
         return ok(f"{program} at {address}")
 
     async def _without_i2cp(self, settings: I2cpSettings, error: RouterError) -> CheckResult:
-        """Say why I2CP cannot be used: the login, the certificate, or the interface itself."""
+        """Return the failure of the check, with the reason: the login, the certificate, or the interface itself."""
         if isinstance(error, LoginRefusedError):
             is_set = self._router.i2cp_user is not None
             return fail(fault_and_advice(str(error))[0], remedies.i2cp_login(is_set=is_set))
@@ -241,7 +241,7 @@ class RouterChecks:
 
 
 def _unusable(error: RouterError, address: str, remedy: Remedy) -> CheckResult:
-    """Say in one line why the router's interface cannot be used, and what the operator should do."""
+    """Return a failure that says in one line why the router's interface cannot be used, with a remedy."""
     cause = error.__cause__
     if isinstance(error, RouterUnreachableError):
         if isinstance(cause, ConnectionResetError | BrokenPipeError | EOFError):
@@ -257,7 +257,7 @@ def _fault_and_remedy(error: Exception) -> tuple[str, Remedy]:
 
 
 async def _fault_of_port(host: str, port: int) -> str | None:
-    """Return why no connection to the port is possible; None when one is."""
+    """Return why no connection to the port is possible; None when a connection is possible."""
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(host, port)

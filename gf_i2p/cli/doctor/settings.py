@@ -17,15 +17,18 @@ from gf_i2p.node.report.router_info_file import LACK, RouterInfoFile
 from gf_i2p.wire.endpoint import Endpoint
 
 LEAST_INBOUND: Final = 4
-"""i2pd builds 2 (2.45) or 3 (2.58) inbound tunnels at a time, and publishes only when an inbound tunnel comes after
-the outbound ones. With fewer tunnels the next chance may be ten minutes away."""
+"""Fewest inbound tunnels with which i2pd publishes a new session soon.
+
+i2pd builds 2 (2.45) or 3 (2.58) inbound tunnels at a time, and publishes only when an inbound tunnel comes after the
+outbound tunnels. With fewer inbound tunnels the next such tunnel may come ten minutes later.
+"""
 _TABLES: Final = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-"""The listening sockets of this machine, on Linux."""
+"""Files in which Linux lists the TCP sockets of this machine."""
 _LISTENING: Final = "0A"
 
 
 class SettingsChecks:
-    """Checks of the connections between node and router, by the configuration and by this machine's sockets."""
+    """Checks of the settings that concern the router. One check also reads the list of this machine's sockets."""
 
     def __init__(self, directory: Path, config: Config, router: RouterTable, router_checks: RouterChecks) -> None:
         self._directory = directory
@@ -110,7 +113,10 @@ def session_result(options: Mapping[str, str], kind: RouterProgram | None) -> Ch
 
 
 def listening_anywhere(tables: Iterable[str]) -> set[int]:
-    """Return the ports with a listener on every address of this machine. `tables`: texts of /proc/net/tcp, tcp6."""
+    """Return the TCP ports on which a program listens at all addresses of this machine.
+
+    `tables`: the texts of /proc/net/tcp and /proc/net/tcp6.
+    """
     ports = set()
     for table in tables:
         for line in table.splitlines()[1:]:

@@ -9,14 +9,17 @@ from gf_i2p.node.membership import leaf_invitation
 
 
 def invite(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members invite-leaf`: the directory's server knows the member at once, the others after `members accept`."""
+    """`members invite-leaf`: write the files for a new leaf member, and the file for the other servers.
+
+    The directory's server knows the member at once. The other servers know the member after `members accept`.
+    """
     invitation = leaf_invitation.invite_and_accept(options.directory, options.into, options.id)
     reload_note, reloaded, _ = reload_node(options.directory, ask)
     text = (
         f"wrote {invitation.member}\nwrote {invitation.accept}\n{options.directory} knows the member now; "
         f"{reload_note}\n\n"
         f"1. On each other server of the farm:\n     gf-i2p members accept DIR {invitation.accept.name}\n"
-        f"   Then delete {invitation.accept.name} and its copies: each reader of that file can post as the member.\n"
+        f"   {invitation.accept.name} is no secret, but let nobody change it on the way.\n"
         f"2. Bring {invitation.member.name} to the machine of the member's router, set [publish] leaf in leaf.toml, "
         "and run there:\n"
         f"     gf-i2p leaf run {invitation.member.name}"
@@ -38,14 +41,13 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
 
 
 def accept(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members accept`, of a leaf member's invitation."""
+    """`members accept`: take an invitation's leaf member into the files of this node."""
     changed = leaf_invitation.accept(options.directory, options.file)
     reload_note, reloaded, pending = reload_node(options.directory, ask) if changed else ("", False, list[str]())
     first_line = f"accepted; {reload_note}" if changed else "the member was known already"
     return Answer(
         {"changed": changed, "dropped": [], "reloaded": reloaded, "needs_restart": pending},
-        f"{first_line}\nEach reader of {options.file} can post as that member: delete it when all servers have "
-        "accepted.",
+        f"{first_line}\n{options.file} is no longer needed when all servers have accepted.",
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gf_i2p.admin.local_socket import LAST_SERVER, NO_LEADER
-from gf_i2p.cli.membership import leaf_members, remote_members
+from gf_i2p.cli.membership import leaf_members, remote_members, rotate_key
 from gf_i2p.cli.shared import argument_types
 from gf_i2p.cli.shared.answer_text import in_touch, membership_lines
 from gf_i2p.cli.shared.argument_types import as_command_error, whole_number
@@ -25,13 +25,16 @@ from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.limits import MAX_ID
 
 CHANGE_SECONDS: Final = 600.0
-"""Seconds for which a change is watched: a server that joins gets the whole log."""
+"""Most seconds that the command waits for a change: a server that joins must first get the whole log."""
 SETTLE_SECONDS: Final = 15.0
-"""Seconds to wait for a node that does not know the committed entries: three heartbeats of the slowest profile."""
+"""Most seconds to wait until a node knows which entries are committed: three heartbeats of the slowest profile."""
 _POLL_SECONDS: Final = 0.2
 _ELECTIONS: Final = 3
-"""Multiples of the longest election time-out. The command waits so long after the leader's term has ended and while no
-change is under way: the asked node may be a follower, and a follower learns of an entry later than the new leader."""
+"""Number of longest election time-outs that the command still waits when the leader has lost its leadership.
+
+The wait counts only while the asked node sees no change under way. The asked node may be a follower, and a follower
+learns of an entry later than the new leader.
+"""
 
 
 def show(options: argparse.Namespace, ask: Ask) -> Answer:
@@ -73,7 +76,7 @@ def invite(options: argparse.Namespace, ask: Ask) -> Answer:
         f"wrote {new_files.server}\nwrote {new_files.accept}\n\n"
         f"1. On each server of the farm, {options.directory.name} included:\n"
         f"     gf-i2p members accept DIR {new_files.accept.name}\n"
-        f"   Then delete {new_files.accept.name} and its copies: each reader of that file can act as that server.\n"
+        f"   {new_files.accept.name} is no secret, but let nobody change it on the way.\n"
         f"2. Bring {new_files.server.name} to its machine, set it up like the other servers (router, leaf, keys), and "
         "run there, beside the\n   copied directory:\n"
         f"     gf-i2p run {new_files.server.name}\n"
@@ -115,7 +118,7 @@ def accept(options: argparse.Namespace, ask: Ask) -> Answer:
         )
     lines += [
         f"accepted; {reload_note}" if acceptance.changed else "the server was known already",
-        f"Each reader of {options.file} can act as the new server: delete it when all servers have accepted.",
+        f"{options.file} is no longer needed when all servers have accepted.",
     ]
     data = {"changed": acceptance.changed, "dropped": [] if acceptance.dropped is None else [acceptance.dropped]}
     return Answer({**data, "reloaded": reloaded, "needs_restart": pending}, "\n".join(lines))
@@ -149,7 +152,7 @@ def _voters(ask: Ask, directory: Path) -> frozenset[int]:
 
 
 def add(options: argparse.Namespace, ask: Ask) -> Answer:
-    """`members add`: add a server that waits for the leader and does not ask for itself."""
+    """`members add`: ask the leader to add a server that sends no request of its own, such as a removed server."""
     server_id, endpoint = options.server
     if endpoint is None:
         raise CommandError("give the server's own endpoint, tcp://HOST:PORT", code=Exit.USAGE)
@@ -199,8 +202,8 @@ def step_down(options: argparse.Namespace, ask: Ask) -> Answer:
 def _watch(options: argparse.Namespace, ask: Ask, origin: Any, server_id: int, *, present: bool) -> Answer:
     """Wait until the directory's node knows that the change is committed.
 
-    Raises `CommandError` when no leader works on the change any more. `origin`: the leader that began the change, and
-    the term.
+    Raises `CommandError` when no leader works on the change any more. `origin`: "leader" and "term" of the leader that
+    began the change.
     """
     end = time.monotonic() + CHANGE_SECONDS
     idle_since: float | None = None
@@ -322,6 +325,16 @@ def _add_invite_leaf_arguments(parser: argparse.ArgumentParser) -> None:
     _add_into_argument(parser)
 
 
+def _add_rotate_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_directory_argument(parser)
+    parser.add_argument(
+        "--admin",
+        type=Path,
+        metavar="FILE",
+        help="an administrator's file, by which the farm is told; without it the running node tells the farm",
+    )
+
+
 def _add_remove_leaf_arguments(parser: argparse.ArgumentParser) -> None:
     _add_directory_argument(parser)
     parser.add_argument(
@@ -355,6 +368,11 @@ COMMANDS: Final[Commands] = {
     ),
     "stepdown": Subcommand(
         "have the leader hand over to another server", _add_node_argument, _by_node("stepdown", step_down)
+    ),
+    "rotate-key": Subcommand(
+        "replace a server's login key, on the server's own machine; the other servers learn of it by the log",
+        _add_rotate_arguments,
+        lambda options: rotate_key.rotate(options, ask),
     ),
     "invite-leaf": Subcommand(
         "make the directory of a leaf member, and the file for `members accept` at the other servers",

@@ -31,7 +31,7 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_i
 from gf_i2p.wire.messages import MessageType, Request, Response
 
 CHANGE_SECONDS: Final = 600.0
-"""Seconds for which a change is watched: a server that joins gets the whole log."""
+"""Most seconds that the command waits for a change: a server that joins must first get the whole log."""
 _SECONDS: Final = 30.0
 _I2P_SECONDS: Final = 120.0
 _FIND_SECONDS: Final = 5.0
@@ -220,7 +220,10 @@ class _Remote:
         return " ".join([remedy, *troubles])
 
     async def _begin(self, request: Request, view: _View) -> Response:
-        """Ask the leader to begin the change. A leader that has not answered `look` gets less time."""
+        """Ask the leader to begin the change. The wait is shorter if `look` has found no leader that answers.
+
+        Raises `CommandError` when the leader refuses, when no leader takes the request, or when the outcome is unknown.
+        """
         seconds = self._seconds if view.farm.trouble is None else self._find_seconds
         try:
             response = await self._client.change_servers(request, timeout=seconds)
@@ -345,9 +348,9 @@ def _is_outside(endpoint: str) -> bool:
 
 
 def _shortage(newest: Configuration, survey: Survey) -> str | None:
-    """Say how many servers answer, when these are too few for a majority.
+    """Return a sentence about too few servers for a majority; None when the servers may be a majority.
 
-    Servers that cannot be asked may run, and so count. None when the servers may be a majority.
+    The servers that answer count. Servers that this file cannot ask may run, so these servers count, too.
     """
     members = {server.id for server in newest.servers}
     answering, needed = members & survey.configurations.keys(), majority(len(members))

@@ -12,7 +12,7 @@ MAX_MEMORY_MB: Final = 1 << 20
 
 
 def add_lake(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of a job on the lake's tables."""
+    """Add the arguments of a job that works on the lake's tables: the lake, and the arguments of `add_spark`."""
     parser.add_argument("lake", metavar="LAKE", help="the directory of the pipeline's tables, or its address")
     add_spark(parser)
 
@@ -42,7 +42,7 @@ def session_options(options: argparse.Namespace) -> SessionOptions:
 
 
 def check_out(path: Path) -> None:
-    """Check before the work that the result can be written. Raises `CommandError`."""
+    """Check, before the job begins, that the result can be written to this file. Raises `CommandError`."""
     if path.is_dir():
         fault = "it is a directory"
     elif not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline backtest`: replays farms' logs with other parameters, and recommends the best set."""
+"""`gf-i2p pipeline backtest`: replays farms' logs with other parameters, and recommends the best parameters."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""`gf-i2p pipeline floodfills`: finds the floodfills for a farm's lease sets, yesterday, today and tomorrow."""
+"""`gf-i2p pipeline floodfills`: finds the floodfills closest to a farm's lease sets, yesterday, today and tomorrow."""
 
 import argparse
 from dataclasses import asdict

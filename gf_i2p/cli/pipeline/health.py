@@ -93,7 +93,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _time(ms: int) -> str:
-    """Format a duration. A gap that lasts a whole hour may go on in the next hour, so its end is not known."""
+    """Return the length of a gap as text. A gap of a whole hour may go on in the next hour: its end is not known."""
     if not ms:
         return "-"
     if ms >= 3_600_000:

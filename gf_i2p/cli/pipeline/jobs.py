@@ -32,7 +32,7 @@ _JOBS: Final[dict[str, Job]] = {
 
 
 def _run(name: str) -> Callable[[argparse.Namespace], Answer | Exit]:
-    """Make the function that runs one job, with errors for the operator."""
+    """Make the function that runs one job, and that raises `CommandError` for each `PipelineError` of the job."""
 
     def run(options: argparse.Namespace) -> Answer | Exit:
         job = _JOBS[name]

@@ -26,7 +26,7 @@ from gf_i2p.pipeline.lake.paths import Lake
 
 HELP = "post recommended parameters and sensed floodfills to a farm's log"
 AT_ONCE: Final = 32
-"""Entries in one request: some hundred KiB at most, which take half a minute inside I2P."""
+"""Most entries in one request: some hundred KiB at most, which take half a minute inside I2P."""
 REASON: Final = "recommended by gf-i2p pipeline"
 _SHOWN: Final = 6
 
@@ -72,9 +72,9 @@ def run(options: argparse.Namespace) -> Answer:
 
 
 def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEntry], int]:
-    """Make the entries, parameters first, and parse them as the servers will; count the hashes left out.
+    """Make the entries, parameters first, and parse the entries as the servers will.
 
-    Raises `PipelineError`.
+    Returns the entries, and the number of hashes that are left out. Raises `PipelineError` and `CommandError`.
     """
     now, left_out = now_ms(), 0
     entries: list[AdminEntry] = []
@@ -99,7 +99,7 @@ def planned(options: argparse.Namespace, file: ClientFile) -> tuple[list[AdminEn
 
 
 def plan_lines(entries: Sequence[AdminEntry], left_out: int) -> list[str]:
-    """Describe the entries to post; of the sensed floodfills, only the first entries."""
+    """Describe the entries to post, in lines. Of the entries with sensed floodfills, describe only the first ones."""
     sensed = [entry for entry in entries if entry.sensed is not None]
     lines = [entry.what for entry in entries if entry.sensed is None] + [entry.what for entry in sensed[:_SHOWN]]
     if len(sensed) > _SHOWN:
@@ -122,7 +122,10 @@ def _agreed() -> bool:
 
 
 def _post(options: argparse.Namespace, file: ClientFile, entries: Sequence[AdminEntry]) -> list[int]:
-    """Post in parts; return the indexes. Raises `CommandError`, with the indexes that are committed already."""
+    """Post the entries in parts; return the indexes of all entries in the log.
+
+    Raises `CommandError`, whose text also names the indexes that are committed already.
+    """
     indexes: list[int] = []
 
     def say(text: str) -> None:

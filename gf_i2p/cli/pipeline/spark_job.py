@@ -1,4 +1,4 @@
-"""Spark for a job of `gf-i2p pipeline`, with its progress on a terminal."""
+"""Starts Spark for a job of `gf-i2p pipeline`, and shows the job's progress on a terminal."""
 
 import argparse
 from collections.abc import Iterator

@@ -151,7 +151,10 @@ def _age(seconds: float) -> str:
 
 @contextmanager
 def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
-    """Open the alerts file for appending. Yield also the time of the last alert in the file, in ms since the epoch."""
+    """Open the alerts file for appending; yield the file, and the time of its last alert, in ms since the epoch.
+
+    The time is None when the file has no alert; both are None when `path` is None. Raises `CommandError`.
+    """
     if path is None:
         yield None, None
         return
@@ -173,7 +176,7 @@ def _alerts(path: Path | None) -> Iterator[tuple[IO[str] | None, int | None]]:
 
 @contextmanager
 def _signals() -> Iterator[Flag]:
-    """Give the flag that SIGINT and SIGTERM set. The second signal raises `KeyboardInterrupt`."""
+    """Yield the flag that SIGINT and SIGTERM set. The second signal raises `KeyboardInterrupt`."""
     stop = Flag()
 
     def on_signal(*_: object) -> None:

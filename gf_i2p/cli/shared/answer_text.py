@@ -1,4 +1,4 @@
-"""Text for a terminal from the answers of a node."""
+"""Turns the JSON answers of a node into text for a terminal."""
 
 from base64 import b64decode
 from datetime import UTC, datetime, timedelta
@@ -14,19 +14,19 @@ MEMBERSHIP_TEXTS: Final = {
     "this server for good. With this directory as it is, the server can be taken in again (`gf-i2p members add` on the "
     "leader's machine); a new directory, or an older copy of this one, needs a new id (`gf-i2p members invite`).",
 }
-"""Words for each "membership" of a status, except "member"."""
+"""A text for each value of "membership" in a node's status, except "member"."""
 _MODES: Final = {"dry-run": "in a dry run: nothing is published", "failover": "to run the service's address"}
 _PUBLISHES: Final = {"on": "before others", "auto": "when it is chosen", "off": "never"}
 """Words for each value of `publishConfig`."""
 _SHOWN_HASHES: Final = 3
-"""Hashes with known floodfills that are shown at most."""
+"""Most hashes with known floodfills that are shown."""
 _SHOWN_LEFT_OUT: Final = 5
-"""Left-out leaves that are shown at most."""
+"""Most left-out leaves that are shown."""
 NO_LEADER_KNOWN: Final = "No leader is known: nothing can be committed until a majority of the servers has elected one."
 
 
 def membership_lines(answer: dict[str, Any]) -> list[str]:
-    """Say when a node is not a member, or knows no leader; return no line when all is well."""
+    """Return a line when the node is not a member, or knows no leader; otherwise return no line."""
     if answer["membership"] != "member":
         return [MEMBERSHIP_TEXTS[answer["membership"]]]
     return [NO_LEADER_KNOWN] if answer["leader"] is None else []
@@ -74,7 +74,7 @@ def _log(log: dict[str, int]) -> str:
 
 
 def _disk_lines(answer: dict[str, Any]) -> list[str]:
-    """Describe the disk use of log and history; give no line for a node of an older version."""
+    """Describe the disk use of log and history; return no line for a node of an older version."""
     disk = answer.get("disk")
     if disk is None:
         return []
@@ -84,7 +84,7 @@ def _disk_lines(answer: dict[str, Any]) -> list[str]:
 
 
 def _post_lines(answer: dict[str, Any]) -> list[str]:
-    """Describe the refused requests, with the limits; give no line when none was refused."""
+    """Describe the refused requests, with the limits; return no line when no request was refused."""
     posts = answer.get("posts")
     if not posts or not posts["refused"]:
         return []
@@ -178,7 +178,10 @@ def _serving_lines(serving: dict[str, Any]) -> list[str]:
 
 
 def _load_line(load: dict[str, int]) -> str:
-    """Describe the load of the master's session, by the names of a record's "meta"; unknown numbers are missing."""
+    """Describe the load of the master's session in one line, without the numbers that `load` lacks.
+
+    `load` has the keys of a record's "meta".
+    """
     parts = [f"for {_pause(load['uptime'] / 1000)}"]
     if "currentBandwidth" in load:
         parts.append(f"{load['currentBandwidth'] / 1024:.1f} KiB/s")
@@ -222,7 +225,7 @@ def _seconds(seconds: float) -> str:
 
 
 def show_entries(answer: dict[str, Any]) -> str:
-    """Give one line for each entry: index, term, type, value."""
+    """Return one line for each entry: index, term, type, value."""
     lines = [
         f"{entry['index']:>8}  term {entry['term']:<4} {entry['type']:<13} {_value(entry)}"
         for entry in answer["entries"]
@@ -243,7 +246,7 @@ def _value(entry: dict[str, Any]) -> str:
 
 
 def sensed_lines(sensed: list[dict[str, Any]]) -> list[str]:
-    """Sum up the sensed floodfills: one line about all hashes, then a line for each of the first hashes."""
+    """Sum up the sensed floodfills: a line about all hashes, then a line for each of the first `_SHOWN_HASHES`."""
     if not sensed:
         return []
     newest = max(sensed, key=lambda each: each["index"])

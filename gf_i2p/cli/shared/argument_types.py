@@ -18,7 +18,10 @@ from gf_i2p.wire.limits import MAX_ID
 
 
 def server(text: str) -> tuple[int, Endpoint | None]:
-    """Read ID=i2p or ID=tcp://HOST:PORT. The endpoint None stands for a new address inside I2P."""
+    """Return the id and the endpoint from the text ID=i2p or ID=tcp://HOST:PORT.
+
+    For ID=i2p the endpoint is None: the server gets a new address inside I2P. Raises `argparse.ArgumentTypeError`.
+    """
     number, equals, endpoint = text.partition("=")
     if not equals or not number.isascii() or not number.isdigit() or not 0 <= int(number) < MAX_ID:
         raise argparse.ArgumentTypeError(

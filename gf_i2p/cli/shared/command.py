@@ -1,7 +1,7 @@
-"""Commands: `add_arguments(parser)` adds the arguments, `run(options)` runs the command.
+"""Types and functions for the modules of the commands.
 
-A module of `gf_i2p.cli.commands` is one command with these two functions, or a group of commands. The module of a
-group, such as `gf-i2p keys`, lists the commands as `COMMANDS`.
+The module of one command has two functions: `add_arguments(parser)` adds the arguments, and `run(options)` runs the
+command. The module of a group, such as `gf-i2p keys`, lists the group's commands as `COMMANDS`.
 """
 
 import argparse
@@ -20,9 +20,9 @@ class Answer:
     """The answer of a command. The program prints `data` or `text`, and ends with the exit code."""
 
     data: Mapping[str, Any]
-    """For `--json`: the answer's object, without "ok"."""
+    """The object that `--json` prints, without "ok"."""
     text: str
-    """For a terminal: one line or several."""
+    """The text that is printed without `--json`: one line or several."""
     exit: Exit = Exit.OK
 
 
@@ -88,7 +88,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def path_argument(name: str, metavar: str, text: str) -> Callable[[argparse.ArgumentParser], None]:
-    """Make the function that adds a path to a parser; `text`: its help."""
+    """Make a function that adds a path argument to a parser. `text`: the help for this argument."""
 
     def add(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=Path, metavar=metavar, help=text)

@@ -10,11 +10,11 @@ class Exit(IntEnum):
     FAILED = 1
     USAGE = 2
     DEGRADED = 3
-    """The command has answered, and the answer shows a fault: no leader, no quorum."""
+    """The farm has a fault, such as no leader, no majority, or keys that end soon."""
 
 
 class CommandError(Exception):
-    """A command failed; the text gives the reason and the next step.
+    """A command failed; the text tells the reason and the next step.
 
     `outcome` is "unknown" when the change may have happened nevertheless, otherwise "no".
     """

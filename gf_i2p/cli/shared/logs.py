@@ -10,7 +10,10 @@ _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": loggi
 
 
 def configure(level: str, form: str) -> None:
-    """Log messages from `level` on ("debug" to "error"), as "text" or "json"; may be called again."""
+    """Log messages of `level` and above. A later call replaces the settings of an earlier call.
+
+    `level`: "debug", "info", "warning" or "error". `form`: "text" or "json".
+    """
     processors: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,

@@ -17,7 +17,10 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def stop_signal() -> tuple["asyncio.Future[BaseException | None]", Callable[[BaseException | None], None]]:
-    """Return a future that SIGTERM and Ctrl-C set to None, and a function that sets the future to another reason."""
+    """Return a future for the reason of the stop, and a function that sets this reason.
+
+    SIGTERM and Ctrl-C set the reason None. Only the first reason counts.
+    """
     loop = asyncio.get_running_loop()
     stopped: asyncio.Future[BaseException | None] = loop.create_future()
 

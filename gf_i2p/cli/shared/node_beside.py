@@ -1,4 +1,7 @@
-"""The node that runs in the directory of `gf-i2p bridge serve`: the endpoint asks that node for two facts."""
+"""Questions of the endpoint of `gf-i2p bridge serve` to the node that runs in the same directory.
+
+The endpoint asks whether the node may publish, and how many connections the node counts for a leaf.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,21 +15,25 @@ from gf_i2p.node.files.file_names import DATABASE_FILE
 from gf_i2p.storage.private_files import holding_run
 
 ASK_SECONDS: Final = 5.0
-"""Seconds for the node's answer."""
+"""Most seconds to wait for the node's answer."""
 _PUBLISHING: Final = frozenset({"meta", "failover"})
-"""Modes of a farm that publishes the master itself."""
+"""Modes in which the farm itself publishes the master."""
 
 
 class NodeBeside:
-    """Asks the node of a directory, by the node's local socket. Messages are for callers, and name no file."""
+    """Asks the node of a directory, by the node's local socket.
+
+    Error messages are for the programs that call the endpoint, so the messages name no file.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     async def check_publishes_nothing(self) -> Callable[[], bool]:
-        """Raise `RouterError` while the node that runs here may publish, or does not tell.
+        """Raise `RouterError` when a node runs here that may publish, or that does not answer.
 
-        The result says whether still no other node runs here: a node changes its mode at a start only.
+        Returns a function that says whether this check still holds. The check holds until another node starts here,
+        because a node changes its mode only at its start.
         """
         run = self._run
         if run is None:
@@ -45,7 +52,7 @@ class NodeBeside:
 
         `leaf`: as the settings name the leaf.
 
-        Raises `RouterError` when no node counts them.
+        Raises `RouterError` when no node counts these connections.
         """
         if self._run is None:
             raise RouterError(
@@ -62,7 +69,7 @@ class NodeBeside:
 
     @property
     def _run(self) -> str | None:
-        """The run of the node that holds the log; None: no node runs."""
+        """A text that identifies the run of the node that holds the log; None: no node runs."""
         return holding_run(self._directory / DATABASE_FILE)
 
     async def _ask_farm(self) -> Any:

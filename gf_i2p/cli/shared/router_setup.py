@@ -74,7 +74,7 @@ def master_keys(directory: Path, config: Config) -> PublishingKeys | None:
 
 
 def master_hash(directory: Path, config: Config) -> bytes | None:
-    """Return the hash of the master that this node's leaf serves; None when it is not known. Raises `ConfigError`."""
+    """Return the hash of the master that this node's leaf serves; None: not known. Raises `ConfigError`."""
     if config.publish.master is not None:
         return from_b32_address(config.publish.master)
     path = directory / config.publish.keys
@@ -104,7 +104,10 @@ def names_of(publish: LeavesTable) -> tuple[str, ...]:
 
 
 def leaf_liveness(leaves: Iterable[str], router: RouterTable, settings: I2cpSettings) -> dict[str, LeafLiveness]:
-    """Make the pings of each leaf, through tunnels as the operator has set them for the node's own session."""
+    """Make for each leaf the object that pings the leaf; return these objects by leaf.
+
+    The tunnels of the pings have the options that the operator has set for the node's own session.
+    """
     options = {**OPTIONS, **router.session}
     return {leaf: LeafLiveness(PingSession(settings, options=options)) for leaf in leaves}
 
@@ -145,7 +148,7 @@ def i2pcontrol(router: RouterTable, passwords: RouterPasswords) -> I2pControl | 
 
 
 def sam(router: RouterTable, passwords: RouterPasswords) -> Sam:
-    """Return the router's SAM, with the login there. Raises `ConfigError`."""
+    """Make the client of the router's SAM, with the login, if one is configured. Raises `ConfigError`."""
     login = RouterLogins.of(router, passwords).sam
     try:
         if login is None:
@@ -156,7 +159,7 @@ def sam(router: RouterTable, passwords: RouterPasswords) -> Sam:
 
 
 def i2cp_settings(router: RouterTable, passwords: RouterPasswords) -> I2cpSettings:
-    """Return the settings of the router's I2CP, with the login there. Raises `ConfigError`."""
+    """Return the settings for the router's I2CP, with the login, if one is configured. Raises `ConfigError`."""
     host, port = host_and_port(router.i2cp)
     login = RouterLogins.of(router, passwords).i2cp
     try:

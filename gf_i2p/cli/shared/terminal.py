@@ -24,7 +24,7 @@ class ProgressLine:
         self._shown = False
 
     def __call__(self, text: str, *, at_once: bool = False) -> None:
-        """Show the text, unless another text came a moment ago. `at_once`: show it in any case."""
+        """Show the text, unless another text was shown in the last `QUIET_SECONDS`. `at_once`: always show the text."""
         if sys.stderr.isatty() and (at_once or time.monotonic() >= self._next):
             # The cursor goes back to the start of the line, so a line from Spark overwrites the progress line.
             print(f"\r\x1b[K{text}\r", end="", file=sys.stderr, flush=True)
@@ -69,6 +69,6 @@ def ask_farm_name(farm: str) -> None:
 
 
 def check_farm_name(name: str, farm: str) -> None:
-    """Raise `CommandError` when the name is not the farm's."""
+    """Raise `CommandError` when `name` is not the farm's name, `farm`."""
     if name != farm:
         raise CommandError("that is not the farm's name: nothing was changed", code=Exit.USAGE)

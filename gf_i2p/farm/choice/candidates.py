@@ -32,9 +32,9 @@ class Setting:
     """The mode and the master that one server, or most servers, are configured for."""
 
     mode: str = OFF
-    """Mode of the server as publisher: "off", "dry-run", "meta" or "failover"."""
+    """Mode of the server as publisher: "off", "dry-run", "meta" or "failover"; "off" also when publishing is off."""
     master: bytes | None = None
-    """Hash of the master, 32 bytes; None when the record has no valid master."""
+    """Hash of the master, 32 bytes; None when no record tells a valid master."""
 
     @classmethod
     def of(cls, record: StatusRecord) -> Self:
@@ -67,7 +67,7 @@ def is_able(poster: Poster, now_ms: int, passed_ms: int, parameters: Parameters,
     """Whether a server can publish: a quick test before the full test in `objection`.
 
     Call this only for a server that no server accuses, and whose setting is whole and equal to the setting of most
-    servers. True is final. After False, `objection` decides: it excuses some servers, and gives the reason.
+    servers. True is final. After False, `objection` decides: `objection` excuses some servers, and tells the reason.
     `now_ms`: farm time; `passed_ms`: the farm's stopwatch; `is_publisher`: whether the server publishes now.
     """
     record = poster.record
@@ -92,7 +92,7 @@ def objection(
     is_publisher: bool = False,
     excused: bool = False,
 ) -> str | None:
-    """Say why a server cannot publish; None: the server can publish.
+    """Return why a server cannot publish, as a clause; None: the server can publish.
 
     Args:
         poster: the server's newest record; None before the first record.

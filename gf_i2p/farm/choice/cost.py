@@ -9,8 +9,9 @@
 - tunnels: up to 16 points for missing tunnels.
 - unreached: up to 32 points for the failed share of the other servers' tries to reach the leaf.
 
-Load is scaled to the known parts, so a leaf that tells one part moves as far as a leaf that tells both. Missing
-tunnels and failed tries are penalties, and are added as they are: one failed try must not make a leaf the worst.
+Load is scaled to the known parts: the cost of a leaf that tells one part can rise as far as the cost of a leaf that
+tells both. Missing tunnels and failed tries are penalties, and are added without scaling: one failed try must not make
+a leaf the worst.
 
 All numbers are integers. A share is in thousandths, rounded down. The points of a part, and the cost in steps, are
 rounded to the nearest integer, halves up. `docs/publisher-choice.md` has a table.
@@ -29,7 +30,8 @@ WORST: Final = 240
 LOAD: Final = 192
 """Most points for the load, whichever parts are known."""
 UNKNOWN_LOAD: Final = LOAD // 4
-"""Points for the load when neither part is known. Clients then prefer idle leaves, and this leaf to busy leaves."""
+"""Points for the load when neither part is known. So clients prefer idle leaves to this leaf, and this leaf to busy
+leaves."""
 MOST: Final = {"connections": LOAD // 2, "bandwidth": LOAD // 2, "tunnels": 16, "unreached": 32}
 """Most points of each part when both parts of the load are known."""
 _HALF_LOAD, _TUNNELS, _UNREACHED = MOST["connections"], MOST["tunnels"], MOST["unreached"]
@@ -73,7 +75,7 @@ class LeafLoad:
         return self.connections is not None or self.bandwidth is not None
 
     def most(self) -> dict[str, int]:
-        """Give the most points of each part, by name.
+        """Return the greatest number of points that each part can have, by the part's name.
 
         When only one of connections and bandwidth is known, that part can reach all points of the load.
         """
@@ -81,7 +83,7 @@ class LeafLoad:
         return MOST if both else MOST | {"connections": LOAD, "bandwidth": LOAD}
 
     def parts(self) -> dict[str, int | None]:
-        """Give the points of each part by name; None: not known."""
+        """Return the points of each part by name; None: not known."""
         points: dict[str, int | None] = {}
         for name, most in self.most().items():
             share = getattr(self, name)
@@ -90,10 +92,10 @@ class LeafLoad:
 
 
 def leaf_load(leaf: Leaf, router_use: int | None, reach_counts: tuple[int, int]) -> LeafLoad:
-    """Return the load of a leaf.
+    """Return the load of a leaf, by the numbers of its record and by the other servers' tries to reach the leaf.
 
-    `router_use`: used share of the router's bandwidth, see `bandwidth_used`. `reach_counts`: number of servers that
-    reached the leaf, and number of servers that failed.
+    `router_use`: used share of the router's bandwidth in thousandths; None: not known; see `bandwidth_used`.
+    `reach_counts`: number of servers that reached the leaf, and number of servers that failed to.
     """
     bandwidth = part_in_use(leaf.current_bandwidth, leaf.configured_bandwidth)
     reached, unreached = reach_counts

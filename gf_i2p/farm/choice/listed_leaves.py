@@ -1,4 +1,4 @@
-"""Which leaves the published set lists, and at what cost.
+"""Choice of the leaves that the published set lists, and of their costs.
 
 First every poster gets one leaf, then every poster a second leaf, and so on. So no poster's leaves crowd out the leaves
 of other posters. A listed leaf stays while the leaf is well (`damping`), so the set changes seldom. Times are of the
@@ -14,15 +14,21 @@ from gf_i2p.farm.admin_entries import Administration
 from gf_i2p.farm.choice import cost, nested_farms, tree
 from gf_i2p.farm.parameters import Parameters
 from gf_i2p.farm.posters import Poster, Posters
-from gf_i2p.farm.record.destinations import META_TYPE, Leaf
+from gf_i2p.farm.record.destinations import LEAF_TYPE, META_TYPE, Leaf
+from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
-from gf_i2p.farm.strict_json import MAX_DATE_MS, a_hash, integer
+from gf_i2p.farm.strict_json import MAX_DATE_MS, RecordError, a_hash, a_list, integer
 from gf_i2p.netdb.encoding import to_base64
+from gf_i2p.netdb.limits import MAX_META_ENTRIES
 
 BURST: Final = 4
 """Most changes in a row without `republish_min_ms` between them: so a starting farm soon lists its leaves."""
 _LOOK_MS: Final = 1000
 """Least time between two searches for listed leaves that must be dropped: each search goes through all leaves."""
+_MOST_COST: Final = 255
+"""Most cost of an entry, which has one byte for the cost."""
+_MOST_LISTED: Final = tree.room("tree", MAX_META_ENTRIES)
+"""Most listed leaves: the room of the largest tree."""
 CLEARLY: Final = 64
 """How much less another leaf must cost to replace a listed leaf when the set has no room for both."""
 
@@ -38,6 +44,19 @@ class Listed:
     place: int
     """The leaf's place, see `tree`."""
 
+    @classmethod
+    def parse(cls, numbers: Sequence[Any]) -> Self:
+        """Read the numbers of a snapshot. Raises `RecordError`, or `ValueError` for more or fewer numbers."""
+        owner, type_, cost_, place = numbers
+        if type(type_) is not int or type_ not in {LEAF_TYPE, META_TYPE}:
+            raise RecordError(f"the type of a listed leaf is {LEAF_TYPE} or {META_TYPE}")
+        return cls(
+            integer({"owner": owner}, "owner", MAX_SERVER_ID),
+            type_,
+            integer({"cost": cost_}, "cost", _MOST_COST),
+            integer({"place": place}, "place", _MOST_LISTED - 1),
+        )
+
 
 @dataclass(slots=True)  # not frozen: one is made for every entry
 class LeafInputs:
@@ -52,7 +71,7 @@ class LeafInputs:
     """The farm's parameters."""
 
     def objection(self, leaf: Leaf) -> str | None:
-        """Say why a leaf must not be listed, even while the leaf is up; None: the leaf may be listed."""
+        """Return why a leaf must not be listed, even while the leaf is up; None: the leaf may be listed."""
         exclusion = self.administration.excluded.get(leaf.hash)
         if exclusion is not None:
             return f"{exclusion.by} has excluded it" + ("" if exclusion.reason is None else f": {exclusion.reason}")
@@ -60,7 +79,7 @@ class LeafInputs:
         return nested_farms.objection(leaf, self.master, masters_below)
 
     def _masters_below(self, master: bytes) -> Iterator[bytes]:
-        """Give the masters that servers report below a master. Reports of leaf members do not count here."""
+        """Return the masters that servers report below a master. Reports of leaf members do not count here."""
         for owner, poster in self.posters.holders(master):
             leaf = poster.leaves.get(master) if owner < FIRST_LEAF_MEMBER_ID else None
             if leaf is not None:
@@ -77,7 +96,7 @@ class LeafInputs:
         return cost.entry_cost(self.load(poster, owner, leaf), current_cost) if fixed_cost is None else fixed_cost
 
     def out_ms(self, hash_: bytes) -> int:
-        """Return when a listed leaf must be dropped, unless a record changes that; 0: no poster names the leaf."""
+        """Return the time when a listed leaf must be dropped, unless a record saves the leaf; 0: no poster names it."""
         return self.posters.out_ms(hash_, self.parameters)
 
 
@@ -102,12 +121,13 @@ class Listing:
     looked_ms: int = 0
     """Time when the leaves were last chosen, by the farm's stopwatch."""
     deadline_ms: int = 0
-    """When the next listed leaf must be dropped, unless a record changes that; late by `_LOOK_MS` at most."""
+    """Time when the next listed leaf must be dropped, unless a record saves the leaf; late by `_LOOK_MS` at most."""
     spent_ms: int = 0
-    """Each change moves this time on by `republish_min_ms`, from the present at least. The set changes early, for a new
-    leaf, only while this time is no more than (`BURST` - 1) * `republish_min_ms` ahead."""
+    """Time up to which earlier changes have used up the set's changes, one in `republish_min_ms`. Each change adds
+    `republish_min_ms` to this time, or to the present if this time is over. The set changes early, for a new leaf, only
+    while this time is no more than (`BURST` - 1) * `republish_min_ms` ahead of the present."""
     exchanged_ms: int = 0
-    """When a leaf last replaced a more expensive leaf."""
+    """Time when a leaf last replaced a more expensive leaf."""
 
     def is_due(self, inputs: LeafInputs, owner: int) -> bool:
         """Whether to choose the leaves anew after a record of `owner`. Quick: checks the leaves of `owner` only."""
@@ -152,7 +172,7 @@ class Listing:
             self.spent_ms = max(self.spent_ms, now) + parameters.republish_min_ms
 
     def encode(self) -> dict[str, Any]:
-        """Give the listing for a snapshot."""
+        """Return the listing for a snapshot."""
         return {
             "listed": [
                 [to_base64(hash_), each.owner, each.type, each.cost, each.place] for hash_, each in self.listed.items()
@@ -167,17 +187,15 @@ class Listing:
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
         """Read the listing of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        listed = a_list(snapshot, "listed", _MOST_LISTED)
         return cls(
-            {
-                a_hash(hash_, "a listed leaf"): Listed(int(owner), int(type_), int(cost_), int(place))
-                for hash_, owner, type_, cost_, place in snapshot["listed"]
-            },
+            {a_hash(hash_, "a listed leaf"): Listed.parse(numbers) for hash_, *numbers in listed},
             bool(snapshot["branched"]),
             *(integer(snapshot, name, MAX_DATE_MS) for name in ("looked", "deadline", "spent", "exchanged")),
         )
 
     def _bids(self, inputs: LeafInputs) -> list[_Bid]:
-        """Give all leaves that could be listed, the best first."""
+        """Return all leaves that could be listed, the best first."""
         listed_offers = list(self._listed_offers(inputs, grace=False))
         new_offers = list(self._new_offers(inputs, waiting=False))
         if not listed_offers and not new_offers:  # a leaf that goes up and down is better than an empty set
@@ -197,7 +215,10 @@ class Listing:
         return sorted(bids)
 
     def _listed_offers(self, inputs: LeafInputs, *, grace: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give the listed leaves that stay. `grace`: a leaf that is down stays for `unheard_ms`."""
+        """Yield the listed leaves that may stay, each with its owner's id and poster.
+
+        `grace`: whether a leaf that is down may stay for `unheard_ms`.
+        """
         now, parameters = inputs.now_ms, inputs.parameters
         for hash_, listed in self.listed.items():
             best: tuple[tuple[bool, bool, int], int, Poster] | None = None
@@ -218,7 +239,10 @@ class Listing:
                     yield owner, poster, leaf
 
     def _new_offers(self, inputs: LeafInputs, *, waiting: bool) -> Iterator[tuple[int, Poster, Leaf]]:
-        """Give the leaves that could be added. `waiting`: also leaves that must stay up for longer first."""
+        """Yield the leaves that could be added, each with its owner's id and poster.
+
+        `waiting`: whether to yield leaves that are up, but not yet for long enough, too.
+        """
         for owner, poster in inputs.posters:
             if poster.leaves.keys() <= self.listed.keys():
                 continue
@@ -230,7 +254,7 @@ class Listing:
                     yield owner, poster, leaf
 
     def _winning_bids(self, bids: Sequence[_Bid], room: int, inputs: LeafInputs) -> list[_Bid]:
-        """Choose the best `room` bids. Now and then a clearly cheaper leaf replaces a listed one."""
+        """Return the best `room` bids. At most once in `hold_ms`, a clearly cheaper leaf replaces a listed leaf."""
         winners, rivals = list(bids[:room]), [bid for bid in bids[room:] if bid.is_new]
         if not rivals or inputs.now_ms - self.exchanged_ms < inputs.parameters.hold_ms:
             return winners
@@ -245,7 +269,7 @@ class Listing:
 
 
 def why_not_listed(inputs: LeafInputs, listing: Listing, owner: int, poster: Poster, leaf: Leaf) -> str:
-    """Say why a named leaf is not listed."""
+    """Return why a leaf that a poster names is not listed, as a clause for the operator."""
     objection = inputs.objection(leaf)
     if objection is not None:
         return objection

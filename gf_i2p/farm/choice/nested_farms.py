@@ -3,7 +3,8 @@
 A loop would lead clients in a circle. Where one process has the configuration of all farms, `find_loop` finds a loop
 before anything starts. Across processes, no process sees all farms. So a record lists, for each leaf of type 7, all
 masters below that leaf ("below") and the length of the longest chain of farms there ("depth"). A farm lists no leaf
-that leads to the farm's own master. Every loop shows in the logs of all its farms, and each of these farms refuses.
+that leads to the farm's own master. Every loop shows in the logs of all farms in the loop, so each of these farms
+refuses to list the leaf that leads into the loop.
 
 The masters below come from the servers' *reports*, also of leaves that are not listed, and from old records. If only
 listed leaves counted, two farms that refuse each other would both see no loop any more, list each other, and refuse
@@ -34,7 +35,7 @@ class MastersBelow:
 
     @property
     def objection(self) -> str | None:
-        """Say why no farm may list this master; None: a farm may list the master."""
+        """Return why no farm may list this master, as a clause; None: a farm may list the master."""
         if len(self.masters) > MAX_BELOW:
             return f"{len(self.masters)} masters lie below it, and {MAX_BELOW} is the most"
         if self.depth >= MAX_DEPTH:
@@ -53,7 +54,7 @@ def find_masters_below(records: Iterable[StatusRecord]) -> MastersBelow:
 
 
 def as_leaf(master: bytes, below: MastersBelow, *, up: bool) -> Leaf:
-    """Make the leaf that a farm above posts for this master. A master that must not be listed counts as down."""
+    """Return the leaf that a farm above posts for this master. A master that no farm may list counts as down."""
     objection = below.objection
     return Leaf(
         master,
@@ -65,10 +66,10 @@ def as_leaf(master: bytes, below: MastersBelow, *, up: bool) -> Leaf:
 
 
 def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset[bytes]:
-    """Return the masters to which a leaf leads, by its own record and by other reports.
+    """Return the masters to which a leaf leads, by its own record and by other servers' reports.
 
-    `below`: gives the masters that any server reports below a master. Some servers know more of a nested farm than
-    others: their machines also run servers of the nested farm.
+    `below`: returns the masters that any server reports below a master. A server whose machine also runs a server of
+    the nested farm can report more masters than other servers.
     """
     if leaf.type != META_TYPE:
         return frozenset()
@@ -83,7 +84,7 @@ def leads_to(leaf: Leaf, below: Callable[[bytes], Iterable[bytes]]) -> frozenset
 
 
 def objection(leaf: Leaf, master: bytes | None, masters_below: Collection[bytes] = ()) -> str | None:
-    """Say why a farm with this master must not list a leaf, even while the leaf is up; None: the leaf may be listed.
+    """Return why a farm with this master must not list a leaf, even while the leaf is up; None: the farm may list it.
 
     `masters_below`: the result of `leads_to`; without it only the leaf's own record counts.
     """
@@ -99,7 +100,7 @@ def objection(leaf: Leaf, master: bytes | None, masters_below: Collection[bytes]
 
 
 def find_loop(farms: Mapping[T, Collection[T]]) -> tuple[T, ...] | None:
-    """Find a loop: the farms around the loop, with the first farm again at the end; None without a loop.
+    """Return the farms around a loop, in order, with the first farm again at the end; None without a loop.
 
     `farms`: the farms directly below each farm. A farm that is no key has no farm below itself.
     """

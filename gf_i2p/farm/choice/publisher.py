@@ -32,7 +32,7 @@ class SetEntry:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A set below the first one. The publisher decides its destination."""
+    """A set below the first set. The publisher decides the branch's destination."""
 
     number: int
     """0 to 15; the number stays while the branch has entries."""
@@ -51,20 +51,20 @@ class Choice:
 
     publisher: int | None
     why_not: Mapping[int, str]
-    """By server id, why each other server does not publish: a clause for the operator."""
+    """Why each server but the publisher does not publish: a clause for the operator, by server id."""
     mode: str = "off"
     """The publisher's mode: "dry-run", "meta" or "failover"; "off" without a publisher."""
     entries: tuple[SetEntry, ...] = ()
     """Entries of the first set, by owner and hash. With branches the first set also has an entry for each branch."""
     branches: tuple[Branch, ...] = ()
     left_out: Mapping[bytes, str] = field(default_factory=dict)
-    """By hash, why each other named leaf is not listed: a clause for the operator."""
+    """Why each leaf that a poster names is not listed: a clause for the operator, by the leaf's hash."""
     scores: Mapping[int, Score] = field(default_factory=dict)
     """Scores of the servers that have posted, by server id."""
 
     @property
     def listed(self) -> tuple[SetEntry, ...]:
-        """The entries for leaves, of all sets."""
+        """The entries that list leaves, in the first set and in all branches."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
     @property
@@ -78,7 +78,7 @@ class Standing(NamedTuple):
 
     drained: bool
     not_moved: bool
-    """Whether publishing was not moved to the server."""
+    """False for the server that an administrator moved publishing to; True for the others."""
     not_on: bool
     """Whether the server's publishConfig is "auto"."""
     score: int
@@ -98,9 +98,10 @@ class Election:
     since_ms: int = 0
     """Time when the publisher was chosen, by the farm's stopwatch in ms."""
     beaten_ms: int | None = None
-    """Since when some server of equal rank has been better by more than `margin`, without a break; None: no server."""
+    """Time since which, without a break, some server of equal rank has a score higher by more than `margin`; None: no
+    such server."""
     able: dict[int, int] = field(default_factory=dict)
-    """The servers that can publish, each with the time since which the server can publish without a break."""
+    """The servers that can publish: by id, the time since which the server can publish without a break."""
 
     def elect(
         self, standings: Mapping[int, Standing], now_ms: int, parameters: Parameters, *, by_administrator: bool = False
@@ -152,7 +153,7 @@ class Election:
             self._appoint(strongest, now_ms)
 
     def encode(self) -> dict[str, Any]:
-        """Give the election for a snapshot."""
+        """Return the election for a snapshot."""
         return {
             "publisher": self.publisher,
             "since": self.since_ms,
@@ -162,12 +163,15 @@ class Election:
 
     @classmethod
     def parse(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Read the election of a snapshot. Raises `RecordError`, `KeyError` or the like for wrong data."""
+        """Read the election of a snapshot. Wrong data raise `RecordError` or another exception."""
         return cls(
             integer_or_none(snapshot, "publisher", MAX_SERVER_ID),
             integer(snapshot, "since", MAX_DATE_MS),
             integer_or_none(snapshot, "beaten"),
-            {int(server): int(since) for server, since in snapshot["able"]},
+            {
+                integer({"server": server}, "server", MAX_SERVER_ID): integer({"since": since}, "since", MAX_DATE_MS)
+                for server, since in snapshot["able"]
+            },
         )
 
     def _appoint(self, server: int | None, now_ms: int) -> None:
@@ -179,7 +183,7 @@ def _preference(server: int, standing: Standing) -> tuple[bool, bool, bool, int,
 
 
 def why_not(server: int, standing: Standing, publisher: int, publisher_standing: Standing) -> str:
-    """Say why a server that can publish does not publish. `standing`: the server's own standing."""
+    """Return why a server that can publish does not publish, as a clause. `standing`: the server's own standing."""
     if standing.drained and not publisher_standing.drained:
         return "it is drained: it publishes only when no other server can"
     if not publisher_standing.not_moved and standing.not_moved:

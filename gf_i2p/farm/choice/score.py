@@ -5,10 +5,10 @@ in the known parts, of 1000 in all parts,
 
     score = k + 95 % of (1000 - m), rounded down
 
-So the share of the known parts, k / m, counts by its weight, m / 1000, and the rest is presumed to be 95 % well: a
-router is up and posts, and the farm knows nothing against it. Then a healthy router has 950 to 1000 points, whichever
-parts are known. The difference is at most the default margin, so a healthy router that tells little is neither
-preferred nor refused.
+So the share of the known parts, k / m, counts by its weight, m / 1000. The unknown parts are presumed to have 95 % of
+their points: the router is up and posts, and the farm knows nothing against the router. Then a healthy router has 950
+to 1000 points, whichever parts are known. The difference is at most the default margin, so a healthy router that tells
+little is neither preferred nor refused.
 
 A plain share of the known parts would have larger steps, the fewer parts are known: a step of 50 points would be 333
 of 1000 where only one part of 150 is known. Here a step stays 50 points. `docs/publisher-choice.md` has the tables.
@@ -28,11 +28,11 @@ MOST: Final = {
 ALL: Final = sum(MOST.values())
 """The highest score."""
 PRESUMED: Final = 95
-"""Percent of the most points that stand for the parts that are not known. The rest, 5 % of 1000, is the default
-`margin`: a healthy router that tells all is better by the margin at most than a router that tells nothing."""
+"""Points of an unknown part, as percent of the part's most points. The other 5 %, of 1000, are the default `margin`: so
+a healthy router that tells all is better than a router that tells nothing by the margin at most."""
 LEAST_META: Final = 50
-"""Points for a published set that no other server finds. Only the publisher's set is judged, so the part loses one
-step at most: otherwise, with a fault that hides the set of each server, publishing would go round the farm."""
+"""Points for a published set that no other server finds. Only the publisher's set is judged, so the publisher may lose
+only 50 points here. Otherwise, with a fault that hides every server's set, publishing would go round the farm."""
 _UPTIME: Final = ((6 * 3_600_000, 150), (3_600_000, 100), (600_000, 50))
 _EXPLORATORY: Final = ((4, 150), (1, 100))
 _REACHABILITY: Final[dict[str, int]] = {  # without `Reachability.UNKNOWN`: then the router itself does not know
@@ -74,7 +74,7 @@ class Score:
         return total(points, most)
 
     def sums(self) -> tuple[int, int]:
-        """Return the points of the known parts, and the most points of these parts."""
+        """Return the sum of the known parts' points, and the sum of the most points that these parts can have."""
         points = most = 0
         for name, most_of_part in MOST.items():
             points_of_part = getattr(self, name)
@@ -84,7 +84,7 @@ class Score:
         return points, most
 
     def judged(self, leaves: int | None, meta: int | None) -> Self:
-        """Return the score with the other servers' points, which are None while no server has judged."""
+        """Return the score with the points by other servers' reports. A part without any report is None."""
         return replace(self, leaves=leaves, meta=meta)
 
     def parts(self) -> dict[str, int | None]:
@@ -98,7 +98,7 @@ def total(points: int, most: int) -> int:
 
 
 def own_score(router: Mapping[str, Any]) -> Score:
-    """Judge a server by the numbers of its own record."""
+    """Return the score of a server by the numbers of its own record. `router`: the record's "router"."""
     reachability = router.get("reachability")
     return Score(
         uptime=_at_least(unchecked_number(router, "uptime"), _UPTIME),
@@ -110,9 +110,10 @@ def own_score(router: Mapping[str, Any]) -> Score:
 
 
 def reached_points(reached: int, unreached: int) -> int | None:
-    """Return the points for leaves: 100 when two thirds of the tries reach a leaf, 50 when one third, else 0.
+    """Return the points for leaves: 100 when at least two thirds of the tries reach a leaf.
 
-    None without any try.
+    50 from one third of the tries on, else 0. None without any try. `reached`, `unreached`: number of tries that
+    reached a leaf, and number of tries that did not.
     """
     tries = reached + unreached
     if not tries:
@@ -121,9 +122,9 @@ def reached_points(reached: int, unreached: int) -> int | None:
 
 
 def found_points(found: int, missed: int) -> int | None:
-    """Return the points for the published set: 100 when two thirds of the searches find it, 75 when one third, else 50.
+    """Return the points for the published set: 100 when at least two thirds of the searches find the set.
 
-    None without any search. `LEAST_META` says why the least is 50.
+    75 from one third of the searches on, else 50, see `LEAST_META`. None without any search.
     """
     searches = found + missed
     if not searches:

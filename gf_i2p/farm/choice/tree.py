@@ -12,12 +12,18 @@ BRANCHES: Final = 16
 
 
 def room(tree: str, max_entries: int) -> int:
-    """Return how many leaves the first set and its branches can list. `max_entries`: of one set, 1 to 16."""
+    """Return how many leaves the first set and its branches can list.
+
+    `tree`: "best" (no branches) or "tree". `max_entries`: most entries of one set, 1 to 16.
+    """
     return max_entries * min(max_entries, BRANCHES) if tree == "tree" else max_entries
 
 
 def places(current: Mapping[bytes, int], hashes: Iterable[bytes], room: int) -> dict[bytes, int]:
-    """Give every leaf of `hashes` a place below `room`: its place in `current`, or else the first free one."""
+    """Return a place from 0 to `room` - 1 for each leaf of `hashes`: the leaf's place in `current`, else a free place.
+
+    New leaves get the lowest free places, in the order of `hashes`. When no place is free, a leaf gets none.
+    """
     assigned: dict[bytes, int] = {}
     unplaced: list[bytes] = []
     for hash_ in hashes:
@@ -42,5 +48,5 @@ def branch_of(place: int, max_entries: int) -> int:
 
 
 def branches(leaf_places: Collection[int], max_entries: int) -> list[int]:
-    """Return the numbers of the branches that have leaves."""
+    """Return the numbers of the branches that have leaves, in rising order. `leaf_places`: the places of all leaves."""
     return sorted({branch_of(place, max_entries) for place in leaf_places})

@@ -1,7 +1,7 @@
 """The publishing of one server as a state machine: lease, cadence, version, announcement, giving, stop and drain.
 
 The machine does no I/O and reads no clock. The node drives the machine with the real log, router and clock; the
-simulator drives the same machine with its own.
+simulator drives the same machine with a simulated log, router and clock.
 
 ==================  ==========================================================================
 `situation`         the input of a step: log, clocks, keys

@@ -32,7 +32,7 @@ class LeafSet:
 
     @property
     def leaves(self) -> tuple[SetEntry, ...]:
-        """The entries for leaves, of all sets."""
+        """The entries that list leaves, in the first set and in all branches."""
         return self.entries + tuple(entry for branch in self.branches for entry in branch.entries)
 
     @property
@@ -76,16 +76,16 @@ class Objection:
 
     reason: str
     is_fault: bool = False
-    """Whether the operator can mend the cause; otherwise the farm's log has gone on, and the machine tries again."""
+    """Whether the operator must mend the cause. Otherwise the farm's log has gone on, and the machine tries again."""
 
 
 def version_for(situation: Situation) -> int:
-    """Return the version of a new set, in seconds since the epoch: greater than every announced version."""
+    """Return the version of a new set, in seconds since the epoch: see `next_version`."""
     return next_version(situation.state, situation.wall_ms)
 
 
 def untimely(published: int, situation: Situation) -> str | None:
-    """Say why routers would refuse a set of this version now; None: routers would accept the set.
+    """Return why routers would refuse a set of this version now, as a clause; None: routers would accept the set.
 
     `published`: the set's version, seconds since the epoch.
     """
@@ -104,7 +104,10 @@ def covers(lease: PublisherLease, announcement: Announcement, situation: Situati
 
 
 def objection(announcement: Announcement, situation: Situation) -> Objection | None:
-    """Say why the set of a committed and applied announcement must not be given to the router; None: give the set."""
+    """Return why the router must not get the set of this announcement; None: the router may get the set.
+
+    Call this for an announcement that is committed, and that this server has applied.
+    """
     announced_ms, last_ms = announcement.published * 1000, situation.state.last_published_ms
     if last_ms > announced_ms:
         return Objection("a newer set was announced after this one")

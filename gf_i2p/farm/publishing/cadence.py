@@ -1,4 +1,4 @@
-"""When the next set is due, by the sets that were given to the router so far.
+"""Decision when the next set is due, by the sets that the router has got so far.
 
 A set with the same entries is published again, with a new version, for three reasons. Java takes no set that is ten
 minutes old. i2pd may silently drop the first sets of a session. Another server may have missed the last set.
@@ -27,7 +27,7 @@ class Cadence:
 
 @dataclass(frozen=True, slots=True)
 class LastSet:
-    """The last set that was given. Times by any clock in seconds that never goes back."""
+    """The last set that was given to the router. Times are seconds, by any clock that never goes back."""
 
     at: float
     changed_at: float
@@ -49,7 +49,11 @@ class Due:
 
 
 def next_due(last_set: LastSet | None, *, differs: bool, cadence: Cadence, now: float) -> Due:
-    """Say when the next set is due. `differs`: whether the next set's entries would differ from the last set's."""
+    """Return when and why the next set is due.
+
+    `last_set`: None before the first set. `differs`: whether the next set's entries would differ from the last set's.
+    `now`: the present time, by the clock of `last_set`.
+    """
     if last_set is None:
         return Due(now, "no set was given yet")
     dues = [Due(last_set.at + cadence.max_seconds, "a set must not grow old")]
@@ -64,5 +68,8 @@ def next_due(last_set: LastSet | None, *, differs: bool, cadence: Cadence, now: 
 
 
 def backoff(retries: int, cadence: Cadence) -> float:
-    """Return the seconds until a set that was not found is given again: twice as many each time."""
+    """Return the seconds until a set that was not found is given again.
+
+    The seconds are `min_seconds`, doubled for each set in `retries`, and at most `max_seconds`.
+    """
     return float(min(cadence.min_seconds * 2.0 ** min(retries, 16), cadence.max_seconds))

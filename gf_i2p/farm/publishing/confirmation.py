@@ -1,8 +1,8 @@
 """Confirmation: whether other servers have found in the netDb a set that this server's router has taken.
 
-The publisher's own router answers from its own copy, which proves nothing. Other servers report their finds in their
-records ("metaSensing"), when a server looks for the set and its router is able to find the set. i2pd finds no set of
-type 7.
+The publisher's own router answers from its own copy, which proves nothing. Another server reports in its record
+("metaSensing") whether the set was found, if that server searches for the set and its router can find sets of type 7.
+i2pd cannot.
 
 A set is *confirmed* when a server has found this version or a newer one. Where the router does not tell the version, a
 set is only *found*: the set in the netDb may be an older one.
@@ -23,13 +23,13 @@ class Confirmation:
     """The result of the other servers' searches in the netDb."""
 
     confirmed_by: int | None = None
-    """The server that has found this version or a newer one."""
+    """Id of the server that has found this version or a newer one; None: no such server."""
     confirmed_ms: int = 0
-    """When the set was found, in ms since the epoch, by that server's clock."""
+    """When `confirmed_by` found the set, in ms since the epoch, by the clock of `confirmed_by`."""
     found_by: int | None = None
-    """The server that has found a set of an unknown version."""
+    """Id of the server that has found a set of an unknown version; None: no such server."""
     found_ms: int = 0
-    """When that set was found, in ms since the epoch, by that server's clock."""
+    """When `found_by` found that set, in ms since the epoch, by the clock of `found_by`."""
     missed: bool = False
     """Whether a server that could have found the set has looked, and no server has found the set."""
     why: str | None = None
@@ -39,7 +39,14 @@ class Confirmation:
 def look_for_confirmation(
     records: Mapping[int, StatusRecord], own_id: int, *, published_ms: int, sent_ms: int
 ) -> Confirmation:
-    """Judge the set of this version, which the router took at `sent_ms` (both in ms since the epoch)."""
+    """Return whether other servers have found the set that the router of this server took at `sent_ms`.
+
+    Args:
+        records: the newest records of the servers, by server id.
+        own_id: id of this server, whose own record does not count.
+        published_ms: the set's version, in ms since the epoch.
+        sent_ms: when the router took the set, in ms since the epoch.
+    """
     misses = []
     searchers = 0
     found_by, found_ms = None, 0

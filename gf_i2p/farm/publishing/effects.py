@@ -55,7 +55,7 @@ Effect = Announce | Rehearse | Give | Stop | Open | Drain | Close
 
 @dataclass(slots=True)
 class PublishingEffects:
-    """Work of a driver after a step, in the order of the fields."""
+    """The work that a driver must do after a step, in the order of the fields."""
 
     next_step_at: float
     """Latest time of the next step, by the clock of `Situation.now`; the driver steps earlier on any change."""

@@ -1,4 +1,4 @@
-"""Mode `failover`: serves the master destination itself while the farm's log chooses this server.
+"""Mode `failover`: a server serves the master destination itself while the farm's log chooses the server.
 
 ::
 
@@ -6,10 +6,10 @@
      ▲                 │                     │  ▲                   │ │
      └── not due, refused: wait longer ──────┘  └── due again ──────┘ └── time over: close ──► idle
 
-The session, and not this machine, decides when a lease set is due, because the router asks the session for lease sets.
-Each lease set is announced in the log before the router gets the set, as in mode `meta`. A server that is no longer
-chosen, or whose lease is over, announces nothing. Such a server still serves the clients that know only the server's
-last lease set.
+The router asks the session for lease sets. So the session, and not `FailoverMachine`, decides when the next lease set
+is made. In the diagram, "due" means that it is this server's turn to serve. Each lease set is announced in
+the log before the router gets the set, as in mode `meta`. A server that is no longer chosen, or whose lease is over,
+announces nothing. Such a server still serves the clients that know only the server's last lease set.
 """
 
 from enum import StrEnum
@@ -23,7 +23,7 @@ from gf_i2p.farm.publishing.situation import Situation
 
 DRAIN_SECONDS: Final = 150.0
 """Most seconds for which a draining server goes on serving. Clients may use the last lease set for 110 s on i2pd and
-125 s on Java (`bridges/i2cp/lease_times.py`). Streams that are open then get the rest."""
+125 s on Java (`bridges/i2cp/lease_times.py`). The rest is for streams that are still open after that time."""
 RETRY_SECONDS: Final = 2.0
 """Seconds before the next try after the router refused or was lost; doubled with each further failure."""
 MAX_RETRY_SECONDS: Final = 60.0
@@ -45,12 +45,15 @@ class NotDueError(Exception):
 
 
 class FailoverMachine:
-    """Decides when one server serves the master. Call `step` after any change, and do the work of the effects."""
+    """Decides when one server serves the master. After any change, the driver calls `step`, and does the work."""
 
     mode: Final = "failover"
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress) -> None:
-        """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
+        """`lease`: the driver tells the lease of each committed record of this server.
+
+        `progress`: the driver tells the progress of each announcement.
+        """
         self.state = FailoverState.IDLE
         self.sessions = 0
         """Number of sessions that were opened."""
@@ -103,7 +106,10 @@ class FailoverMachine:
         return effects
 
     def announce(self, published: int, situation: Situation) -> Announcement:
-        """Make the announcement of this version's lease set. Raises `NotDueError` when this server may not publish."""
+        """Return the announcement of a lease set. Raises `NotDueError` when this server may not publish.
+
+        `published`: the lease set's version, in seconds since the epoch.
+        """
         if self._lease.judge(self._server, self.mode, situation).right is not Right.PUBLISH:
             raise NotDueError(ANOTHERS_TURN)
         return Announcement(published, situation.now)
@@ -128,12 +134,15 @@ class FailoverMachine:
     # Reports of the driver ------------------------------------------------------------------------------------------
 
     def opened(self, now: float) -> None:
-        """The session is open, and the router has the session's first lease set."""
+        """Note that the session is open, and that the router has the session's first lease set."""
         self.state, self._failure, self._opened_at = FailoverState.SERVING, None, now
         self.sessions += 1
 
     def taken(self, published: int, wall_ms: int) -> None:
-        """The router has the lease set of this version. A repeated report changes nothing."""
+        """Note that the router has taken the lease set of this version. A repeated report changes nothing.
+
+        `published`: the version, in seconds since the epoch. `wall_ms`: the present time, in ms since the epoch.
+        """
         current = self._progress.current
         if current is not None and current.published_ms == published * 1000 and not current.sent_ms:
             self.sent += 1
@@ -145,11 +154,11 @@ class FailoverMachine:
         self._fail(reason, now)
 
     def drained(self) -> None:
-        """No client uses the session any more, or the time for draining is over."""
+        """Note that no client uses the session any more, or that the time for draining is over."""
         self._drained = True
 
     def closed(self) -> None:
-        """The session has ended, as `Close` asked."""
+        """Note that the session has ended, as `Close` asked."""
         self._closing, self.state = False, FailoverState.IDLE
 
     # States ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """The publisher's lease: whether a server that the log has chosen may still act on the choice.
 
 A publisher that is cut off from the farm cannot know that the farm has chosen another server. So a publisher acts only
-for a limited time. The time begins with the post of its newest record that the log has shown to this server.
+for a limited time, the lease. The lease begins when the publisher posts a record, and counts once the publisher has
+seen that record in the log.
 """
 
 from collections import deque
@@ -51,7 +52,7 @@ class Right(Enum):
 
 @dataclass(frozen=True, slots=True)
 class JudgedRight:
-    """A right, and the reason, a clause for the operator; None where the operator has nothing to mend."""
+    """A right, and the reason why it is not `PUBLISH`, a clause for the operator; None: there is nothing to mend."""
 
     right: Right
     reason: str | None = None
@@ -70,9 +71,10 @@ class PublisherLease:
         self._posts.append((index, posted_at))
 
     def newest_post_at(self, applied: int) -> float:
-        """Return when this server's newest record up to this index was posted; minus infinity without a record.
+        """Return when this process posted its newest record that stands in the log up to index `applied`.
 
-        The time of the commit does not count: an answer may have waited while this process stood still.
+        Minus infinity without such a record. The time of the commit does not count: the answer to the post may have
+        waited while this process stood still.
         """
         return max((at for index, at in self._posts if index <= applied), default=float("-inf"))
 
@@ -83,11 +85,11 @@ class PublisherLease:
         self._looked_at = now
 
     def covers(self, posted_at: float, now: float, seconds: float) -> bool:
-        """Whether a record that was posted at `posted_at` still lets this server publish."""
+        """Whether a record posted at `posted_at` still lets this server publish. `seconds`: length of a lease."""
         return posted_at >= self._awake_since and now - posted_at <= seconds
 
     def judge(self, server: int, mode: str, situation: Situation) -> JudgedRight:
-        """Return the present right of this server, which is configured for this mode."""
+        """Return the present right of this server. `server`: its id; `mode`: the mode that it is configured for."""
         choice, now = situation.choice, situation.now
         if situation.signing_obstacle is not None or choice.publisher != server:
             return JudgedRight(Right.STOP, situation.signing_obstacle)

@@ -1,4 +1,4 @@
-"""Modes `meta` and `dry-run`: publishes sets of leaves while the farm's log chooses this server.
+"""Modes `meta` and `dry-run`: a server publishes sets of leaves while the farm's log chooses the server.
 
 ::
 
@@ -6,7 +6,8 @@
        ▲                    │                                  │                  │
        └─── not chosen, lease over: cancel; have the router forget its sets
 
-A dry run chooses, builds and signs a set. Nobody gets that set: no announcement, nothing for the router.
+A dry run chooses, builds and signs a set. The log gets no announcement of that set, and the router does not get the
+set.
 """
 
 from dataclasses import replace
@@ -29,10 +30,13 @@ NO_LEAF: Final = "no leaf is up: a set without entries would make the service un
 
 
 class MetaMachine:
-    """Decides when one server publishes which set. Call `step` after any change, and do the work of the effects."""
+    """Decides when one server publishes which set. After any change, the driver calls `step`, and does the work."""
 
     def __init__(self, server: int, lease: PublisherLease, progress: PublishProgress, *, dry_run: bool = False) -> None:
-        """`lease`: the driver notes committed records there. `progress`: the driver notes announcements there."""
+        """`lease`: the driver tells the lease of each committed record of this server.
+
+        `progress`: the driver tells the progress of each announcement.
+        """
         self.last_set: LastSet | None = None
         """Times of the last set; None while this server publishes nothing."""
         self.last_leaf_set = LeafSet()
@@ -105,18 +109,18 @@ class MetaMachine:
         return covers(self._lease, announcement, situation) and objection(announcement, situation) is None
 
     def next(self, situation: Situation) -> Due:
-        """Say when the next set is due, and why, for the operator."""
+        """Return when and why the next set is due, for the operator."""
         return self._next_due(self.last_leaf_set, situation)
 
     # Reports of the driver ------------------------------------------------------------------------------------------
 
     def announced(self, announcement: Announcement, index: int) -> None:
-        """The announcement is committed at this index."""
+        """Note that the announcement is committed at this index of the log."""
         if announcement is self._attempt:
             self._index = index
 
     def taken(self, announcement: Announcement, situation: Situation) -> None:
-        """The router has the set, or the rehearsal is done."""
+        """Note that the router has taken the set, or that the rehearsal is done."""
         if announcement is not self._attempt:
             return
         self._note_given(announcement, situation.now)
@@ -133,7 +137,7 @@ class MetaMachine:
         self._retry = min(2 * self._retry, MAX_RETRY_SECONDS)
 
     def stopped(self, now: float, *, failed: bool = False) -> None:
-        """The router has forgotten all sets; `failed`: the router was not reached."""
+        """Note that the router has forgotten all sets, or, if `failed`, that the router was not reached."""
         self._stopping = False
         self._router_knows = failed
         self._stop_again = now + RETRY_SECONDS

@@ -1,8 +1,9 @@
 """Progress of a set: attempted, sent, found, confirmed, each with its time.
 
 *Attempted*: the set's announcement is committed in the farm's log, and the router is about to get the set. *Sent*: the
-publisher's router has taken the set. *Found*: another server has found a set of the same master in the netDb since, but
-its router does not tell the version. *Confirmed*: another server has found this version or a newer one.
+publisher's router has taken the set. *Found*: since then, another server has found a set of the same master in the
+netDb, but that server's router does not tell the version. *Confirmed*: another server has found this version or a newer
+one.
 """
 
 from collections.abc import Callable
@@ -21,10 +22,10 @@ class SetProgress:
     sent_ms: int = 0
     found_ms: int = 0
     found_by: int | None = None
-    """The server whose router has found a set of an unknown version."""
+    """Id of the server whose router has found a set of an unknown version; None: no such server."""
     confirmed_ms: int = 0
     confirmed_by: int | None = None
-    """The server whose router has found the set."""
+    """Id of the server whose router has found this version or a newer one; None: no such server."""
     unconfirmed: str | None = None
     """Why a sent set is not confirmed: a clause for the operator."""
 
@@ -49,24 +50,27 @@ class PublishProgress:
         self._on_change = on_change
 
     def announced(self, published: int, data: bytes) -> None:
-        """A set of this version, in seconds since the epoch, is about to be announced in the log."""
+        """Note that a new set is about to be announced in the log. `published`: its version, in s since the epoch."""
         self.current = SetProgress(published * 1000, data)
 
     def attempted(self, now_ms: int) -> None:
-        """Note that the announcement of the newest set is committed."""
+        """Note that the announcement of the newest set is committed, and the router is about to get the set.
+
+        `now_ms`: the present time, in ms since the epoch.
+        """
         self._advance(attempted_ms=now_ms)
 
     def sent(self, now_ms: int) -> None:
-        """Note that the router has taken the newest set."""
+        """Note that the router has taken the newest set. `now_ms`: the present time, in ms since the epoch."""
         self._advance(sent_ms=now_ms)
 
     def found(self, now_ms: int, by: int) -> None:
-        """The router of server `by` has found a set of an unknown version at this time."""
+        """Note that the router of server `by` has found a set of an unknown version at this time."""
         if self.current is not None and not self.current.found_ms:
             self._advance(found_ms=now_ms, found_by=by)
 
     def confirmed(self, now_ms: int, by: int) -> None:
-        """The router of server `by` has found the set, or a later one, at this time."""
+        """Note that the router of server `by` has found the newest set, or a newer one, at this time."""
         if self.current is not None and not self.current.confirmed_ms:
             self._advance(confirmed_ms=now_ms, confirmed_by=by, unconfirmed=None)
 

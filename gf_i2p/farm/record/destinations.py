@@ -1,4 +1,4 @@
-"""Destinations that serve, as a status record reports them ("destinations")."""
+"""The part "destinations" of a status record: a server's leaves, the destinations that serve the farm's service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from gf_i2p.netdb.encoding import to_base64
 LEAF_TYPE: Final = 3
 """Type of a destination that has its own LeaseSet2: netDb store type 3."""
 META_TYPE: Final = 7
-"""The master of another farm, which has a Meta LeaseSet2."""
+"""Type of another farm's master, which has a Meta LeaseSet2: netDb store type 7."""
 MAX_BELOW: Final = 16
 _TYPES: Final = (LEAF_TYPE, META_TYPE)
 
@@ -52,7 +52,7 @@ class Leaf:
     type: int = LEAF_TYPE
     """Type of the entry in a Meta lease set: 3, or 7 for the master of another farm."""
     below: tuple[bytes, ...] = ()
-    """For type 7, hashes of the known masters below: no farm lists a leaf that leads back to the farm."""
+    """For type 7, hashes of the known masters below the leaf: no farm lists a leaf that leads back to the farm."""
     depth: int | None = None
     """For type 7, the length of the longest known chain of farms, from the leaf's own farm down."""
     uptime_ms: int | None = None
@@ -70,7 +70,7 @@ class Leaf:
     """Fields that this version does not know."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the leaf as a JSON object, for a record."""
         return {
             **self.extra,
             **without_none({"destination": self.destination}),
@@ -83,7 +83,7 @@ class Leaf:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read one destination. Raises `RecordError`."""
+        """Read one destination from its JSON object. Raises `RecordError`."""
         kind = fields.get("type", LEAF_TYPE)
         if type(kind) is not int or kind not in _TYPES:
             raise RecordError(f"the type of a destination is one of {_TYPES}")
@@ -115,5 +115,5 @@ def _masters_below(fields: Mapping[str, Any]) -> tuple[bytes, ...]:
 
 
 def parse_all(record: Mapping[str, Any], limit: int) -> tuple[Leaf, ...]:
-    """Read the list of a record. Raises `RecordError`."""
+    """Read the list "destinations" of a record, of up to `limit` destinations. Raises `RecordError`."""
     return tuple(Leaf.parse(an_object(each, "a destination")) for each in a_list(record, "destinations", limit))

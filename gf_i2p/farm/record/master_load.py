@@ -1,6 +1,7 @@
-"""Load of the master's own session in mode `failover`, as the record's "meta" tells the load.
+"""Load of the session that serves the master in mode `failover`: some fields of "meta" in a status record.
 
-The names are those of a leaf's load in "destinations". The master is no leaf of itself, so the numbers stand in "meta".
+The fields have the same names as the fields for a leaf's load, which stand in "destinations". The master is not one of
+the leaves, so the fields for the master's load stand in "meta".
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ _NUMBERS: Final = {
     "current_bandwidth": "currentBandwidth",
 }
 NAMES: Final = frozenset(_NUMBERS.values())
-"""The names in the record."""
+"""The names of the numbers in the record's "meta"."""
 
 
 @dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
@@ -40,12 +41,12 @@ class MasterLoad:
     """Payload of the streams in both directions, in bytes per second."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the fields of the JSON object."""
+        """Return the known numbers, as fields for "meta"."""
         return without_none({name: getattr(self, attribute) for attribute, name in _NUMBERS.items()})
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self | None:
-        """Read the fields of "meta"; None when there is no such field. Raises `RecordError`."""
+        """Read the load from the fields of "meta"; None when "meta" has no field of the load. Raises `RecordError`."""
         if NAMES.isdisjoint(fields):  # as in most records
             return None
         return cls(**{attribute: integer_or_none(fields, name) for attribute, name in _NUMBERS.items()})

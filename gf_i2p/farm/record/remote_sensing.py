@@ -1,4 +1,7 @@
-"""Reports about others in a status record: remote router, remote destination and Meta LS sensing (proposal 150)."""
+"""A server's reports about other routers, other leaves and the farm's set, in its status record.
+
+Proposal 150 calls these remote router sensing, remote destination sensing and Meta LS sensing.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,20 +25,20 @@ class RemoteRouter:
     id: int
     reachable: bool
     router_info_ms: int | None = None
-    """`published` of the newest router info that was seen of the server's router, since the epoch."""
+    """`published` of the newest known router info of that server's router, in ms since the epoch."""
     fetch_ms: int | None = None
     """Time until that router info was found."""
     connect_ms: int | None = None
-    """Time until the first answer from the server."""
+    """Time until the first answer from that server."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the report as a JSON object, for a record."""
         times = {"lastRIVersion": self.router_info_ms, "fetchTime": self.fetch_ms, "connectTime": self.connect_ms}
         return {"id": self.id, "reachable": self.reachable, **without_none(times)}
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read one report. Raises `RecordError`."""
+        """Read one report from its JSON object. Raises `RecordError`."""
         return cls(
             integer(fields, "id", MAX_SERVER_ID),
             flag(fields, "reachable"),
@@ -61,7 +64,7 @@ class RemoteDestination:
     """`published` of the found lease set, since the epoch; None: not found, or not told."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the result as a JSON object, for a record."""
         times = {
             "lastLSVersion": self.last_version_ms,
             "lsFetchTime": self.lease_set_ms,
@@ -76,7 +79,7 @@ class RemoteDestination:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read one result. Raises `RecordError`."""
+        """Read one result from its JSON object. Raises `RecordError`."""
         return cls(
             a_hash(fields.get("hash"), "the hash of a remote destination"),
             flag(fields, "reachable"),
@@ -98,12 +101,12 @@ class MetaSensing:
     """Date of the search, since the epoch."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the result as a JSON object, for a record."""
         return {**without_none({"lastVersion": self.last_version_ms, "fetchTime": self.fetch_ms}), "date": self.date_ms}
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read one result. Raises `RecordError`."""
+        """Read one result from its JSON object. Raises `RecordError`."""
         return cls(
             integer_or_none(fields, "lastVersion"),
             integer_or_none(fields, "fetchTime"),

@@ -44,9 +44,10 @@ class LeafStatus:
     """State of a destination of the local router that serves the farm's service."""
 
     up: bool
-    """Whether its lease set is current. Only a measurement shows whether the destination answers: `MeasuredStatus`."""
+    """Whether the destination's lease set is current. Only a measurement shows whether the destination answers, see
+    `MeasuredStatus`."""
     destination: str | None = None
-    """The destination in base64; None while its lease set is not found."""
+    """The destination in base64; None while the router does not find its lease set."""
     name: str | None = None
     """Name of the destination's tunnel in the router's configuration."""
     connections: int | None = None

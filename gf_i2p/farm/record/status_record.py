@@ -110,7 +110,7 @@ class ReportedConfig:
     """Fields that this version does not know."""
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the configuration as a JSON object, for "config" in a record."""
         return {
             **self.extra,
             **without_none({"mode": self.mode, "interval": self.interval_ms, "version": self.version}),
@@ -118,7 +118,7 @@ class ReportedConfig:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read the configuration. Raises `RecordError`."""
+        """Read the configuration from the fields of "config". Raises `RecordError`."""
         return cls(
             text_or_none(fields, "mode"),
             integer_or_none(fields, "interval"),
@@ -129,15 +129,15 @@ class ReportedConfig:
 
 @dataclass(slots=True)  # not frozen: reading a frozen one takes three times as long
 class Meta:
-    """Publishing (the record's "meta"). Times in ms since the epoch, 0: never, or not yet."""
+    """State of a server as publisher (the record's "meta"). Times in ms since the epoch, 0: never, or not yet."""
 
     destination: str
     """The master's destination, in base64."""
     publish_config: str
-    """"off", "on" or "auto"."""
+    """Whether the server may publish: "off" (no), "on" (before servers with "auto") or "auto"."""
     publishing: bool
     last_published_ms: int = 0
-    """Version of the newest set: its `published`. Written before that set is sent."""
+    """Version of the newest set, its `published`. A record tells the version before the router gets the set."""
     last_published_set: str | None = None
     """The newest set, in base64."""
     attempted_ms: int = 0
@@ -162,7 +162,7 @@ class Meta:
             return None
 
     def encode(self) -> dict[str, Any]:
-        """Give the JSON object."""
+        """Return the state as a JSON object, for "meta" in a record."""
         times = {
             "attemptedTime": self.attempted_ms,
             "sentTime": self.sent_ms,
@@ -182,7 +182,7 @@ class Meta:
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any]) -> Self:
-        """Read the object. Raises `RecordError`."""
+        """Read the fields of "meta". Raises `RecordError`."""
         return cls(
             destination=text(fields, "destination"),
             publish_config=text(fields, "publishConfig"),
@@ -222,13 +222,16 @@ class StatusRecord:
 
     @property
     def bandwidth_used(self) -> int | None:
-        """Used thousandths of the router's bandwidth. Cached, because the choice needs this often for each leaf."""
+        """The function `bandwidth_used` for this record's router.
+
+        The value is cached, because the choice of leaves needs it often for each leaf.
+        """
         if self._bandwidth_used == _NOT_COMPUTED:
             self._bandwidth_used = bandwidth_used(self.router)
         return self._bandwidth_used
 
     def encode(self) -> bytes:
-        """Give the JSON text of the log entry."""
+        """Return the JSON text of the log entry."""
         record: dict[str, Any] = {**self.extra, "cluster": self.cluster, "date": self.date_ms, "id": self.id}
         if self.config is not None:
             record["config"] = self.config.encode()
@@ -253,7 +256,10 @@ class StatusRecord:
 
     @classmethod
     def of_fields(cls, record: Mapping[str, Any]) -> Self:
-        """Read a decoded value within the limits of a record; takes it over. Raises `RecordError`."""
+        """Read a record from its decoded JSON object. Raises `RecordError`.
+
+        The caller has checked the limits, as `decode_object` does. The new record takes over parts of the object.
+        """
         router = an_object(record.get("router", {}), "router")
         sensing = record.get("metaSensing")
         cluster, date_ms = text(record, "cluster"), integer(record, "date", MAX_DATE_MS)
@@ -287,12 +293,12 @@ def _remote_destinations(record: Mapping[str, Any]) -> tuple[RemoteDestination, 
 
 @lru_cache(maxsize=256)  # all servers of a farm name the same destination, in each of their records
 def _hash_of(destination: str) -> bytes:
-    """Hash the destination. Raises `NetDbError`, which is not cached."""
+    """Return the SHA-256 of a destination in base64. Raises `NetDbError`; an error is not cached."""
     return hashlib.sha256(from_base64(destination, _MAX_DESTINATION_BYTES)).digest()
 
 
 def router_numbers(status: RouterStatus) -> dict[str, Any]:
-    """Give the known facts of a router, by their names in the record."""
+    """Return the values that a router's status tells, by their names in the record."""
     facts = {name: getattr(status, attribute) for attribute, name in _ROUTER_NAMES.items()}
     return {
         name: value

@@ -1,4 +1,4 @@
-"""JSON Schemas of the entries in a farm's log."""
+"""JSON Schema of the status record, the entry that each server posts in a farm's log."""
 
 from importlib.resources import files
 

@@ -1,1 +1,1 @@
-"""Which requests a user may send, and what a poster may write. Passwords and Digest are in `gf_i2p.wire`."""
+"""Which requests a user may send, and what a poster may write; the text of login keys. Logins are in `gf_i2p.wire`."""

@@ -1,7 +1,7 @@
-"""How much a user may post: bytes per second on average, bytes at once, and bytes that wait for their commitment.
+"""Limits the posts of each user: bytes per second on average, bytes at once, and bytes that wait for their commitment.
 
 Each user has a token bucket. A post may leave the bucket below zero. So one post of any legal size gets through while
-the bucket is not empty, and the user waits longer afterwards. Only the leader counts.
+the bucket is not empty, and the user waits longer afterwards. Only the leader counts posts.
 """
 
 import time
@@ -18,7 +18,7 @@ class Limits:
     """Limits for the posts of one user, in bytes. A rate of 0 means no limit for users of that kind."""
 
     client_rate: int
-    """Bytes per second of a client or an administrator."""
+    """Bytes per second of a client, an administrator or a leaf member."""
     server_rate: int
     """Bytes per second of another server: its own records, and the posts of its operator."""
     burst: int
@@ -84,14 +84,14 @@ class Budgets:
             budget.in_flight -= size
 
     def forget(self, users: Collection[str]) -> None:
-        """Drop the saved bytes of users that are gone. Posts under way still count."""
+        """Drop the budgets of users that are gone or have another password, unless posts of the user are under way."""
         for name in users:
             budget = self._users.get(name)
             if budget is not None and not budget.in_flight:
                 del self._users[name]
 
     def shown(self) -> dict[str, Any]:
-        """Give the limits and, by user, the bytes in flight, for the status."""
+        """Return the limits and, by user, the bytes in flight, for the status."""
         limits = self.limits
         return {
             "client_bytes_per_second": limits.client_rate,

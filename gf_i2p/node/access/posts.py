@@ -1,7 +1,7 @@
-"""The leader's way from a post to the core: who sends the post, then how much, and only then what the post says.
+"""The leader's checks of a post before the core gets the post: first the sender, then the size, and then the content.
 
-Nothing is parsed before the first two are known. A large post is checked in slices, so that heartbeats never wait for
-the check. Posts of one user keep their order; posts of different users take turns.
+No value is parsed before sender and size are checked. A large post is checked in slices, so that heartbeats never wait
+for the check. Posts of one user keep their order; posts of different users take turns.
 """
 
 import asyncio
@@ -19,11 +19,12 @@ from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.messages import Request, Response
 
 SLICE_SECONDS: Final = 0.01
-"""Seconds of work on values between two turns of the event loop. One value more may take a few milliseconds."""
+"""Seconds after which a check of values lets the event loop go on. The check of the last value may end a few
+milliseconds later."""
 AT_ONCE_BYTES: Final = 256 << 10
-"""Bytes of posts that are checked at once in one turn of the event loop; more posts wait for their slice."""
+"""Most bytes of posts that are checked on arrival, in one turn of the event loop; further posts wait for a slice."""
 _ENTRY_BYTES: Final = 64
-"""Bytes that an entry counts beside its value: a check of an empty value takes time, too."""
+"""Bytes that each entry counts in addition to its value: a check of an empty value takes time, too."""
 
 
 Done = Callable[[Response | None], None]
@@ -31,7 +32,7 @@ Done = Callable[[Response | None], None]
 
 
 class Consensus(Protocol):
-    """The driver of the consensus core, as far as posts need it."""
+    """The part of the consensus core's driver that posts need."""
 
     def incoming(self, request: Request, done: Done) -> None:
         """Append the entries of a post that was checked."""
@@ -43,7 +44,7 @@ class Consensus(Protocol):
 
 
 class _Check:
-    """The check of one user's values, as far as it is done."""
+    """The check of the values of one post. Each call of `go_on` checks some more values."""
 
     __slots__ = ("_next", "_values", "objection", "user")
 

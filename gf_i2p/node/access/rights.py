@@ -30,7 +30,7 @@ RECORDS_AT_ONCE: Final = 6
 
 
 class Rights:
-    """The rights of the users of one farm to post here."""
+    """Decides which posts of the users of one farm are allowed at this server."""
 
     def __init__(
         self, cluster: str, servers: Callable[[], Collection[int]], *, clock: Callable[[], float] = time.monotonic
@@ -43,7 +43,10 @@ class Rights:
         """By leaf member, the records that the member may post now."""
 
     def objection_to_shape(self, user: User, request: Request) -> str | None:
-        """Return why this user may not post that number or kind of entries; None when the user may. Reads no value."""
+        """Return why this user may not post this number of entries, or entries of these types; None: the user may.
+
+        The values of the entries are not looked at.
+        """
         if user.role is Role.LEAF and (
             len(request.entries) > 1 or any(each.value_type is not ValueType.APPLICATION for each in request.entries)
         ):
@@ -73,7 +76,7 @@ class Rights:
         return self._objection_to_admin(user, fields, value)
 
     def too_many(self, user: User) -> str | None:
-        """Count a post of a leaf member; return why the leaf member posts too often. Only the leader calls this."""
+        """Count a post of a leaf member; return why the post is one too many, or None. Only the leader calls this."""
         if user.role is not Role.LEAF:
             return None
         now = self._clock()
@@ -86,7 +89,7 @@ class Rights:
         return None
 
     def forget(self, users: Collection[str]) -> None:
-        """Drop the counts of users that are gone."""
+        """Drop the counts of users that are gone or have another password."""
         for user in users:
             self._allowances.pop(user, None)
 
@@ -136,6 +139,8 @@ class Rights:
             return f"{user.name} posted an admin entry in the name of {entry.by!r}"
         if user.role not in {Role.ADMIN, Role.SERVER}:
             return f"{user.name} posted an admin entry, which only administrators and servers may post"
+        if entry.key is not None and user.role is Role.SERVER and entry.server != user.server_id:
+            return f"{user.name} posted a key of server {entry.server}, which only an administrator may post"
         return None
 
     def _looks_like_admin(self, fields: Mapping[str, Any]) -> bool:

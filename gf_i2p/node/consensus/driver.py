@@ -50,7 +50,7 @@ MAX_FORWARDED_BYTES: Final = MAX_BUFFERED_BYTES // 2
 
 
 class Peer(Protocol):
-    """The connection to another server, as far as the driver needs it."""
+    """The part of a connection to another server that the driver needs."""
 
     @property
     def connected(self) -> bool:
@@ -81,7 +81,7 @@ async def _refusal(leader: int, response: Response | None) -> NotTaken:
 
 
 class Driver:
-    """The consensus of one farm in one process.
+    """Runs the consensus of one farm in one process.
 
     The driver reports measurements to `timeouts`, and calls `on_timing` when the time-outs have changed. The driver
     calls `on_halt` once, when the log cannot be written or read, or a step fails. The state in memory may then be
@@ -216,7 +216,7 @@ class Driver:
             self._step(inputs.Propose([inputs.Proposal(done, request.entries)]))
 
     def _pass_over(self, request: OversizedRequest, done: Done) -> None:
-        """Take a request over a limit. The answer leaves late, because a JRaft leader repeats the request at once."""
+        """Take a request with too large entries. The answer leaves late: a JRaft leader repeats the request at once."""
 
         def late(response: Response | None) -> None:
             self._loop.call_later(self.core.timing.doubt / 2, self._answer, done, response)
@@ -240,7 +240,7 @@ class Driver:
             self._adopt_timing()
 
     def unreachable(self, peer: int) -> None:
-        """See `inputs.Unreachable`."""
+        """Note that the connection to `peer` broke, and a later attempt to dial `peer` has failed."""
         if self._end_reason is None:
             self._step(inputs.Unreachable(peer))
 
@@ -275,7 +275,7 @@ class Driver:
     async def _reachable_leader(self, entries: Sequence[Entry]) -> int | NotTaken:
         """Return the leader's id, or why nothing can be posted now.
 
-        Another server counts only while it is connected and the way there has room for these entries. Raises
+        A leader other than this server must be connected, and the way there must have room for these entries. Raises
         `NotDeliveredError` when this driver has ended.
         """
         if self._end_reason is not None:
@@ -412,12 +412,12 @@ class Driver:
         return None
 
     def step_down(self) -> None:
-        """See `inputs.StepDown`."""
+        """Let another server lead: a leader steps down, and is no candidate for a while."""
         if self._end_reason is None:
             self._step(inputs.StepDown())
 
     def snapshotted(self, last_index: int, data: bytes, drop: int) -> None:
-        """See `inputs.Snapshotted`."""
+        """Take a snapshot: `data` is the state after entry `last_index`. The log may drop the entries up to `drop`."""
         if self._end_reason is None:
             self._step(inputs.Snapshotted(last_index, data, drop))
 
@@ -439,7 +439,7 @@ class Driver:
             self._on_timing(timing)
 
     def _arm(self) -> None:
-        """Have a timer that ends no later than the core's deadline.
+        """Make sure that a timer ends no later than the core's deadline.
 
         Most steps only push the deadline back. An earlier timer then stays, and `_tick` sets the next one.
         """
@@ -454,7 +454,7 @@ class Driver:
     def _check_clock(self) -> None:
         """Tell `timeouts` when this process stood still.
 
-        Called before each input, and not only by the timer: after a standstill, input that waited may come first.
+        Called before each input, and not only by the timer: after a standstill, the timer may end after waiting input.
         """
         now = self._loop.time()
         if now > self.core.deadline + self.core.timing.election_min:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 MOST_TRIPS: Final = 256
-"""Most round trips kept of one peer. The 99th percentile of 256 leaves out two, so one outlier does not decide it."""
+"""Most round trips kept per peer. The 99th percentile of 256 leaves out two, so one outlier does not decide it."""
 SLOTS: Final = 60
-"""Number of slots into which `memory` is cut."""
+"""Number of time slots into which `Silences` cuts the latest `memory` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class RoundTrips:
 
     @property
     def p99(self) -> float:
-        """See `RoundTripSummary`; needs at least one round trip."""
+        """Seconds within which 99 of 100 round trips end. At least one round trip must have been added."""
         return self._sorted[-(len(self._sorted) // 100) - 1]
 
     @property
     def summary(self) -> RoundTripSummary:
-        """The summary; needs at least one round trip."""
+        """The summary of all kept round trips. At least one round trip must have been added."""
         return RoundTripSummary(self._sorted[(len(self._sorted) - 1) // 2], self.p99, len(self._sorted))
 
 

@@ -55,7 +55,7 @@ RISE: Final = 1.25
 ANSWERS_TO_RISE: Final = 4
 """Answers after a full silence that every follower must have given before the leader's silences may grow."""
 ENOUGH_SILENCES: Final = 16
-"""Silences after which the time-outs may become shorter than the first ones."""
+"""Number of measured silences after which the time-outs may become shorter than `Range.first`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class Range:
     """The range in which time-outs adapt. `memory`: seconds for which measurements count."""
 
     unconnected: Timing
-    """The least time-outs until every peer was connected once, in both directions. The leader's own dial counts: a
-    server that has just started reaches others faster than the leader finds the server."""
+    """The least time-outs until every peer was connected once, in both directions. The leader must have
+    dialled this server, too: a server that has just started reaches the others before the leader dials that server."""
     first: Timing
     """The least time-outs from then on, until `ENOUGH_SILENCES` were measured."""
     floor: Timing
@@ -85,7 +85,8 @@ RANGE_INSIDE_I2P: Final = Range(
     ceiling=I2P,
     memory=1200.0,
 )
-"""For farms with a part inside I2P. Tunnels are rebuilt every ten minutes; `memory` outlasts two of these rebuilds."""
+"""Limits of the time-outs in farms with a part inside I2P. Tunnels are rebuilt every ten minutes; `memory` outlasts two
+of these rebuilds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ class TimingPlan:
         return self.fit(self.fixed or self.limits.first)
 
     def fit(self, timing: Timing) -> Timing:
-        """Replace values by those that the operator has set, and fit the others to them. Raises `ValueError`."""
+        """Return `timing` with the operator's values, and the other values fitted to these. Raises `ValueError`."""
         heartbeat, shortest, longest = timing.heartbeat, timing.election_min, timing.election_max
         if self.fixed is None:
             if self.heartbeat is not None:
@@ -143,7 +144,8 @@ class _Flight(NamedTuple):
     measured: bool
     """Whether the round trip counts: neither this request nor an earlier one in flight has entries."""
     silence: float | None
-    """Seconds since the request before; None for a request with entries, or when a heartbeat was not yet due."""
+    """Seconds since the previous AppendEntries to this peer. None for a request with entries, for a vote request, and
+    when a heartbeat was not yet due."""
 
 
 class _LeaderTerm:
@@ -157,7 +159,7 @@ class _LeaderTerm:
         """By reached peer: the latest `ANSWERS_TO_RISE` answers after a full silence, as time and silence."""
 
     def reached(self, peer: int) -> None:
-        """Note a new connection, over which the peer has not yet answered any request that ended a silence."""
+        """Note a new connection to the peer. Answers over earlier connections count no longer in `answered_silence`."""
         self._sent_at.pop(peer, None)
         self._silence_answers[peer] = deque(maxlen=ANSWERS_TO_RISE)
 
@@ -206,8 +208,8 @@ class _LeaderTerm:
 class Timeouts:
     """The time-outs of one node, and the measurements behind them.
 
-    The driver reports each message that arrives to this object first, and then to the core. So the core acts by
-    time-outs that include the newest measurement.
+    When a message arrives, the driver first tells this object, and then the core. So the core acts by time-outs that
+    include the newest measurement.
     """
 
     def __init__(self, plan: TimingPlan, *, servers: int) -> None:
@@ -232,7 +234,7 @@ class Timeouts:
 
     @property
     def plan(self) -> TimingPlan:
-        """The source of the time-outs. A new plan keeps the measurements."""
+        """The source of the time-outs. The measurements stay when a new plan is set."""
         return self._plan
 
     @plan.setter
@@ -241,14 +243,17 @@ class Timeouts:
         self._adapt()
 
     def round_trip(self, peer: int) -> RoundTripSummary | None:
-        """Summary of the round trips to this peer: by requests, or by the handshake alone; None when unknown."""
+        """Return a summary of the round trips to this peer; None when no round trip was measured.
+
+        Before the first answer to a request, the summary has only the round trip of the handshake.
+        """
         if peer in self._trips:
             return self._trips[peer].summary
         handshake = self._handshakes.get(peer)
         return None if handshake is None else RoundTripSummary(handshake, handshake, 1)
 
     def change_servers(self, peers: Collection[int]) -> None:
-        """From now on, the farm consists of these peers and this server."""
+        """Note that the farm now consists of these peers and this server. Forget the round trips to other peers."""
         self._peers = frozenset(peers)
         self._others = len(self._peers)
         self._majority = majority(self._others + 1)
@@ -360,7 +365,10 @@ class Timeouts:
     # Time-outs ------------------------------------------------------------------------------------------------------
 
     def _trip(self) -> float:
-        """Return T of the module's docstring, in seconds; 0 when no round trip is known."""
+        """Return the 99th percentile of the round trips to the nearest peers that make a majority with this node.
+
+        In seconds; 0 when no round trip is known. The module's docstring calls this value T.
+        """
         trips = {peer: trips.p99 for peer, trips in self._trips.items()}
         round_trips = sorted((self._known_handshakes() | trips).values())
         return round_trips[min(max(self._majority - 2, 0), len(round_trips) - 1)] if round_trips else 0.0

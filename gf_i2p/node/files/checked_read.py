@@ -19,6 +19,8 @@ class ConfigError(Exception):
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Most bytes of a settings file: far more than settings need."""
+TABLE_HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+"""The beginning of a line that begins a table of TOML, in text without multi-line values."""
 
 
 def read_regular(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
@@ -97,7 +99,7 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
 
 
 def _hint(text: str, error: str) -> str:
-    """Return advice when the parser complains about a table that stands twice: its header has too few brackets."""
+    """Return advice for a table that the file has twice, with single brackets; "" for other errors of the parser."""
     place = re.match(r"Cannot .*\(at line (\d+),", error)
     if place is None or not text.split("\n")[int(place[1]) - 1].startswith("["):
         return ""
@@ -105,6 +107,14 @@ def _hint(text: str, error: str) -> str:
 
 
 T = TypeVar("T", bound=Table)
+
+
+def has_tables(text: str, expected: dict[str, Any]) -> bool:
+    """Whether a text is TOML with exactly these tables: the check of an edit that keeps the operator's text."""
+    try:
+        return tomllib.loads(text) == expected
+    except ValueError:
+        return False
 
 
 def load_table(model: type[T], path: Path) -> T:

@@ -6,9 +6,18 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.access.roles import User
 from gf_i2p.node.files.checked_read import PathText, Table, load_table
-from gf_i2p.node.files.config import ServerTable, check_name_of_cluster, check_name_of_user, check_private
+from gf_i2p.node.files.config import (
+    PrivateKeyText,
+    ServerTable,
+    check_login,
+    check_name_of_cluster,
+    check_name_of_user,
+    check_private,
+    login_of,
+)
 from gf_i2p.node.files.router_settings import ClientProxyTable, ProxyTable
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client.farm_client import FarmClient
@@ -19,6 +28,7 @@ from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.messages import Request
 
 
@@ -27,7 +37,10 @@ class ClientFile(Table):
 
     cluster: Annotated[str, AfterValidator(check_name_of_cluster)]
     user: Annotated[str, AfterValidator(check_name_of_user)]
-    password: SecretStr
+    key: PrivateKeyText | None = None
+    """The user's private key."""
+    password: SecretStr | None = None
+    """The user's password, in the place of a key, or for servers that know Digest only."""
     ca: PathText | None = None
     """File with CA certificates for servers without a fingerprint. Its path is relative to this file."""
     i2p: ClientProxyTable | None = None
@@ -35,6 +48,17 @@ class ClientFile(Table):
     way_name: ClassVar[str] = "i2p"
     """Name of the table that describes the proxy, for errors."""
     servers: Annotated[tuple[ServerTable, ...], Field(strict=False, min_length=1)]
+
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        check_login(self.key, self.password)
+        return self
+
+    @property
+    def login(self) -> Login:
+        """All by which the user logs in."""
+        keys = () if self.key is None else (LoginKey.parse(self.key.get_secret_value()),)
+        return login_of(self.user, keys, self.password)
 
     @model_validator(mode="after")
     def _servers_fit(self) -> Self:
@@ -59,7 +83,7 @@ class ClientFile(Table):
 
     @property
     def proxy(self) -> ProxySettings | None:
-        """That proxy, and the login there; None when there is no proxy."""
+        """The proxy for servers inside I2P, and the login there; None when there is no proxy."""
         return None if self.i2p is None else self.i2p.settings(self.i2p.password)
 
     @classmethod
@@ -80,8 +104,7 @@ class ClientFile(Table):
             ways.transport,
             endpoints,
             self.cluster,
-            self.user,
-            self.password.get_secret_value(),
+            self.login,
             prepare=ways.prepare,
             objection=self._objection,
             backoff=backoff,
@@ -127,7 +150,10 @@ class _Ways:
             self.transport = MixedTransport(tls=self._tls, i2p=inside, listening=self._tls)
 
     def prepare(self, places: Sequence[ServerEndpoint]) -> Mapping[ServerEndpoint, str]:
-        """Trust the fingerprints of these servers; return why the others cannot be dialled. See `Prepare`."""
+        """Trust the fingerprints that the file has for these servers.
+
+        Return, by server, why the client cannot dial the others. See `Prepare`.
+        """
         pins = dict(self._pins)
         for place in places:
             fingerprint = self._fingerprints.get(place.server)

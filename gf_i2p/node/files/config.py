@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from gf_i2p.node.access.budgets import Limits
+from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Range, TimingPlan
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, PathText, Table, check_mode, load_table, read_text, table_of
@@ -21,9 +22,11 @@ from gf_i2p.node.files.router_settings import (
 )
 from gf_i2p.raft import settings
 from gf_i2p.storage.history_writer import Rotation
-from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.digest import Secret, Verifier
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import ProtocolError
+from gf_i2p.wire.key_credentials import Login
+from gf_i2p.wire.key_proof import PublicKey
 from gf_i2p.wire.limits import MAX_ID
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from gf_i2p.wire.messages import NOBODY
@@ -53,10 +56,38 @@ def _server_id(number: int) -> int:
     return number
 
 
+def check_public_key(text: str) -> str:
+    """Return the text if it is the public half of a key; raises `ValueError` otherwise."""
+    return str(PublicKey.parse(text))
+
+
+def _private_key(text: SecretStr) -> SecretStr:
+    LoginKey.parse(text.get_secret_value())
+    return text
+
+
+PrivateKeyText = Annotated[SecretStr, AfterValidator(_private_key)]
+"""The text of a private key, see `LoginKey`."""
+
+
+def check_login(key: SecretStr | None, password: SecretStr | None) -> None:
+    """Raise `ValueError` unless there is a key, or a password that is not empty."""
+    if key is None and password is None:
+        raise ValueError("key: is missing, or for peers that know Digest only, password")
+    if password is not None and not password.get_secret_value():
+        raise ValueError("password: is empty")
+
+
+def login_of(user: str, keys: tuple[LoginKey, ...], password: SecretStr | None) -> Login:
+    """Return all by which a user logs in, from the values of the user's file."""
+    return Login(user, None if password is None else password.get_secret_value(), keys)
+
+
 ServerId = Annotated[int, Field(ge=0, le=MAX_ID), AfterValidator(_server_id)]
 Seconds = Annotated[float, Field(ge=0.01, le=3600)]  # timers and disks are no more exact than 0.01 s
 
 
+MAX_FORMER_KEYS: Final = 8
 MIN_PASSWORD: Final = 16
 """Least characters of the bridge's password: a stranger may try as many passwords as the endpoint can answer."""
 
@@ -76,7 +107,7 @@ class NodeTable(Table):
 
 
 class TimingTable(Table):
-    """Time-outs: a profile, with single values replaced."""
+    """The table `[timing]`: a profile of time-outs. Each other value, in seconds, replaces the profile's value."""
 
     profile: Literal["auto", "lan", "i2p"] = "auto"
     heartbeat: Seconds | None = None
@@ -116,7 +147,7 @@ class LoggingTable(Table):
 
 
 class HistoryTable(Table):
-    """The export of committed entries to files."""
+    """The table `[history]`: the export of committed entries to files."""
 
     enabled: bool = True
     rotate_mib: Annotated[int, Field(ge=1, le=65_536)] = 64
@@ -130,7 +161,7 @@ class HistoryTable(Table):
 
     @property
     def rotation(self) -> Rotation:
-        """The limits of one file in bytes and ms."""
+        """The limits of each file and of all files together, in bytes and ms."""
         return Rotation(
             bytes=self.rotate_mib << 20,
             ms=self.rotate_hours * 3_600_000,
@@ -149,7 +180,7 @@ class LimitsTable(Table):
     """Limits for the posts of each user."""
 
     client_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 1024
-    """KiB per second of a client or an administrator, on average; 0: no limit."""
+    """KiB per second of a client, an administrator or a leaf member, on average; 0: no limit."""
     server_kib_per_second: Annotated[int, Field(ge=0, le=1 << 20)] = 8192
     """KiB per second of another server, on average; 0: no limit."""
     burst_mib: Annotated[int, Field(ge=1, le=1024)] = 32
@@ -167,7 +198,7 @@ class LimitsTable(Table):
 
 
 class CompatTable(Table):
-    """Exceptions for peers that are not nodes of this program."""
+    """The table `[compat]`: exceptions from the rules, for peers that are not nodes of this program."""
 
     digest_without_qop: bool = False
     """Whether users may log in by the Digest of RFC 2069: see `gf_i2p.wire.digest.Authenticator.without_qop`."""
@@ -184,7 +215,10 @@ class ServerTable(Table):
 
 
 class RemovedTable(Table):
-    """A server that has left the farm, and whose endpoint a new server has. The id is never used again."""
+    """A table `[[removed]]`: a server that has left the farm, and whose endpoint belongs to a new server now.
+
+    The farm never uses the removed server's id again.
+    """
 
     id: ServerId
 
@@ -279,7 +313,7 @@ class Config(Table):
 
     @property
     def plan(self) -> TimingPlan:
-        """The plan of the node's time-outs; any endpoint inside I2P makes them longer."""
+        """The plan of the node's time-outs; any endpoint inside I2P makes the time-outs longer."""
         inside = any(Endpoint.parse(server.endpoint).is_i2p for server in self.servers)
         return self.timing.plan(RANGE_INSIDE_I2P if inside else RANGE_OUTSIDE_I2P)
 
@@ -291,7 +325,7 @@ class Config(Table):
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Read and check the file; raises `ConfigError`."""
+        """Read and check `gf-i2p.toml` in the directory; raises `ConfigError`."""
         path = directory / CONFIG_FILE
         if not path.exists():
             raise ConfigError(f"{path} does not exist: is this a node's directory? `gf-i2p init` makes one.")
@@ -299,35 +333,99 @@ class Config(Table):
 
 
 class UserTable(Table):
-    """Verifiers of one user's password: the HA1 values (RFC 7616, 3.4.2). They are as secret as the password."""
+    """The verifier of one user: the public half of the user's key, or for a foreign peer HA1 of the password.
 
-    md5: SecretStr
-    sha256: SecretStr
+    HA1 (RFC 7616, 3.4.2) is as secret as the password. The public half is no secret.
+    """
+
+    key: Annotated[str, AfterValidator(check_public_key)] | None = None
+    md5: SecretStr | None = None
+    sha256: SecretStr | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [self.md5 is not None, self.sha256 is not None]
+        if (self.key is not None and any(given)) or (self.key is None and not all(given)):
+            raise ValueError("give either key, or md5 and sha256: a user with a key cannot log in by a password, too")
+        return self
+
+    @classmethod
+    def of(cls, verifier: Verifier) -> Self:
+        """Make the table of a verifier."""
+        if isinstance(verifier, PublicKey):
+            return cls(key=str(verifier))
+        return cls(md5=SecretStr(verifier.md5), sha256=SecretStr(verifier.sha256))
+
+    @property
+    def verifier(self) -> Verifier:
+        """The verifier. Raises `ValueError` when HA1 is damaged."""
+        if self.key is not None:
+            return PublicKey.parse(self.key)
+        assert self.md5 is not None
+        assert self.sha256 is not None
+        return Secret(md5=self.md5.get_secret_value(), sha256=self.sha256.get_secret_value())
+
+    @property
+    def values(self) -> str:
+        """The values as lines of TOML."""
+        verifier = self.verifier
+        if isinstance(verifier, PublicKey):
+            return templates.USER_KEY.format(key=verifier)
+        return templates.USER_DIGEST.format(md5=verifier.md5, sha256=verifier.sha256)
 
     def as_text(self, user: str) -> str:
-        """Return the table of a user with this name."""
-        return templates.USER.format(user=user, md5=self.md5.get_secret_value(), sha256=self.sha256.get_secret_value())
+        """Return this table as TOML text for the user of this name."""
+        return templates.USER.format(user=user, values=self.values)
 
 
 class Secrets(RouterPasswords):
-    """`secrets.toml`: this node's password, the router's passwords, and the verifiers of other users' passwords."""
+    """`secrets.toml`: this node's key, the router's passwords, and the verifiers of other users."""
 
-    password: SecretStr
+    key: PrivateKeyText | None = None
+    """This server's private key."""
+    new_key: PrivateKeyText | None = None
+    """The key that is to replace `key`: see `key_rotation`."""
+    former_keys: Annotated[tuple[PrivateKeyText, ...], Field(strict=False, max_length=MAX_FORMER_KEYS)] = ()
+    """Keys that were replaced, the latest first, for servers that do not have the newest entries of the log yet."""
+    password: SecretStr | None = None
+    """This server's password at foreign peers, which know Digest only."""
     bridge_password: Annotated[SecretStr, Field(min_length=MIN_PASSWORD)] | None = None
     """Password for callers of `gf-i2p bridge serve`; must differ from the router's."""
     users: dict[Annotated[str, AfterValidator(check_name_of_user)], UserTable]
 
+    @model_validator(mode="after")
+    def _can_log_in(self) -> Self:
+        check_login(self.key, self.password)
+        return self
+
     @property
-    def verifiers(self) -> dict[str, Secret]:
+    def verifiers(self) -> dict[str, Verifier]:
         """The verifiers, by user name."""
-        return {
-            name: Secret(md5=user.md5.get_secret_value(), sha256=user.sha256.get_secret_value())
-            for name, user in self.users.items()
-        }
+        return {name: user.verifier for name, user in self.users.items()}
+
+    def login(self, server: int, committed: PublicKey | None = None) -> Login:
+        """Return all by which this node, the server of this id, logs in at the other servers.
+
+        `committed`: the public half that the log has for this server, if any; its key comes first.
+        """
+        return login_of(f"server-{server}", self.login_keys(committed), self.password)
+
+    def login_keys(self, committed: PublicKey | None = None) -> tuple[LoginKey, ...]:
+        """Return all private keys of this server, in the order in which to try the keys. `committed`: see `login`."""
+        texts = (self.key, self.new_key, *self.former_keys)
+        keys = tuple(dict.fromkeys(LoginKey.parse(text.get_secret_value()) for text in texts if text is not None))
+        return tuple(sorted(keys, key=lambda key: key.public != committed))
+
+    def own_verifier(self, server: int, cluster: str) -> Verifier:
+        """Return the value by which another server verifies this node, the server of this id."""
+        if self.key is not None:
+            return LoginKey.parse(self.key.get_secret_value()).public
+        assert self.password is not None
+        return Secret.derive(f"server-{server}", cluster, self.password.get_secret_value())
 
     @classmethod
     def load(cls, directory: Path) -> Self:
-        """Read and check the file; raises `ConfigError`, also when other users could read the file."""
+        """Read and check `secrets.toml` in the directory. Raises `ConfigError`, also when other users could read it."""
         path = directory / SECRETS_FILE
         check_private(path)
         return cls.of_text(read_text(path), path)

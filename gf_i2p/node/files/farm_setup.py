@@ -1,23 +1,24 @@
 """Makes the directories of a new farm, for `gf-i2p init`."""
 
 import secrets as randomness
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.private_keys import DestinationKeys
+from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError
-from gf_i2p.node.files.config import Config
+from gf_i2p.node.files.config import Config, UserTable
 from gf_i2p.node.files.file_names import CONFIG_FILE, DATABASE_FILE, DESTINATION_FILE, SECRETS_FILE
 from gf_i2p.node.files.transaction import all_or_nothing
 from gf_i2p.storage.database import Storage
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
-from gf_i2p.wire.digest import Secret
+from gf_i2p.wire.digest import Secret, Verifier
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.names import check_name
 
@@ -29,12 +30,44 @@ _INSIDE: Final = Endpoint("127.0.0.1", 4150)
 
 
 @dataclass(frozen=True, slots=True)
+class NewLogin:
+    """The key of a new user; for a foreign peer a password. `repr` hides both."""
+
+    key: LoginKey | None
+    password: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def make(cls, *, digest: bool = False) -> Self:
+        """Make a key, or with `digest` a random password, which nobody has to remember."""
+        return cls(None, new_password()) if digest else cls(LoginKey.generate())
+
+    def verifier(self, user: str, cluster: str) -> Verifier:
+        """Return the value by which servers verify the user."""
+        if self.key is not None:
+            return self.key.public
+        assert self.password is not None
+        return Secret.derive(user, cluster, self.password)
+
+    def client_lines(self) -> str:
+        """Return the lines of a client's file."""
+        if self.key is not None:
+            return templates.CLIENT_KEY.format(key=self.key.text)
+        return templates.CLIENT_DIGEST.format(password=self.password)
+
+    def server_lines(self, server: int) -> str:
+        """Return the lines of a server's file."""
+        if self.key is not None:
+            return templates.LOGIN_KEY.format(key=self.key.text, id=server)
+        return templates.LOGIN_DIGEST.format(password=self.password, id=server)
+
+
+@dataclass(frozen=True, slots=True)
 class NewServer:
     """One server of a farm in the making."""
 
     id: int
     endpoint: Endpoint
-    password: str
+    login: NewLogin
     certificate: bytes | None
     """PEM; None inside I2P, like the key."""
     key: bytes | None
@@ -57,11 +90,15 @@ def make_farm(
     profile: str,
     clients: Sequence[str],
     admins: Sequence[str] = (),
+    digest: Collection[str] = (),
     beside: Path | None = None,
 ) -> list[Path]:
     """Write a directory `server-ID` for each server, and a file for each client and administrator.
 
     The files are `client-NAME.toml` and `admin-NAME.toml`. A server without an endpoint gets a new address inside I2P.
+    `digest`: names of those users that log in by a password, because they run other programs than this one. Their
+    verifiers in the servers' files are as secret as the passwords.
+
     `beside`: the directory of another farm, whose servers are to run in the same processes as this farm's servers of
     the same ids. Where both have the same endpoint, the new server gets the same certificate. Where both are inside
     I2P, the new server gets another place for the router's streams.
@@ -75,11 +112,17 @@ def make_farm(
         users = [check_name("user name", name) for name in names]
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    if unknown := set(digest) - {*users, *(f"server-{server_id}" for server_id in servers)}:
+        raise ConfigError(f"{', '.join(sorted(unknown))}: no such server, client or administrator is made here")
     new_servers = [
         new_server(server_id, endpoint) if beside is None else _new_beside(beside, server_id, endpoint)
         for server_id, endpoint in sorted(servers.items())
     ]
-    passwords = {server.user: server.password for server in new_servers} | {user: new_password() for user in users}
+    new_servers = [
+        replace(server, login=NewLogin.make(digest=True)) if server.user in digest else server for server in new_servers
+    ]
+    logins = {server.user: server.login for server in new_servers}
+    logins |= {user: NewLogin.make(digest=user in digest) for user in users}
     targets = [directory / server.user for server in new_servers] + [directory / f"{user}.toml" for user in users]
     check_absent(*targets)
     with all_or_nothing(directory) as written:
@@ -91,7 +134,7 @@ def make_farm(
                 target,
                 server,
                 _servers_text(new_servers),
-                {user: Secret.derive(user, cluster, password) for user, password in passwords.items()},
+                {user: login.verifier(user, cluster) for user, login in logins.items()},
                 cluster,
                 profile,
                 inside=any(each.destination is not None for each in new_servers),
@@ -99,7 +142,7 @@ def make_farm(
         for user in users:
             target = directory / f"{user}.toml"
             written.append(target)
-            write_private(target, _client_text(cluster, user, passwords[user], new_servers))
+            write_private(target, _client_text(cluster, user, logins[user], new_servers))
     return written
 
 
@@ -116,7 +159,10 @@ def new_password() -> str:
 
 
 def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
-    """Make a password, and a certificate; without an endpoint, an address inside I2P instead. Raises `ConfigError`."""
+    """Make a server with a new login key and a new certificate. Raises `ConfigError` for the id of a leaf member.
+
+    Without an endpoint, the server has a new address inside I2P, and no certificate.
+    """
     if server_id >= FIRST_LEAF_MEMBER_ID:
         raise ConfigError(
             f"server {server_id}: ids from {FIRST_LEAF_MEMBER_ID} on belong to leaf members: give the server "
@@ -125,10 +171,10 @@ def new_server(server_id: int, endpoint: Endpoint | None) -> NewServer:
     if endpoint is None:
         keys = DestinationKeys.generate()
         inside = Endpoint(keys.destination.b32, _I2P_PORT)
-        return NewServer(server_id, inside, new_password(), None, None, keys)
-    # Any stranger can read the name, so the name tells nothing. Other servers check the fingerprint.
+        return NewServer(server_id, inside, NewLogin.make(), None, None, keys)
+    # Any stranger can read a certificate's name, so this name tells nothing. Other servers check the fingerprint.
     certificate, key = make_certificate("node")
-    return NewServer(server_id, endpoint, new_password(), certificate, key, None)
+    return NewServer(server_id, endpoint, NewLogin.make(), certificate, key, None)
 
 
 def _new_beside(farm: Path, server_id: int, endpoint: Endpoint | None) -> NewServer:
@@ -157,11 +203,11 @@ def _servers_text(servers: Sequence[NewServer]) -> str:
     return text
 
 
-def _client_text(cluster: str, user: str, password: str, servers: Sequence[NewServer]) -> str:
+def _client_text(cluster: str, user: str, login: NewLogin, servers: Sequence[NewServer]) -> str:
     by_tls = any(server.certificate is not None for server in servers)
     text = (templates.ADMIN if User(user).role is Role.ADMIN else templates.CLIENT).format(cluster=cluster, user=user)
     text += templates.CREDENTIALS.format(
-        cluster=cluster, user=user, password=password, ca=templates.CLIENT_CA if by_tls else ""
+        cluster=cluster, user=user, login=login.client_lines(), ca=templates.CLIENT_CA if by_tls else ""
     )
     if any(server.endpoint.is_i2p for server in servers):
         text += templates.CLIENT_I2P
@@ -172,14 +218,17 @@ def write_server(
     target: Path,
     server: NewServer,
     servers: str,
-    verifiers: Mapping[str, Secret],
+    verifiers: Mapping[str, Verifier],
     cluster: str,
     profile: str,
     *,
     inside: bool,
     join: bool = False,
 ) -> None:
-    """Fill a server's new directory. `servers`: TOML tables of all servers. `inside`: whether any is inside I2P."""
+    """Fill a server's new directory. `servers`: TOML tables of all servers. `verifiers`: by user name.
+
+    `inside`: whether any server of the farm is inside I2P. `join`: whether the server joins an existing farm.
+    """
     is_i2p = server.destination is not None
     config = templates.CONFIG.format(
         id=server.id,
@@ -201,8 +250,7 @@ def write_server(
         write_private(target / "key.pem", server.key)
     if server.destination is not None:
         write_private(target / DESTINATION_FILE, server.destination.encode())
-    text = templates.SECRETS.format(id=server.id, password=server.password)
-    for user, secret in verifiers.items():
-        text += templates.USER.format(user=user, md5=secret.md5, sha256=secret.sha256)
+    text = templates.SECRETS.format(id=server.id, login=server.login.server_lines(server.id))
+    text += "".join(UserTable.of(verifier).as_text(user) for user, verifier in verifiers.items())
     write_private(target / SECRETS_FILE, text)
     Storage.create(target / DATABASE_FILE, cluster=cluster, server_id=server.id)

@@ -17,7 +17,7 @@ LEAF_FILE: Final = "leaf.toml"
 MAX_LEAVES: Final = 4
 """Most leaves of a member: a farm takes a member's record up to `farm.posters.MAX_LEAF_MEMBER_BYTES`."""
 REPORT_FILE: Final = "leaf-status.json"
-"""Status of the leaf member's process, for `gf-i2p leaf status`."""
+"""Name of the file with the status of the leaf member's process, for `gf-i2p leaf status`."""
 
 
 class LeafTable(LeavesTable):
@@ -67,12 +67,12 @@ class LeafFile(ClientFile, RouterPasswords):
 
     @property
     def inside_proxy(self) -> ProxyTable:
-        """See `ClientFile`."""
+        """The router's proxy, for servers inside I2P."""
         return self.router
 
     @property
     def proxy(self) -> ProxySettings:
-        """See `ClientFile`."""
+        """The router's proxy, and the login there."""
         return proxy_settings(self.router, RouterLogins.of(self.router, self))
 
     @classmethod

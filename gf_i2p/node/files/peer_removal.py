@@ -9,21 +9,21 @@ parsed again, and must be the same but for those tables. tomlkit 0.15 does not s
 the comment before the next table, and `[[servers]]` tables with another table between them are moved together.
 """
 
-import re
 import tomllib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from gf_i2p.node.files.checked_read import ConfigError
+from gf_i2p.node.files.checked_read import TABLE_HEADER, ConfigError, has_tables
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
-
-_HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 
 def without_others(directory: Path, own_id: int) -> dict[str, str]:
-    """Return a node's files without other servers, as texts by file name; writes nothing. Raises `ConfigError`."""
+    """Return a node's files without other servers, as texts by file name. Writes nothing.
+
+    Raises `ConfigError`, and `OSError` when a file cannot be read.
+    """
     return {
         CONFIG_FILE: forget_servers(
             (directory / CONFIG_FILE).read_text(encoding="utf-8"), lambda server: server != own_id
@@ -68,7 +68,7 @@ def forget_users(text: str, is_removed: Callable[[str], bool]) -> str:
 
 def _without(text: str, holds_removed: Callable[[dict[str, Any]], bool]) -> str:
     """Return the text without the tables that `holds_removed` accepts. A table ends at the next header."""
-    starts = [*(match.start() for match in _HEADER.finditer(text)), len(text)]
+    starts = [*(match.start() for match in TABLE_HEADER.finditer(text)), len(text)]
     pieces = [text[: starts[0]]]
     for start, end in pairwise(starts):
         piece = text[start:end]
@@ -81,7 +81,7 @@ def _without(text: str, holds_removed: Callable[[dict[str, Any]], bool]) -> str:
 
 
 def _comments_behind(piece: str) -> str:
-    """Return the comments after the last line of a table, which belong to the next table; else an empty text."""
+    """Return the comments after the last line of a table, which belong to the next table; "" without comments."""
     lines = piece.splitlines(keepends=True)
     end = len(lines)
     while end and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
@@ -91,10 +91,10 @@ def _comments_behind(piece: str) -> str:
 
 
 def _checked(new_text: str, expected: dict[str, Any], tables: str) -> str:
-    """Return the new text if it means `expected`. Raises `ConfigError`; `tables` names the removed tables in it."""
-    try:
-        if tomllib.loads(new_text) == expected:
-            return new_text
-    except ValueError:
-        pass
+    """Return the new text if its tables are those of `expected`. Raises `ConfigError` otherwise.
+
+    `tables`: the removed tables, for the error.
+    """
+    if has_tables(new_text, expected):
+        return new_text
     raise ConfigError(f"{tables} cannot be removed from the file as it is written: remove them by hand, then try again")

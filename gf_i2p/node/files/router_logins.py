@@ -20,11 +20,11 @@ class RouterPasswords(Table):
 
     i2pcontrol_password: SecretStr | None = None
     i2cp_password: SecretStr | None = None
-    """With `router.i2cp_user`."""
+    """Password of `router.i2cp_user`."""
     sam_password: SecretStr | None = None
-    """With `router.sam_user`."""
+    """Password of `router.sam_user`."""
     proxy_password: SecretStr | None = None
-    """With `router.proxy_user`."""
+    """Password of `router.proxy_user`."""
 
     file_name: ClassVar[str] = SECRETS_FILE
     """Name of the file, for errors."""
@@ -50,7 +50,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class RouterLogins:
-    """The logins at one router. None: the interface asks for none."""
+    """The logins at one router. None: the interface asks for no login."""
 
     i2cp: Login | None = None
     sam: Login | None = None
@@ -76,7 +76,7 @@ def _login(user: str | None, secret: SecretStr | None, name: str, passwords: Rou
 
 
 def proxy_settings(router: RouterTable, logins: RouterLogins) -> ProxySettings:
-    """Return the router's proxy and the login there. Raises `ConfigError`."""
+    """Return the router's proxy and the login there. Raises `ConfigError` for a login that the proxy cannot take."""
     login = logins.proxy
     try:
         return router.settings(None if login is None else login.password)

@@ -19,7 +19,7 @@ from gf_i2p.transport.i2p.i2p_transport import ProxyMethod, ProxySettings
 from gf_i2p.transport.tls.certificates import parse_fingerprint
 
 MAX_LEAVES: Final = 16
-"""Most leaves of one server: as many as one set lists. Each leaf costs the router four tunnels for pings."""
+"""Most leaves of one server: as many as one Meta lease set lists. Each leaf costs the router four tunnels for pings."""
 _OPTION: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 """Every I2CP option has a dot in its name; SAM's own parameters have none."""
 
@@ -71,7 +71,7 @@ def check_fingerprint(text: str) -> str:
 
 
 def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the options if they have the form of I2CP options. Raises `ValueError`."""
+    """Return the options if they have the form of I2CP options. Raises `ValueError` otherwise."""
     for name, value in options.items():
         if not _OPTION.fullmatch(name):
             raise ValueError(f'{name[:80]!r} is no option of I2CP: expected something like "inbound.length", quoted')
@@ -83,7 +83,7 @@ def check_options(options: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def check_pair(user: str | None, password: str | None, user_key: str, password_key: str) -> None:
-    """Raise `ValueError` when one of the two is missing. `user_key`, `password_key`: names of the two settings."""
+    """Raise `ValueError` when only one of user and password is set. `..._key`: names of the settings."""
     if user is not None and password is None:
         raise ValueError(f"{password_key}: is missing, and {user_key} needs it")
     if user is None and password is not None:
@@ -120,9 +120,10 @@ class ProxyTable(Table):
         return self
 
     def settings(self, password: str | None) -> ProxySettings:
-        """Return endpoint and kind of the proxy, and the login there. Raises `TransportError`.
+        """Return endpoint and kind of the proxy, and the login there.
 
-        `password`: of `proxy_user`; None without a user.
+        Raises `TransportError` for a login that the proxy cannot take. `password`: the password of `proxy_user`; None
+        without a user.
         """
         return ProxySettings(*host_and_port(self.proxy), ProxyMethod(self.way), self.proxy_user, password)
 
@@ -154,8 +155,8 @@ class RouterTable(ProxyTable):
     """
 
     inbound: Literal["sam", "tunnel"] = "sam"
-    """The way of streams to this node. "sam": the node opens a SAM session. "tunnel": the operator has configured a
-    server tunnel in the router, to `node.listen`."""
+    """The way by which streams reach this node. "sam": the node opens a SAM session. "tunnel": the operator has
+    configured a server tunnel in the router, to `node.listen`."""
     sam: HostPort = "127.0.0.1:7656"
     sam_user: str | None = None
     """User for a Java router whose SAM asks for a login."""
@@ -167,11 +168,10 @@ class RouterTable(ProxyTable):
     i2cp_user: str | None = None
     """User for a Java router with `i2cp.auth`."""
     i2cp_tls: Literal["off", "fingerprint", "system"] | None = None
-    """For a Java router with `i2cp.SSL`. "fingerprint": the certificate is the one of `i2cp_fingerprint`, and a
-    fingerprint alone means this. "system": this system's CAs vouch for the certificate. Without both, there is no TLS.
-    """
+    """For a Java router with `i2cp.SSL`. "fingerprint": I2CP's certificate has the `i2cp_fingerprint`. "system": this
+    system's CAs vouch for the certificate. None: "fingerprint" if `i2cp_fingerprint` is set, otherwise no TLS."""
     i2cp_fingerprint: Annotated[str, AfterValidator(check_fingerprint)] | None = None
-    """SHA-256 of the certificate."""
+    """SHA-256 of I2CP's certificate."""
     i2cp_tls_name: str | None = None
     """The name in the certificate with `i2cp_tls = "system"`, when the address is not in the certificate."""
     kind: Literal["auto", "i2pd", "java"] = "auto"
@@ -248,7 +248,7 @@ def check_leaves(
 ) -> None:
     """Raise `ValueError` when the settings of leaves do not fit together, or do not fit this router.
 
-    `most`: most leaves. `taken`: host and port of this program's other listeners, by the setting.
+    `most`: greatest number of leaves. `taken`: host and port of this program's other listeners, by name of the setting.
     """
     tables = {"publish": publish, **{f"publish.leaves[{each}]": one for each, one in enumerate(publish.leaves, 1)}}
     if len(publish.all_leaves) > most:
@@ -281,7 +281,7 @@ def check_leaves(
 
 
 def _identity(leaf: str) -> str | bytes:
-    """Return the same value for the same leaf. An address has no case; the name of a tunnel has."""
+    """Return the same value for the same leaf. Upper and lower case count in a tunnel's name, not in an address."""
     return from_b32_address(leaf) if is_b32_address(leaf) else leaf
 
 
@@ -301,12 +301,15 @@ def _address(host: str) -> _Address | None:
 
 
 def _place(host: str, port: int) -> _Place:
-    """Return the place of a listener. The addresses of a name are not known here, so a name stands for all."""
+    """Return the place of a listener. A name's addresses are not known here, so a name stands for all addresses."""
     return _address(host) or IPv4Address(0), port
 
 
 def _meet(forward: _Place, other: _Place, *, here: bool = False) -> bool:
-    """Whether a forwarder takes connections for another place. `here`: that place surely is on this machine."""
+    """Whether a forwarder at `forward` would take the connections for `other`.
+
+    `here`: whether `other` is surely on this machine.
+    """
     (address, port), (other_address, other_port) = forward, other
     if port != other_port:
         return False
@@ -316,7 +319,7 @@ def _meet(forward: _Place, other: _Place, *, here: bool = False) -> bool:
 
 
 def _interfaces(router: RouterTable) -> dict[str, _Place]:
-    """Return the places of the router's interfaces, by the setting."""
+    """Return the places of the router's interfaces, by the name of the setting."""
     places = {f"router.{name}": _place(*host_and_port(getattr(router, name))) for name in ("proxy", "sam", "i2cp")}
     if router.i2pcontrol is not None:
         url = urlsplit(router.i2pcontrol)
@@ -413,11 +416,11 @@ class PublishTable(LeavesTable):
 
 
 class BridgeTable(Table):
-    """The settings of `gf-i2p bridge serve` beside the router's table. Paths are relative to the node's directory."""
+    """The table `[bridge]`: settings of `gf-i2p bridge serve`. Paths are relative to the node's directory."""
 
     listen: HostPort = "127.0.0.1:7651"
     plain: bool = False
-    """Speak HTTP without TLS; for loopback only."""
+    """Whether the endpoint speaks HTTP without TLS; for loopback only."""
     certificate: PathText = BRIDGE_CERTIFICATE_FILE
     key: PathText = BRIDGE_KEY_FILE
     """Certificate and key are made at the first start if neither is there."""

@@ -1,4 +1,4 @@
-"""Reads the log of a stopped node: its servers and its end, the committed part, and the farm's voters by that part.
+"""Reads the log of a stopped node: the servers, the last index and the term, and the voters in its committed part.
 
 A log alone does not show which of its last entries are committed. But entries in the history or in a snapshot are
 committed.
@@ -22,7 +22,7 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration
 
 @dataclass(frozen=True, slots=True)
 class StoppedLog:
-    """The log of a stopped node, as far as a recovery needs it: farm, servers, last index and term."""
+    """The part of a stopped node's log that a recovery needs: farm, servers, last index, and the node's last term."""
 
     cluster: str
     server_id: int
@@ -60,7 +60,7 @@ def read_stopped_log(directory: Path) -> StoppedLog:
 
 
 def voters_of_stopped(directory: Path) -> frozenset[int]:
-    """Return the ids of the farm's voters, by the committed Configuration in a stopped node's log.
+    """Return the ids of the farm's voters, from the committed Configuration in a stopped node's log.
 
     Raises `ConfigError`, with advice, when the log cannot tell, and `StorageError` when the log cannot be read.
     """
@@ -89,7 +89,10 @@ def voters_of_stopped(directory: Path) -> frozenset[int]:
 
 
 def exported_up_to(directory: Path, cluster: str, server_id: int) -> int:
-    """Return the last index in this server's history, which has only committed entries; 0 when nothing is known."""
+    """Return the last index in this server's history, which has only committed entries.
+
+    Return 0 when the history is missing, cannot be read, or belongs to another server or farm.
+    """
     try:
         newest = history_files(directory)[-1]
         with newest.plain.open("rb") as file:

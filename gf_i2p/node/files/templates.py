@@ -170,8 +170,8 @@ founder = false               # joined later
 """
 
 INVITATION: Final = """\
-# Lets the servers of the farm "{cluster}" know server {id}: `gf-i2p members accept DIR FILE` on each of them. Anybody
-# who reads this file can act as that server: remove the file afterwards.
+# Lets the servers of the farm "{cluster}" know server {id}: `gf-i2p members accept DIR FILE` on each of them. The key
+# is the public half: it lets nobody log in. But do not let anybody change this file on the way.
 
 cluster = "{cluster}"
 
@@ -180,13 +180,11 @@ id = {id}
 endpoint = "{endpoint}"
 {fingerprint}
 [user]
-md5 = "{md5}"
-sha256 = "{sha256}"
-"""
+{values}"""
 
 LEAF_INVITATION: Final = """\
 # Lets the servers of the farm "{cluster}" know the leaf member {id}: `gf-i2p members accept DIR FILE` on each of
-# them. Anybody who reads this file can post in that member's name: remove the file afterwards.
+# them. The key is the public half: it lets nobody log in. But do not let anybody change this file on the way.
 
 cluster = "{cluster}"
 
@@ -194,9 +192,7 @@ cluster = "{cluster}"
 id = {id}
 
 [user]
-md5 = "{md5}"
-sha256 = "{sha256}"
-"""
+{values}"""
 
 LEAF: Final = """\
 # A leaf member of the farm "{cluster}", made by `gf-i2p members invite-leaf`. The member reports its
@@ -205,7 +201,7 @@ LEAF: Final = """\
 
 cluster = "{cluster}"
 user = "{user}"
-password = "{password}"
+key = "{key}"
 {ca}# i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when its URL stands below
 # proxy_password = "..."      # of proxy_user below, where the router's proxy asks for a login
 # sam_password = "..."        # of sam_user
@@ -247,20 +243,36 @@ ca = "ca.pem"                 # vouches for servers that have no fingerprint bel
 SECRETS: Final = """\
 # Secrets of server {id}: anybody who reads this file can act as this server. Mode 0600.
 
-password = "{password}"  # this server's password at the other servers, as user server-{id}
-# i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
+{login}# i2pcontrol_password = "itoopie"  # of the router's i2pcontrol, when gf-i2p.toml has its URL
 # proxy_password = "..."  # of proxy_user in [router] of gf-i2p.toml, where a Java router asks for a login
 # sam_password = "..."  # of sam_user
 # i2cp_password = "..."  # of i2cp_user
 # bridge_password = "..."  # for programs that use `gf-i2p bridge serve`; at least 16 characters
 
-# Verifiers of other users' passwords (HA1 of RFC 7616): as secret as the passwords. Reloaded on SIGHUP; users that
-# are removed or changed here are disconnected.
+# The other users: the public half of each user's key, which lets nobody log in. A foreign peer has md5 and sha256
+# instead, HA1 of its password (RFC 7616), as secret as the password. Reloaded on SIGHUP; users that are removed or
+# changed here are disconnected.
+"""
+
+LOGIN_KEY: Final = """\
+key = "{key}"  # this server's private key
+# password = "..."  # this server's password at foreign peers, which know Digest only, as user server-{id}
+"""
+
+LOGIN_DIGEST: Final = """\
+password = "{password}"  # this server's password at the other servers, as user server-{id}
 """
 
 USER: Final = """\
 
 [users."{user}"]
+{values}"""
+
+USER_KEY: Final = """\
+key = "{key}"
+"""
+
+USER_DIGEST: Final = """\
 md5 = "{md5}"
 sha256 = "{sha256}"
 """
@@ -282,8 +294,15 @@ ADMIN: Final = """\
 CREDENTIALS: Final = """\
 cluster = "{cluster}"
 user = "{user}"
+{login}{ca}"""
+
+CLIENT_KEY: Final = """\
+key = "{key}"
+"""
+
+CLIENT_DIGEST: Final = """\
 password = "{password}"
-{ca}"""
+"""
 
 CLIENT_CA: Final = """\
 # ca = "ca.pem"               # vouches for servers that have no fingerprint below, also for those that join later

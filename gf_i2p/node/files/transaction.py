@@ -73,7 +73,7 @@ def _lock(descriptor: int, directory: Path, seconds: float) -> None:
 
 @contextlib.contextmanager
 def all_or_nothing(into: Path) -> Iterator[list[Path]]:
-    """Make the directory `into` if it is missing, and give a list for the paths that the caller creates.
+    """Make the directory `into` if it is missing, and yield a list for the paths that the caller creates.
 
     On an error, all paths in the list are removed, and so is `into` if it was made here. The list must not name paths
     that existed before.

@@ -5,9 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from gf_i2p.node.files.config import Config, check_private
+from gf_i2p.transport.login_channel import channel_inside
+from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsSettings
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
+from gf_i2p.wire.key_proof import Dialled
 from gf_i2p.wire.log_values import ClusterServer
 
 
@@ -33,6 +36,16 @@ def trusted_settings(directory: Path, config: Config) -> TlsSettings:
     )
 
 
+def dialled(directory: Path, config: Config) -> Dialled:
+    """Return how other servers and clients dial this node. Raises `TransportError` when the certificate is unreadable.
+
+    Only a proof of a login that names this server and this channel counts here.
+    """
+    own = config.own_endpoint
+    channel = channel_inside(own) if own.is_i2p else fingerprint_of_file(directory / config.tls.certificate)
+    return Dialled(config.node.id, channel)
+
+
 def knows_certificate(config: Config, endpoint: Endpoint) -> bool:
     """Whether this endpoint's certificate can be checked: by a fingerprint, or by a CA."""
     pinned = any(each.endpoint == str(endpoint) and each.fingerprint is not None for each in config.servers)
@@ -42,8 +55,8 @@ def knows_certificate(config: Config, endpoint: Endpoint) -> bool:
 def lacking(config: Config, users: Collection[str], server: ClusterServer) -> str | None:
     """Return why the server of these files cannot speak with `server`, and what to do; None without an obstacle.
 
-    `users`: the users whose passwords the server can check. A fingerprint or a CA verifies a certificate; inside I2P
-    the address is enough.
+    `users`: the users whose keys or passwords the server can check. A fingerprint or a CA verifies a certificate;
+    inside I2P the address is enough.
     """
     listed = next((each for each in config.servers if each.id == server.id), None)
     try:
@@ -59,7 +72,7 @@ def lacking(config: Config, users: Collection[str], server: ClusterServer) -> st
     if trusted and listed is not None and listed.endpoint != str(endpoint):
         return f"this server's gf-i2p.toml has server {server.id} at {listed.endpoint}: give that endpoint"
     missing = [] if verifiable else ["fingerprint"]
-    missing += [] if trusted else ["password's verifier"]
+    missing += [] if trusted else ["login key"]
     return (
         f"this server's files lack the {' and the '.join(missing)} of server {server.id}, so the server cannot join. "
         f"Invite the server from a member's directory (gf-i2p members invite DIR {server.id}={endpoint} --into NEW), "

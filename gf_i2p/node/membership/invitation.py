@@ -1,7 +1,7 @@
 """Invitations: the files by which a new server and the servers of a farm come to know each other.
 
-The new server gets a directory of its own, with verifiers for the passwords of all other servers. A file tells each of
-the other servers the endpoint of the new server and the verifier for its password.
+The new server gets a directory of its own, with the verifiers of all other servers. A file tells each of the other
+servers the endpoint of the new server and the public half of its key.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.node.files import templates
+from gf_i2p.node.files import committed_keys, templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, ServerTable, UserTable, check_private
 from gf_i2p.node.files.farm_setup import check_absent, new_server, write_server
@@ -20,14 +20,13 @@ from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_file
 from gf_i2p.storage.errors import StorageError
 from gf_i2p.storage.private_files import write_private
 from gf_i2p.transport.tls.certificates import fingerprint
-from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
 
 ACCEPT_FILE: Final = "accept-server-{id}.toml"
 
 
 class Invitation(Table):
-    """The description of a new server for the servers of the farm."""
+    """The file that tells the servers of the farm about a new server."""
 
     cluster: str
     server: ServerTable
@@ -36,7 +35,7 @@ class Invitation(Table):
 
 @dataclass(frozen=True, slots=True)
 class WrittenInvitation:
-    """The paths of a written invitation."""
+    """A written invitation: the new server's directory, and the file `accept` for the other servers."""
 
     server: Path
     accept: Path
@@ -72,9 +71,9 @@ def invite(
 ) -> WrittenInvitation:
     """Make a new server's directory below `into`, and the file for the other servers, from a server's own files.
 
-    Without an endpoint, the new server gets a new address inside I2P. A listed server that has the endpoint and has
-    left the farm is left out. Raises `ConfigError` when a part of the invitation exists already, or a member has the
-    endpoint; then nothing was written.
+    Without an endpoint, the new server gets a new address inside I2P. If a server that has left the farm is still
+    listed with the endpoint, the new files leave out that server. Raises `ConfigError` when a part of the invitation
+    exists already, or a member has the endpoint; then nothing was written.
     """
     with changing(existing), all_or_nothing(into) as new_paths:
         return _invite(existing, into, server_id, endpoint, voters_of, new_paths)
@@ -100,8 +99,8 @@ def _invite(
     new_paths.append(target)
     own_user = f"server-{config.node.id}"
     verifiers = {
-        **secrets.verifiers,
-        own_user: Secret.derive(own_user, config.node.cluster, secrets.password.get_secret_value()),
+        **committed_keys.in_force(secrets.verifiers, committed_keys.load(existing)),
+        own_user: secrets.own_verifier(config.node.id, config.node.cluster),
     }
     removed = [table.id for table in config.removed]
     if former is not None:
@@ -120,14 +119,12 @@ def _invite(
         inside=any(Endpoint.parse(server.endpoint).is_i2p for server in listed),
         join=True,
     )
-    secret = Secret.derive(new.user, config.node.cluster, new.password)
     text = templates.INVITATION.format(
         id=server_id,
         cluster=config.node.cluster,
         endpoint=new.endpoint,
         fingerprint="" if pin is None else templates.FINGERPRINT.format(fingerprint=pin),
-        md5=secret.md5,
-        sha256=secret.sha256,
+        values=UserTable.of(new.login.verifier(new.user, config.node.cluster)).values,
     )
     write_private(accept, text)
     new_paths.append(accept)
@@ -183,13 +180,13 @@ def _accept(directory: Path, file: Path, voters_of: VotersOf) -> Accepted:
         table_of(Config, texts[CONFIG_FILE], directory / CONFIG_FILE)
     except ConfigError as error:
         raise ConfigError(f"nothing was changed: with {file}, this node could not start: {error}") from error
-    # After a stop between the two writes both files still load, and a second accept does the rest.
+    # If this process stops between the two writes, both files still load, and a second `accept` does the rest.
     replace_files(directory, texts)
     return Accepted(changed=True, dropped=former)
 
 
 def load(file: Path) -> Invitation:
-    """Read the file that `invite` wrote for the servers. Raises `ConfigError`, also when other users could read it."""
+    """Read an invitation that `invite` wrote. Raises `ConfigError`, also when other users could read the file."""
     text = read_text(file)
     tables = parse_toml(text, file)
     if not isinstance(tables.get("server"), dict) or not isinstance(tables.get("user"), dict):

@@ -92,7 +92,7 @@ class Joiner:
         )
 
     async def _find(self) -> int:
-        """Ask every connected server for the leader; `NOBODY` when no server knows."""
+        """Ask the connected servers one by one; return the first leader that a server names, or `NOBODY`."""
         for server, link in tuple(self._links.items()):
             if not link.connected:
                 continue

@@ -1,7 +1,7 @@
 """Invitations of leaf members: routers that report their leaf to a farm and have no vote.
 
-The leaf member gets a directory with its credentials and the endpoints of the servers. A file gives each server the
-verifier for the leaf member's password. A leader that does not know the leaf member refuses its records.
+The leaf member gets a directory with its key and the endpoints of the servers. A file gives each server the public half
+of the leaf member's key. A leader that does not know the leaf member refuses its records.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,12 @@ from pydantic import Field
 
 from gf_i2p.farm.record.remote_sensing import MAX_SERVER_ID
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
+from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.access.roles import Role, User
 from gf_i2p.node.files import templates
 from gf_i2p.node.files.checked_read import ConfigError, Table, parse_toml, read_text, table_of
 from gf_i2p.node.files.config import Config, Secrets, UserTable, check_private
-from gf_i2p.node.files.farm_setup import check_absent, new_password
+from gf_i2p.node.files.farm_setup import check_absent
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.node.files.leaf_file import LEAF_FILE, LeafFile
 from gf_i2p.node.files.peer_removal import forget_users
@@ -24,7 +25,6 @@ from gf_i2p.node.files.transaction import all_or_nothing, changing, replace_file
 from gf_i2p.node.files.trust import knows_certificate
 from gf_i2p.node.membership.invitation import server_text
 from gf_i2p.storage.private_files import write_private
-from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
 
 ACCEPT_FILE: Final = "accept-leaf-{id}.toml"
@@ -38,7 +38,7 @@ class LeafMemberTable(Table):
 
 
 class LeafInvitation(Table):
-    """The description of a leaf member for the servers of the farm."""
+    """The file that tells the servers of the farm about a leaf member."""
 
     cluster: str
     member: LeafMemberTable
@@ -47,7 +47,7 @@ class LeafInvitation(Table):
 
 @dataclass(frozen=True, slots=True)
 class Invited:
-    """The result of an invitation."""
+    """The result of an invitation; `accept` is the path of the file for the servers."""
 
     id: int
     member: Path
@@ -111,12 +111,11 @@ def _invite(existing: Path, into: Path, member: int | None, new_paths: list[Path
         raise ConfigError(
             f"{existing / CONFIG_FILE} has no fingerprint of any server, and no CA: a member could verify none of them"
         )
-    password = new_password()
+    login = LoginKey.generate()
     text = templates.LEAF.format(
-        cluster=cluster, user=user, password=password, ca="" if ca is None else templates.LEAF_CA
+        cluster=cluster, user=user, key=login.text, ca="" if ca is None else templates.LEAF_CA
     ) + "".join(server_text(server, for_clients=True) for server in servers)
     table_of(LeafFile, text, target / LEAF_FILE)  # finds a mistake here, before the file is on the other machine
-    secret = Secret.derive(user, cluster, password)
     target.mkdir(mode=0o700)
     new_paths.append(target)
     write_private(target / LEAF_FILE, text)
@@ -124,14 +123,14 @@ def _invite(existing: Path, into: Path, member: int | None, new_paths: list[Path
         (target / _CA_FILE).write_text(ca, encoding="utf-8")
     write_private(
         accept,
-        templates.LEAF_INVITATION.format(cluster=cluster, id=member, md5=secret.md5, sha256=secret.sha256),
+        templates.LEAF_INVITATION.format(cluster=cluster, id=member, values=UserTable.of(login.public).values),
     )
     new_paths.append(accept)
     return Invited(member, target, accept, tuple(each.id for each in config.servers if each not in servers))
 
 
 def _free_id(taken: set[int]) -> int:
-    """Return the id above all taken ids, so that no id is soon used again; above the range, the lowest free id."""
+    """Return the id above all taken ids, so that no id is soon used again; if it is too large, the lowest free id."""
     above = max((each for each in taken if each >= FIRST_LEAF_MEMBER_ID), default=FIRST_LEAF_MEMBER_ID - 1) + 1
     if above <= MAX_SERVER_ID:
         return above
@@ -144,7 +143,7 @@ def invites_leaf_member(file: Path) -> bool:
 
 
 def load(file: Path) -> LeafInvitation:
-    """Read the file that `invite` wrote for the servers. Raises `ConfigError`, also when other users could read it."""
+    """Read an invitation that `invite` wrote. Raises `ConfigError`, also when other users could read the file."""
     check_private(file)
     return table_of(LeafInvitation, read_text(file), file)
 

@@ -1,4 +1,4 @@
-"""A leaf member: a client beside a router that has no server. The client reports the router's leaves to the farm."""
+"""A leaf member: a client beside a router where no server runs. The client reports the router's leaves."""
 
 import asyncio
 import time
@@ -39,17 +39,21 @@ _REDIAL_CEILING: Final = 30.0
 def patient() -> Backoff:
     """Make a leaf member's delays between attempts to connect.
 
-    When a leader dies, all leaf members turn to the next leader, which can accept some hundreds a second at best. A
-    leaf member that tries again too soon only takes the place of others. A record may arrive a minute and a half late.
+    When a leader dies, all leaf members dial the next leader, which can accept some hundreds of connections a second
+    at best. A leaf member that tries again too soon only takes the place of others. A record may arrive a minute and a
+    half late.
     """
     return Backoff(floor=_REDIAL_FLOOR, ceiling=_REDIAL_CEILING)
 
 
 class LogClient(Protocol):
-    """Posts a record to the farm's log: `gf_i2p.transport.client.farm_client.FarmClient`."""
+    """Posts values to the farm's log: the part of `FarmClient` that a leaf member needs."""
 
     async def post(self, values: Sequence[bytes], *, timeout: float = 30.0) -> int:  # noqa: ASYNC109
-        """See `FarmClient.post`."""
+        """Post the values; return the log index of the last value when all are committed. `timeout`: seconds.
+
+        Raises `NotCommittedError` or `OutcomeUnknownError`.
+        """
         ...
 
 
@@ -101,7 +105,7 @@ class LeafMember:
     ) -> None:
         """`look_seconds`: seconds between two questions to the router. `interval`: seconds between two records.
 
-        `local_leaves` is this machine's part of each leaf; empty: this machine knows nothing of a leaf.
+        `local_leaves`: for each leaf, the watch of its service and its forwarder; empty: no service is watched.
 
         `tell` is called after each post, and every `WAIT_SECONDS` while a post is under way. `why` returns what a post
         waits for, as a clause; None when that is not known.
@@ -174,7 +178,7 @@ class LeafMember:
         return True
 
     def _tell_meanwhile(self) -> None:
-        """Report what delays the record, before the post is given up."""
+        """Report why the record is late, while the post is still under way."""
         self._note_answers()
         why = self._why()
         if why is not None:

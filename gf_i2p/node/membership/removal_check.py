@@ -1,8 +1,8 @@
 """Checks whether this server was removed from the farm without knowing.
 
 A removed server gets no more messages from the leader, so the server asks the other servers. A server that was down
-during its removal does not know of it. A server that has restarted since is not sure: the commit index is not stored,
-so the Configuration without this server may or may not be committed.
+during its removal does not know of the removal. A server that has restarted since is not sure: the commit index is not
+stored, so the Configuration without this server may or may not be committed.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class RemovalCheck:
     ) -> None:
         """`others` returns the endpoints to ask, with this server's credentials there."""
         self.removal: str | None = None
-        """Why this server is out of the farm, by another server's answer, as a clause; None without such an answer."""
+        """Why this server is out of the farm, as a clause; None unless another server has answered so."""
         self._newest: Configuration | None = None
         self._driver = driver
         self._transport = transport
@@ -47,9 +47,10 @@ class RemovalCheck:
 
     @property
     def farm(self) -> tuple[ClusterServer, ...] | None:
-        """The farm's members as far as known, after this server was removed; None for a member, or if not known.
+        """The members of the farm that has removed this server; None while this server is a member, or does not know.
 
-        When this server is added again, it hears a leader before `removal` is cleared.
+        `removal` stays set for a while after this server was added again. So `removal` does not count while this server
+        has a leader.
         """
         core = self._driver.core
         if self.removal is not None and self._newest is not None and core.leader == NOBODY:

@@ -1,6 +1,6 @@
-"""Keys of the branches, which are the sets below the first one: each branch is a destination, the same on every server.
+"""Keys of the branches of a tree of Meta lease sets: each branch has a destination, the same on every server.
 
-Where the master's own key is, the branch keys follow from that key (HKDF, RFC 5869). A server with delegated keys
+A server with the master's own key derives the branch keys from that key (HKDF, RFC 5869). A server with delegated keys
 cannot derive branch keys. There each branch key stands in a file, `branch-N.dat` beside the master's, in the routers'
 format, mode 0600. `gf-i2p keys delegate --branches` makes these files where the master's own key is.
 """
@@ -31,7 +31,10 @@ class NoBranchKeysError(NetDbError):
 
 
 def derive(master: DestinationKeys, number: int) -> DestinationKeys:
-    """Return the keys of a branch, always the same. Raises `NoBranchKeysError` when the master's key is delegated."""
+    """Return the keys of the branch `number`, always the same.
+
+    Raises `NoBranchKeysError` when the master's key is delegated, and for a number outside 0 to 15.
+    """
     if not 0 <= number < BRANCHES:
         raise NoBranchKeysError(f"a tree has the branches 0 to {BRANCHES - 1}, not {number}")
     if master.offline is not None:
@@ -47,12 +50,12 @@ def derive(master: DestinationKeys, number: int) -> DestinationKeys:
 
 
 def branch_file(master: Path, number: int) -> Path:
-    """Return the file of a branch's keys; `master` is the file of the master's keys."""
+    """Return the path of a branch's key file; `master` is the path of the master's key file."""
     return master.with_name(f"branch-{number}.dat")
 
 
 def branch_keys(master: DestinationKeys, path: Path) -> BranchKeys:
-    """Return a function that gives the keys of a branch; each key is read or derived when first needed.
+    """Return a function that returns the keys of a branch; each key is read or derived when first needed.
 
     `path`: file of the master's keys. A branch's own file wins over keys derived from the master's key.
     """

@@ -1,6 +1,7 @@
-"""Publishes the branches: before the first set, which leads to the branches, and with the same version.
+"""Publishes the branches of a tree of Meta lease sets. The first set, which lists the branches, follows afterwards.
 
-The log makes the first set's version rise from publisher to publisher. So the branches' versions rise, too.
+All sets of the tree have the same version. The log makes the first set's version rise from publisher to publisher. So
+the branches' versions rise, too.
 """
 
 import asyncio
@@ -49,14 +50,14 @@ class Branches:
         return None
 
     def entries(self, branches: Sequence[Branch], owner: int) -> tuple[SetEntry, ...]:
-        """Return the first set's entries for the branches. Raises `NetDbError` without keys."""
+        """Return the first set's entries for the branches. `owner`: id of this server. Raises `NetDbError`."""
         return tuple(
             SetEntry(self._keys(branch.number).destination.hash, int(LeaseType.META), branch.cost, owner)
             for branch in branches
         )
 
     def build(self, branches: Sequence[Branch], published: int) -> list[MetaLeaseSet]:
-        """Make and sign the sets of this version. Raises `NetDbError`."""
+        """Make and sign the branches' sets. `published`: version, seconds since the epoch. Raises `NetDbError`."""
         lease_sets = []
         for branch in branches:
             keys = self._keys(branch.number)
@@ -69,7 +70,8 @@ class Branches:
     ) -> None:
         """Give all branches to the router, and end those no longer wanted. Raises `RouterError` or `NetDbError`.
 
-        When the router refuses one branch, the others are still given.
+        When the router refuses one branch, the others are still given. `published`: version of the sets, in seconds
+        since the epoch. `may_give`: whether the sets may still be given; asked just before.
         """
         sets = self.build(branches, published)
         masters = {lease_set.destination.hash for lease_set in sets}

@@ -46,8 +46,8 @@ class FileSigner:
         Args:
             path: the key file.
             router: "i2pd", "java" or "auto".
-            check_node: raises `RouterError` while a node may publish in this place. Otherwise `check_node` returns a
-                function that says whether that still holds.
+            check_node: raises `RouterError` while a node beside the endpoint may publish the master. Otherwise
+                `check_node` returns a function, which returns True as long as no such node may publish the master.
             clock: seconds since the epoch.
             sleep: waits for so many seconds.
         """
@@ -61,7 +61,10 @@ class FileSigner:
         """`published` of the last signed set, by master."""
 
     async def sign(self, master: bytes, entries: Sequence[MetaLease], newest: int | None) -> Publication:
-        """See `EntrySigner`. An entry ends with the keys at the latest."""
+        """Make and sign a set with these entries, and a SessionConfig, as `EntrySigner.sign` says.
+
+        No entry of the set ends later than the keys.
+        """
         keys = await asyncio.to_thread(self._load)  # in a thread: a disk that hangs must not hold up other calls
         self._check(keys, master, int(self._clock()))
         may_give = await self._check_node()
@@ -75,7 +78,8 @@ class FileSigner:
         """Return the `published` of the next set, once the clock shows that time.
 
         No version is ahead of the clock. So the first version after a restart, which is later than the restart, is
-        greater than every version before, and floodfills do not drop the set.
+        greater than every version before, and floodfills do not drop the set. Raises `RouterRefusedError` when the
+        clock would need more than `MOST_WAIT_SECONDS`.
         """
         while True:
             now = self._clock()
@@ -92,7 +96,11 @@ class FileSigner:
             await self._sleep(published - now)
 
     def _load(self) -> PublishingKeys:
-        """Read the keys. The caller of the endpoint learns that there are none; the log has the file and the reason."""
+        """Read the keys. Raises `RouterRefusedError` for missing or unusable keys.
+
+        The error, which the endpoint's caller gets, does not name the file. The endpoint's log has the file and the
+        reason.
+        """
         try:
             return load_publishing_keys(self._path)
         except ConfigError as error:
@@ -121,7 +129,11 @@ class FileSigner:
 
 
 def _ended(entries: Sequence[MetaLease], published: int, ends: int | None) -> list[MetaLease]:
-    """Return the entries, which end with the signing key at the latest. `ends`: end of that key; None: never."""
+    """Return the entries, and let no entry end later than the signing key. Raises `LimitError` for a wrong end.
+
+    `published`: date of the set. `ends`: end of the signing key; None: the key never ends. Times are in seconds since
+    the epoch.
+    """
     for number, entry in enumerate(entries, 1):
         if not published < entry.end <= published + MAX_EXPIRES_SECONDS:
             raise LimitError(

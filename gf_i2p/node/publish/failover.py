@@ -77,7 +77,7 @@ class FailoverPublisher:
         self._clock = clock
         self._service: HostedService | None = None
         self._opened_at = 0.0
-        """When the session had its first lease set, by `clock`."""
+        """Time at which the session had its first lease set, in seconds of `clock`."""
         self._watching: asyncio.Task[None] | None = None
         """The task that waits for the loss of the session."""
         self._logged: tuple[FailoverState, str | None] = (FailoverState.IDLE, None)
@@ -134,7 +134,7 @@ class FailoverPublisher:
             self._report_changes()
 
     async def finish(self, seconds: float) -> None:
-        """See `Publisher.finish`: gives open streams time to end."""
+        """Wait up to `seconds` until no client has an open stream. Ends no stream."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._service is not None and self._service.streams:  # noqa: ASYNC110 - no event signals the end

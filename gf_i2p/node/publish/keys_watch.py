@@ -94,7 +94,10 @@ class KeysWatch:
             await asyncio.sleep(CHECK_SECONDS)
 
     def check(self) -> None:
-        """Read a changed key file. Log each new trouble once, and each day the days until the keys expire."""
+        """Read the key file if it has changed, and log the trouble if its text has changed.
+
+        While the keys end soon, the text has the time left. So the trouble is logged daily, at the end hourly.
+        """
         if self._path is not None:
             self._take_over(self._path, _read(self._path, self._mark))
         self._report_trouble()
@@ -139,7 +142,7 @@ class KeysWatch:
 
 
 def _read(path: Path, known_mark: _Mark | None) -> _ReadResult | None:
-    """Read the file; None when its mark is still `known_mark`.
+    """Read the key file. Return None when the file's mark (`_mark`) is still `known_mark`.
 
     The mark is taken before the read, so that the next check notices a change during the read.
     """

@@ -72,7 +72,7 @@ class MetaPublisher:
         self._logged_trouble: str | None = None
         """The trouble that was logged last."""
         self._unstopped: str | None = None
-        """Why the router could not be told to stop."""
+        """Why the router could not be told to stop; None when the last attempt succeeded."""
         self._logged_stage: tuple[int, str] | None = None
         """The version that was logged last as found or confirmed, and that stage."""
         self._log = logger.bind(server=server_id, master=keys.keys.destination.b32)
@@ -89,10 +89,10 @@ class MetaPublisher:
         await self._loop.run()
 
     async def finish(self, seconds: float) -> None:
-        """See `Publisher.finish`: a published set stays good without this server."""
+        """Return at once: clients can use a published set without this server."""
 
     def shown(self) -> dict[str, Any] | None:
-        """Describe the published set. Times are in seconds since the epoch; "next" is in seconds from now."""
+        """Describe the published set; None without one. Times: seconds since the epoch; in "next", from now."""
         lease_set, last_set, progress = self.lease_set, self.machine.last_set, self._reporter.progress.current
         if lease_set is None or last_set is None:
             return None

@@ -20,7 +20,7 @@ a router, but can publish nothing once the transient key has expired.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
@@ -61,7 +61,7 @@ class Purpose(StrEnum):
 
     @property
     def options(self) -> Mapping[str, str]:
-        """I2CP options of a session of this kind."""
+        """I2CP options of a session with this purpose."""
         return META_OPTIONS if self is Purpose.META else SERVICE_OPTIONS
 
 
@@ -74,7 +74,7 @@ class Stage(StrEnum):
     ENDING = "ending"
     """The operator should make new keys."""
     ENDED = "ended"
-    """The keys have ended, and the node publishes nothing with these keys."""
+    """The keys have ended, or end within `HANDOVER_SECONDS`. The node publishes nothing with these keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +132,12 @@ class PublishingKeys:
 
     @property
     def delegated(self) -> bool:
-        """Whether a transient key signs."""
+        """Whether these keys are delegated: a transient key signs lease sets in place of the master's own key."""
         return self.keys.offline is not None
 
     @property
     def delegated_at(self) -> int | None:
-        """When the master delegated the keys, by its signature (seconds since the epoch); None: not known."""
+        """The time at which the master delegated the keys (seconds since the epoch); None: not known."""
         dates = [SessionConfig.parse(data).date_ms for data in self.signed.values()]
         return min(dates) // 1000 if dates else None
 
@@ -237,7 +237,7 @@ class PublishingKeys:
         return cls(keys, signed, None if server is None else int(server))
 
     def encode(self) -> bytes:
-        """Return the bytes of a key file: the program's format for keys with signed configs, else a router's."""
+        """Return the bytes of a key file: in the program's format if there are signed configs, else in a router's."""
         if not self.signed:
             return self.keys.encode()
         lines = [f"# {self.destination.b32}, until {'' if self.ends is None else date(self.ends)}"]
@@ -265,5 +265,8 @@ def date(seconds: int) -> str:
 
 
 def _span(seconds: int) -> str:
-    days = seconds // 86_400
-    return f"{days} days" if days > 1 else str(timedelta(seconds=seconds))
+    """Return the time in words that change once an hour at most: a node logs each change."""
+    days, hours = seconds // 86_400, seconds // 3600
+    if days > 1:
+        return f"{days} days"
+    return f"{hours} hours" if hours > 1 else "1 hour" if hours else "less than an hour"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.node.clock import now_ms
+from gf_i2p.node.files import committed_keys
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import DATABASE_FILE, HISTORY_DIRECTORY
@@ -52,7 +53,7 @@ class OldLog:
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """The effect of a restoration, as far as known beforehand."""
+    """The expected effect of a restoration."""
 
     cluster: str
     server: ClusterServer
@@ -139,6 +140,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
     backup.mkdir(mode=0o700)
     on_step(f"moving the old files to {backup.name}")
     replace_files(directory, texts, backup)
+    committed_keys.forget(directory)
     if (directory / HISTORY_DIRECTORY).exists():
         (directory / HISTORY_DIRECTORY).rename(backup / HISTORY_DIRECTORY)
     if config.history.enabled:
@@ -151,7 +153,7 @@ def _restore(saved: SavedSnapshot, directory: Path, on_step: Callable[[str], Non
 
 
 def _begin_log(saved: SavedSnapshot, server: ClusterServer, path: Path, term: int) -> int:
-    """Write a log of snapshot and Configuration; return the Configuration's index."""
+    """Write a new log: the snapshot, and a Configuration of only this server. Return the Configuration's index."""
     Storage.create(path, cluster=saved.cluster, server_id=server.id)
     storage = Storage.open(path, cluster=saved.cluster, server_id=server.id)
     try:
@@ -183,7 +185,7 @@ def _begin_history(
 def _replace_log(new_log: Path, database: Path, backup: Path) -> None:
     """Put the new log in the place of the old one.
 
-    The side files of the old log leave first: SQLite would read an old WAL as part of the new log.
+    The side files of the old log are moved away first: SQLite would read an old WAL as part of the new log.
     """
     for path in sorted(database.parent.glob(database.name + "-*")):
         if path.is_file() and not path.name.endswith("-lock"):

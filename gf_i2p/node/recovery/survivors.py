@@ -15,7 +15,6 @@ from gf_i2p.transport.errors import ProxyAccessError, TransportError
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.tls.tls_transport import TlsTransport
-from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import EndpointError
 from gf_i2p.wire.log_values import ClusterServer
@@ -38,7 +37,7 @@ class Others:
 
 
 async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Others:
-    """Ask all of these servers at once, with the password and the trusted certificates in a node's directory.
+    """Ask all of these servers at once, with the key and the trusted certificates in a node's directory.
 
     `servers` comes from the log. If gf-i2p.toml names another endpoint for a server, that endpoint is dialled, as the
     node would do. Servers inside I2P are asked only if the router's proxy answers.
@@ -47,7 +46,7 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
         ConfigError: the files in the directory cannot be used.
     """
     config, secrets = Config.load(directory), Secrets.load(directory)
-    user, password = f"server-{config.node.id}", secrets.password.get_secret_value()
+    login = secrets.login(config.node.id)
     listed_endpoints = {server.id: server.endpoint for server in config.servers}
     living: dict[int, str] = {}
     not_asked: dict[int, str] = {}
@@ -70,7 +69,7 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
                 f"gf-i2p.toml does not say which certificate {endpoint} has: add its fingerprint to [[servers]]"
             )
             return
-        credentials = Credentials(user, password)
+        credentials = login.at(server.id)
         seconds = I2P_ASK_SECONDS if endpoint.is_i2p else ASK_SECONDS
         try:
             configuration = await fetch_configuration(
@@ -80,7 +79,7 @@ async def ask_others(directory: Path, servers: tuple[ClusterServer, ...]) -> Oth
             not_asked[server.id] = str(error).rstrip(".")
             return
         except TransportError as error:
-            if credentials.has_challenge:  # the server runs: it rejects the password, or was too slow
+            if credentials.has_challenge:  # the server runs: it rejects the login, or was too slow
                 living[server.id] = f"it answers, and does not tell who belongs to the farm: {error}".rstrip(".")
             return
         if configuration is None:
@@ -102,7 +101,7 @@ def _transport(directory: Path, config: Config, secrets: Secrets) -> Transport:
 
 
 async def _why_no_i2p(config: Config) -> str | None:
-    """Why no server can be asked through I2P; None when the router's proxy takes connections."""
+    """Return why no server can be asked through I2P; None when the router's proxy takes connections."""
     if config.router is None:
         return "gf-i2p.toml names no I2P router: add a table [router]"
     proxy = config.router.proxy

@@ -82,7 +82,7 @@ class FailureDetector:
             self._reporter.changed()
 
     def _last_heard(self, heard_at: Mapping[int, float], now: float) -> dict[int, float]:
-        """Return when each server was last heard: a server that posts is alive, even if its answers are late."""
+        """Return when each server was last heard, in seconds of `clock`. A new record counts as much as an answer."""
         records = self._view.state.records
         for server in heard_at.keys() & records.keys():
             date = records[server].date_ms

@@ -60,14 +60,14 @@ class HostedFarm:
     def __init__(self, name: str, farm: Callable[[], NestedFarm | None]) -> None:
         """`farm` returns the running farm, None while the farm does not run. `name`: the farm's name in messages."""
         self.trouble: str | None = None
-        """See `LeafFarm`."""
+        """Why the nested farm's master did not serve at the last call of `leaf`; None if the master served."""
         self._name = name
         self._farm = farm
         self._master: bytes | None = None  # the last known one: the leaf of a stopped farm is reported as down
         self._sent_ms = 0
 
     async def leaf(self) -> Leaf | None:
-        """See `LeafFarm`. The nested farm's log says whether its master serves.
+        """Return the status of the nested farm's master, by that farm's log; None when the master is not known.
 
         The leaf names the masters of the farms below, so that loops are noticed. A published set stays valid for a
         while, so a farm that changes its publisher stays up. In mode `failover` the master is an ordinary destination,
@@ -94,21 +94,21 @@ class HostedFarm:
 
 
 class ElsewhereFarm:
-    """A nested farm that runs only in other processes: this server only asks its router for the master's set.
+    """A nested farm that runs only in other processes: this server asks its router whether the master's set exists.
 
-    This server does not know the masters below that farm, either. A server of both farms knows these masters, and that
-    server's record is enough for all.
+    This server does not know the masters below the nested farm. A server of both farms knows these masters, and writes
+    them into its record. That record is enough for the other servers.
     """
 
     def __init__(self, address: str, bridge: RouterBridge) -> None:
         """`address`: the master's b32 address. Raises `StructureError` for any other text."""
         self.trouble: str | None = None
-        """See `LeafFarm`."""
+        """Why the router did not find the master's set at the last call of `leaf`; None if it did."""
         self._hash = from_b32_address(address)
         self._bridge = bridge
 
     async def leaf(self) -> Leaf | None:
-        """See `LeafFarm`."""
+        """Ask the router for the master's set, and return the status of the master. Raises `RouterError`."""
         up = (await self._bridge.local_leaf_status(self._hash)).up
         self.trouble = (
             None

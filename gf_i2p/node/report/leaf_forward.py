@@ -33,11 +33,11 @@ class ForwardLoad:
     bytes_per_second: int
     """Bytes to and from the service, on average over `byte_rate.WINDOW_SECONDS`."""
     max_bytes_per_second: int | None
-    """The limit that the operator has named; None: none."""
+    """The bandwidth at which the leaf counts as full, from the settings; None: not set."""
 
 
 class LeafForward:
-    """Passes connections on to the service, and counts. `run` does so until cancelled."""
+    """Passes connections on to the service, and counts connections and bytes. `run` does so until cancelled."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class LeafForward:
         Args:
             listen: host and port to which the router's tunnel leads.
             service: host and port of the operator's service.
-            max_connections: further connections are closed at once.
+            max_connections: most connections at a time; further ones are closed at once.
             max_bytes_per_second: the bandwidth that counts as full; nothing is slowed down.
             leaf: names the leaf in messages.
-            table: the table of the settings, for advice.
+            table: name of the table with these settings, for messages.
             clock: monotonic seconds; without it, the event loop's clock.
         """
         self.served = 0
@@ -77,7 +77,7 @@ class LeafForward:
         self._table = table
         self._clock = clock
         self._rate: ByteRate | None = None
-        """None until the forwarder listens."""
+        """Rate of the bytes that pass; None until the forwarder listens."""
         self._open: set[asyncio.Task[None]] = set()
 
     @property
@@ -87,7 +87,7 @@ class LeafForward:
         return ForwardLoad(len(self._open), self._max_connections, rate, self._max_bytes_per_second)
 
     async def run(self) -> None:
-        """Listen, and pass connections on. A port that another program has is tried again by the caller."""
+        """Listen, and pass connections on. Return with `trouble` when listening fails; the caller then tries again."""
         try:
             server = await asyncio.start_server(self._accept, *self._listen, limit=_PIECE_BYTES)
         except OSError as error:

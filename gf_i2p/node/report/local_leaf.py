@@ -16,12 +16,12 @@ _AGAIN_SECONDS: Final = 5.0
 
 
 class LocalLeaf:
-    """Watches the service behind the leaf, and forwards to the service, as far as the settings ask for it."""
+    """Watches the service behind the leaf, and forwards to the service, if the settings ask for that."""
 
     def __init__(
         self, settings: LeafSettings, *, table: str = "[publish]", clock: Callable[[], float] = seconds_since_boot
     ) -> None:
-        """`table`: the table of the settings, for advice. `clock`: monotonic seconds."""
+        """`table`: name of the table with these settings, for messages. `clock`: monotonic seconds."""
         self.name = settings.leaf
         """The leaf, as the settings name the leaf: an address, or the name of a tunnel."""
         self.service: ServiceWatch | None = None
@@ -54,7 +54,7 @@ class LocalLeaf:
 
     @property
     def fault(self) -> str | None:
-        """Why the leaf is down by this machine, as a clause; None while service and forwarder do well."""
+        """The fault on this machine that makes the leaf down, as a clause; None while service and forwarder do well."""
         if self.service is not None and self.service.trouble is not None:
             return "its service does not answer"
         if self.forward is not None and self.forward.trouble is not None:
@@ -62,10 +62,10 @@ class LocalLeaf:
         return None
 
     def completed(self, leaf: Leaf | None) -> Leaf | None:
-        """Return the router's answer about the leaf, completed by what this machine knows.
+        """Return the router's answer about the leaf, with uptime and load added; None without an answer.
 
         The leaf is down while its service does not answer, or its forwarder cannot listen. The uptime counts from the
-        answer that found the leaf up.
+        first answer that found the leaf up.
         """
         if leaf is None:
             self._up_since = None

@@ -1,4 +1,4 @@
-"""The leaves of one server or leaf member: asks the router for each leaf, and adds this machine's knowledge."""
+"""The leaves of one server or leaf member: asks the router for each leaf, and adds the state of the local service."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,7 +27,8 @@ class OwnLeaves:
 
         Args:
             bridge: leads to the router.
-            local: this machine's part of each leaf, in the order of the bridge; empty: only the router knows the leaf.
+            local: for each leaf, the watch of its service and its forwarder, in the order of the bridge; empty: this
+                machine watches no service.
             leaf_farm: the nested farm whose master is the only leaf; None: the bridge names the leaves.
             seconds: time limit for an answer.
             on_answer: called after each answer, after each failure, and after each change of a service.
@@ -55,12 +56,12 @@ class OwnLeaves:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        """The leaves by the router's last answers and by this machine. A leaf without an answer is missing."""
+        """The status of each leaf, from the router's last answer and `local`. A leaf without an answer is missing."""
         return tuple(leaf for leaf, _ in self.told)
 
     @property
     def told(self) -> tuple[tuple[Leaf, str | None], ...]:
-        """The `leaves`, and why each leaf is down, as clauses; None: the leaf is up."""
+        """Each of the `leaves`, and the reason why the leaf is down, as a clause; None: the leaf is up."""
         told = []
         for place, question in enumerate(self._questions):
             answer, local = question.answer, self._local[place] if self._local else None
@@ -92,7 +93,7 @@ class OwnLeaves:
 
 
 def _fault(answer: Leaf) -> str | None:
-    """Return why a leaf is down by the router's answer; None: the leaf is up."""
+    """Return why a leaf is down, from the router's answer; None: the leaf is up."""
     if answer.up:
         return None
     # A router that has found the leaf's lease set tells the destination.

@@ -73,19 +73,19 @@ class Reporter:
     ) -> None:
         """Prepare the reporter; only `run` posts.
 
-        The next record takes the attributes that are set later. A call of `changed` makes that record come at once.
+        Attributes may be set later: the next record has their new values. After `changed`, that record comes early.
 
         Args:
             server_id: id of this server.
             cluster: the farm's name.
             driver: posts the records.
             bridge: leads to this server's router.
-            master: the farm's master, for which this server may publish and whose leaves are reported.
+            master: the farm's master, for which this server may publish; None: this server has no keys.
             interval: seconds between two records when nothing changes; less while the farm's lease is short.
             publish_config: "on", "auto" or "off".
             mode: mode of publishing when this server is chosen: "off", "dry-run", "meta" or "failover".
             leaf_farm: the nested farm whose master is this server's leaf; None: the router names the leaves.
-            local_leaves: this machine's part of each leaf; empty: this machine knows nothing of a leaf.
+            local_leaves: for each leaf, the watch of its service and its forwarder; empty: no service is watched.
             router_info: the file with the router's router info; None: the records do not have the router info.
             parameters: returns the farm's present parameters.
             clock: monotonic seconds; the clock goes on while the machine sleeps.
@@ -174,7 +174,7 @@ class Reporter:
         self._news.set()
 
     def renew(self) -> None:
-        """Post a record at once, even without a change, because this server's lease is in doubt."""
+        """Have `run` post a record soon, even without a change, because this server's lease is in doubt."""
         self._posted_facts = None
         self.changed()
 
@@ -270,11 +270,11 @@ class Reporter:
 
     @property
     def _publish_config(self) -> str:
-        """The `publishConfig` of the record: a server that lacks keys or service reports "off"."""
+        """The `publishConfig` of the record: "off" from a server that lacks keys or service, or has resigned."""
         return self.publish_config if self.has_keys and self.has_service and not self._resigned else "off"
 
     def _deciding_facts(self) -> object:
-        """The facts by which other servers decide. A record is due when these facts differ from the last record's."""
+        """Return the facts by which other servers decide. A record is due when they differ from the last record's."""
         progress = self.progress.current
         return (
             self._router.trouble is None,

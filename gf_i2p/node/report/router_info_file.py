@@ -1,7 +1,7 @@
 """The router info that the router has published last, from the router's own file.
 
 No router tells its router info by I2CP, SAM or i2pcontrol. Both routers write the file `router.info` when they sign a
-new router info. Most of these are published at once, and the others with the next publication.
+new router info. The router publishes most of them at once, and the others with the next publication.
 """
 
 import asyncio
@@ -26,11 +26,12 @@ LOOK_SECONDS: Final = 30.0
 MAX_BYTES: Final = 4096
 """Most bytes of a router info in a record. i2pd writes up to 3,072, and Java I2P takes no more than 4,096."""
 MAX_AGE_MS: Final = 3 * 3_600_000
-"""Greatest age. A running router signs a new router info after 75 minutes at most (i2pd 2.58; Java I2P 2.8: 53)."""
+"""Greatest age of a router info that is reported. A running router signs a new router info after 75 minutes at most
+(i2pd 2.58; Java I2P 2.8: 53)."""
 MAX_AHEAD_MS: Final = 120_000
-"""How far a router info may be ahead of this machine's clock."""
+"""Most milliseconds that a router info may be ahead of this machine's clock."""
 _MOST_SECONDS: Final = 100 * 365 * 86_400
-"""No message shows a longer time."""
+"""The longest time, in seconds, that a message shows."""
 LACK: Final = "this server's records lack the router info"
 """The beginning of each `RouterInfoFile.trouble`."""
 AGAIN_SECONDS: Final = 0.2
@@ -47,7 +48,7 @@ class _Read:
 
 
 class RouterInfoFile:
-    """Reads the file again after each change. `run` does so until cancelled."""
+    """Reads the router's file, again after each change. `run` does so until cancelled."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
         """Read nothing yet. `path`: the router's `router.info`. `clock`: seconds since the epoch."""
@@ -92,7 +93,7 @@ class RouterInfoFile:
                 logger.warning("the router info is not in the records", reason=trouble)
 
     def _objection(self, read: _Read) -> str | None:
-        """Say why this router info is not the one that the router has published last; None: nothing speaks against."""
+        """Say why this router info is not the one that the router has published last; None: no reason was found."""
         age_ms = int(self._clock() * 1000) - read.published_ms
         away = timedelta(seconds=min(abs(age_ms) // 1000, _MOST_SECONDS))
         if age_ms > MAX_AGE_MS:
@@ -109,7 +110,7 @@ class RouterInfoFile:
 
 
 def _read(path: Path, last: _Read | None) -> _Read:
-    """Read the file if the file has changed since `last`. Raises `ConfigError` or `NetDbError`."""
+    """Read and check the file; return `last` if the file has not changed. Raises `ConfigError` or `NetDbError`."""
     try:
         status = path.stat()
     except OSError as error:

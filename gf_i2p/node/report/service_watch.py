@@ -30,9 +30,9 @@ class ServiceWatch:
 
         Args:
             place: host and port.
-            setting: the setting that names the service, for advice.
+            setting: name of the setting that gives `place`, for messages.
             effect: the effect of a service that does not answer: a clause for the operator.
-            on_change: see `on_change`.
+            on_change: called when `up` has changed.
         """
         self.place = place
         self._setting = setting

@@ -1,4 +1,4 @@
-"""The administrators' decisions in a farm and their effect, by one node's log."""
+"""The administrators' decisions in a farm and the effect of the decisions, from one node's log."""
 
 from typing import Any
 
@@ -9,13 +9,14 @@ from gf_i2p.farm.state import FarmState
 from gf_i2p.netdb.encoding import to_b32_address, to_base64
 from gf_i2p.node.node import Node
 from gf_i2p.node.status.node_status import membership_of
+from gf_i2p.wire.key_proof import PublicKey
 from gf_i2p.wire.messages import NOBODY
 
 
 def administration(node: Node) -> dict[str, Any]:
-    """Describe the administration. `applied` is the index of the last entry behind the other values.
+    """Describe the administrators' decisions. "applied": index of the last log entry that was applied.
 
-    "leader" and "membership" are as in the status.
+    "leader" and "membership" are as in `node_status.status`.
     """
     core, view = node.driver.core, node.farm_tasks.view
     return {
@@ -24,12 +25,13 @@ def administration(node: Node) -> dict[str, Any]:
         "leader": None if core.leader == NOBODY else core.leader,
         "membership": membership_of(node),
         "applied": view.applied,
+        "server_keys": {str(server): str(PublicKey(key.key)) for server, key in sorted(node.server_keys.items())},
         **described(view.state),
     }
 
 
 def described(state: FarmState) -> dict[str, Any]:
-    """Describe the decisions in the farm's state. Times are in ms since the epoch, by the clocks of the authors."""
+    """Describe the decisions in the farm's state. Times are in ms since the epoch, on the clocks of the authors."""
     decisions, choice = state.administration, state.choice
     return {
         "publisher": choice.publisher,
@@ -79,7 +81,10 @@ def _leaf(hash_: bytes) -> dict[str, Any]:
 
 
 def _member(state: FarmState, member: int, record: StatusRecord) -> dict[str, Any]:
-    """Describe one leaf member. "age": seconds since its last record, by the servers' time; null without records."""
+    """Describe one leaf member. "age": seconds since its last record, by the time in the servers' records.
+
+    "age" is null before the first record of a server.
+    """
     heard = state.posters.by_id[member].heard_ms
     return {
         "id": member,

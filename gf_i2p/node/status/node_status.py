@@ -96,7 +96,7 @@ def status(node: Node, started: float) -> dict[str, Any]:
 
 
 def membership_of(node: Node) -> str:
-    """See `membership`; "removed", too, when another server's answer says so."""
+    """Return this node's place in its farm, as `membership` does, but "removed" when another server has answered so."""
     return "removed" if node.removal_check.removal is not None else membership(node.driver.core)
 
 
@@ -111,7 +111,7 @@ def membership(core: Core) -> str:
 
 
 def _i2p(node: Node) -> dict[str, Any] | None:
-    """Return this node's address inside I2P, null while others cannot reach it; None for a node outside I2P."""
+    """Return this node's address inside I2P, null while others cannot reach the node; None for a node outside I2P."""
     listener = node.server.listener
     return {"reached_at": listener.reached_at} if isinstance(listener, I2pListener) else None
 
@@ -124,7 +124,7 @@ def _rounded(seconds: dict[str, float]) -> dict[str, float]:
 def explanation(node: Node) -> dict[str, Any]:
     """Explain the farm's choice. "farm", and "lines" as text, follow from the log and are the same on every server.
 
-    "this" is this server's part, as in its status, and so are "leader" and "membership".
+    "this" is the publishing status of this server. "leader" and "membership" are as in `status`.
     """
     state, core = node.farm_tasks.view.state, node.driver.core
     return {

@@ -1,4 +1,4 @@
-"""The status of publishing: the farm's choice by this node's log, and this node's part in publishing."""
+"""The status of publishing: the farm's choice from this node's log, and this node's part in publishing."""
 
 from dataclasses import asdict
 from typing import Any
@@ -9,12 +9,12 @@ from gf_i2p.node.publish.keys_watch import KeysWatch
 
 
 def publishing_status(tasks: FarmTasks) -> dict[str, Any]:
-    """Describe the farm's choice of publisher and leaves, by this node's log, and this node's part in publishing.
+    """Describe the farm's choice of publisher and leaves, from this node's log, and this node's part in publishing.
 
     Times are seconds since the epoch. "mode" and "publish" are this server's settings, "farm_mode" is the mode of the
     chosen publisher. For the words in "publishing", see `farm/publishing/set_progress.py`. "leaf_loads" has the present
-    figures of each leaf's forwarder (`ForwardLoad`), by the leaf as the settings name the leaf. A forwarder that cannot
-    listen is missing there.
+    figures of each leaf's forwarder (`ForwardLoad`), by the leaf's name in the settings. A forwarder that cannot listen
+    is missing there.
     """
     state, choice, reporter = tasks.view.state, tasks.view.choice, tasks.reporter
     publisher = tasks.publisher

@@ -26,7 +26,10 @@ Set = Mapping[str, Any]
 
 
 def combined(values: Mapping[str, Sequence[Any]]) -> list[Set]:
-    """Give the live set, then all combinations of `values`. Raises `UsageError` for too many, or for a wrong value."""
+    """Return the live set, then all combinations of `values`.
+
+    Raises `UsageError` for too many combinations, and for a wrong value.
+    """
     count = 1
     for each in values.values():
         count *= len(each)
@@ -63,7 +66,10 @@ def read_grid(path: Path) -> list[Set]:
 
 
 def checked(sets: Iterable[Set]) -> list[Set]:
-    """Give the live set, then these sets without repetition. Raises `UsageError` for too many, or for a wrong set."""
+    """Return the live set, then these sets without repetition.
+
+    Raises `UsageError` for too many sets, and for a wrong set.
+    """
     unique: list[Set] = [{}]
     for each in sets:
         if len(unique) >= MAX_SETS:

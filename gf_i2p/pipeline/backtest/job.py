@@ -85,8 +85,12 @@ class Window:
 
     farm: str | None = None
     since_ms: int | None = None
-    """By the exporters' clocks. Of older entries, only administrators' entries and Configurations count."""
+    """Beginning, in ms since the epoch, by the exporters' clocks.
+
+    Of older entries, only administrators' entries and Configurations count.
+    """
     until_ms: int | None = None
+    """End, not included, in ms since the epoch, by the exporters' clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +124,8 @@ def backtest(
 ) -> BacktestFigures:
     """Replay the farms, and write both tables anew: the tables hold the results of the last run only.
 
-    `sets`: from `grid`, the live set first. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
+    `sets`: from `grid`, the live set first. `window`: None for all farms and times. `tell`: called with the name of
+    each step. `one_farm`: refuse a lake with several farms. Raises `PipelineError`.
     """
     from pyspark import StorageLevel  # noqa: PLC0415 -- an extra
     from pyspark.sql import functions as f  # noqa: PLC0415
@@ -171,7 +176,7 @@ def backtest(
 
 
 def results(spark: "SparkSession", lake: Lake) -> Iterator[list[BacktestRow]]:
-    """Give the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
+    """Yield the rows of the table `backtest`, farm by farm, the cheapest first. Memory holds one farm's rows."""
     table = spark.read.parquet(lake.path("backtest"))
     farm_rows: list[BacktestRow] = []
     for row in table.orderBy("farm", "cost", "parameters").toLocalIterator():
@@ -192,7 +197,7 @@ def _result(row: dict[str, Any]) -> BacktestRow:
 
 
 def _log(spark: "SparkSession", lake: Lake, window: Window) -> "DataFrame":
-    """Give the rows in a window. The column `gap` says whether the row names the servers after a gap.
+    """Return the rows in a window. The column `gap` says whether the row names the servers after a gap.
 
     See `ReplayedEntry.is_gap`.
     """
@@ -246,7 +251,7 @@ def _chunks(sets: Sequence[Set], most: int) -> list[list[Set]]:
 
 
 def _replay_tasks(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Replay tasks, for `mapInArrow`: rows of the log in, rows of both tables out. A task's rows are contiguous."""
+    """Replay tasks. For `mapInArrow`: takes rows of the log, a task's rows together, and yields rows of `_OUTPUT`."""
     tasks = groupby((row for batch in batches for row in _rows(batch)), key=lambda task_rows: task_rows[:2])
     output = (
         each for (farm, chunk), task_rows in tasks for each in play(farm, chunks, chunk, (row for *_, row in task_rows))
@@ -256,7 +261,7 @@ def _replay_tasks(chunks: Sequence[Sequence[Set]], batches: Iterable[pa.RecordBa
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
-    """Give the rows of a batch: farm, chunk and row."""
+    """Yield the rows of a batch, each as farm, number of the chunk, and log entry."""
     values = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     servers = (tuple(each or ()) for each in values["servers"])
     rows = map(ReplayedEntry, *(values[name] for name in ("index", "term", "received_ms", "kind", "value")), servers)
@@ -266,9 +271,10 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[str, int, ReplayedEntry]]:
 def play(
     farm: str, chunks: Sequence[Sequence[Set]], chunk: int, log: Iterable[ReplayedEntry]
 ) -> Iterator[dict[str, Any]]:
-    """Replay a farm under the sets of `chunks[chunk]`; give results, and for chunk 0 also the live set's decisions.
+    """Replay a farm under the sets of `chunks[chunk]`; yield rows of `_OUTPUT`.
 
-    `log`: rows in the order that `Replay.feed` needs.
+    The rows are the results of each set, and for chunk 0 also the live set's decisions. `log`: rows in the order that
+    `Replay.feed` needs.
     """
     trial = Trial(farm, chunks[chunk])
     row: ReplayedEntry | None = None

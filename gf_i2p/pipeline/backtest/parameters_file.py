@@ -21,9 +21,10 @@ def quoted(text: str) -> str:
 
 
 def read_parameters(path: Path, cluster: str) -> dict[str, Any]:
-    """Read the parameters of such a file, by the names in the log. Raises `UsageError` and `OSError`.
+    """Read a file with recommended parameters; return their values by the names in the log.
 
-    `cluster`: the farm that will get the parameters. A file without the name of a farm fits any farm.
+    `cluster`: the farm that will get the parameters. A file without the name of a farm fits any farm. Raises
+    `UsageError` and `OSError`.
     """
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)

@@ -102,7 +102,7 @@ def advise(results: Sequence[BacktestRow]) -> Advice:
 
 
 def compared(live: Measures, other: Measures) -> Iterator[tuple[str, float, float]]:
-    """Give each measure's name for the operator, its figure for the live set, and its figure for the other set."""
+    """Yield each measure's name for the operator, its figure for the live set, and its figure for the other set."""
     for name, shown in _COUNTS:
         scale = _SCALES.get(name, 1)
         yield shown, getattr(live, name) * scale, getattr(other, name) * scale

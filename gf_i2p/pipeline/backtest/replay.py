@@ -113,7 +113,7 @@ class ParameterRun:
         self._listed = None
 
     def look(self) -> tuple[bool, bool]:
-        """Return whether publisher or mode, and whether the published set, have changed since the last call."""
+        """Return whether publisher or mode have changed since the last call, and whether the published set has."""
         state = self.state
         publisher, mode = state.publisher, state.mode
         publisher_changed = publisher != self.publisher or mode != self.mode
@@ -143,9 +143,10 @@ class ReplayListener(Protocol):
         """A server or member of the farm has posted a record. Called before any run has taken in the record."""
 
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
-        """The publisher (or mode) or the set of a run has changed.
+        """A run's publisher, mode or published set has changed.
 
-        `run`: number of the run. `listing`: the set has changed. `by_admin`: an administrator's entry is the cause.
+        `run`: number of the run. `publisher_changed`: the publisher or the mode has changed. `listing`: the set has
+        changed. `by_admin`: an administrator's entry is the cause.
         """
 
 
@@ -155,7 +156,10 @@ class Replay:
     def __init__(
         self, farm: str, sets: Sequence[Mapping[str, Any]] = ({},), watcher: ReplayListener | None = None
     ) -> None:
-        """`sets`: fixed values by the names in the log, checked; {}: the live parameters."""
+        """`sets`: parameter sets that `grid.checked` has checked. {} stands for the live parameters.
+
+        A set has the fixed value of each parameter, by the parameter's name in the log.
+        """
         self.farm = farm
         self.runs = [ParameterRun(farm, fixed) for fixed in sets]
         self.entries = 0
@@ -218,7 +222,7 @@ class Replay:
         )
 
     def _feed_gap(self, row: ReplayedEntry) -> list[int]:
-        """Take in the servers after a gap, unless other histories have the missing entries."""
+        """Take in the servers after a gap, unless other histories have the missing entries. Returns as `feed` does."""
         began_anew = row.term > self._term  # from a snapshot: entries of lower terms no longer count
         if row.index < self._index or 0 < row.term < self._term:
             return []
@@ -255,7 +259,7 @@ class Replay:
             self._watcher.heard(record)
 
     def _configure(self, servers: Sequence[int], *, guessed: bool = False) -> None:
-        """Set the servers. `guessed`: no Configuration is known yet, so every poster with a server's id counts."""
+        """Set the servers. `guessed`: no Configuration is known yet, so every poster with a server's id is a server."""
         self._servers_seen = self._servers_seen or not guessed
         if self._index == 1 and not guessed:
             self._exact = True

@@ -128,12 +128,12 @@ class _Tally:
     publisher: int | None = None
     """The publisher of the run's latest decision; None before the first publisher."""
     replaced: dict[int, list[int]] = field(default_factory=dict)
-    """The times of the changes by replaced publisher, as long as that server stays able to publish."""
+    """For each replaced publisher, the times of the changes, as long as that server stays able to publish."""
     listed: dict[_Leaf, int] = field(default_factory=dict)
-    """The listed leaves, and since when each leaf is listed."""
+    """The listed leaves, and the time since which each leaf is listed."""
     past_listings: dict[_Leaf, list[tuple[int, int]]] = field(default_factory=dict)
-    """Past periods (begin, end) with a leaf in the set, since the newest record of the leaf's owner. The next record
-    of that owner tells whether the leaf was up then."""
+    """For each leaf, the past periods (begin, end) in which the leaf was listed, since the newest record of the leaf's
+    owner. The next record of that owner tells whether the leaf was up then."""
 
 
 class ReplayMeter:
@@ -158,7 +158,7 @@ class ReplayMeter:
     # Reports of the replay -------------------------------------------------------------------------------------------
 
     def begins(self, servers: Sequence[int]) -> None:
-        """See `replay.ReplayListener`."""
+        """Judge the leaves up to a gap, and begin anew after the gap. See `replay.ReplayListener`."""
         self._judge_all()
         passed = self._clock.passed_ms
         self._clock = FarmClock()
@@ -171,7 +171,7 @@ class ReplayMeter:
             tally.replaced, tally.listed, tally.past_listings = {}, {}, {}
 
     def configured(self, servers: Sequence[int]) -> None:
-        """See `replay.ReplayListener`."""
+        """Take in the farm's new servers, and forget removed servers. See `replay.ReplayListener`."""
         self._servers = frozenset(servers)
         for server in self._dates.keys() - self._servers:
             del self._dates[server]
@@ -180,7 +180,7 @@ class ReplayMeter:
                 tally.replaced.pop(server, None)
 
     def heard(self, record: StatusRecord) -> None:
-        """See `replay.ReplayListener`."""
+        """Take in a record, and judge the time since the poster's last record. See `replay.ReplayListener`."""
         poster, is_server = record.id, record.id in self._servers
         if is_server:
             joined = poster not in self._dates
@@ -204,7 +204,7 @@ class ReplayMeter:
             self._judge_server(poster, now, well=able and not silent)
 
     def decided(self, run: int, *, publisher_changed: bool, listing: bool, by_admin: bool) -> None:
-        """See `replay.ReplayListener`."""
+        """Count a change of a run's publisher or set. See `replay.ReplayListener`."""
         parameter_run, tally = self._runs[run], self._tallies[run]
         if publisher_changed and parameter_run.publisher is not None:
             old, tally.publisher = tally.publisher, parameter_run.publisher
@@ -306,7 +306,7 @@ class ReplayMeter:
                 del tally.replaced[server]
 
     def _judge_leaves(self, poster: int, newest: _NewestRecord) -> bool:
-        """Count the stale time of a poster's leaves since its last record; return whether the poster was silent."""
+        """Count the stale time of a poster's leaves since the record `newest`; return whether the poster was silent."""
         now = self._clock.passed_ms
         silent = now - newest.heard_ms > SILENT_MS
         if self._settled_ms is not None and (silent or not all(newest.leaves.values())):
@@ -366,7 +366,7 @@ def imbalance(weights: Sequence[float], rooms: Sequence[float]) -> float:
 
 
 def _listed_ms(tally: _Tally, leaf: _Leaf, since_ms: int, until_ms: int) -> int:
-    """Return for how many milliseconds between these times a leaf was listed; forget the leaf's past times."""
+    """Return for how many milliseconds between two times a leaf was listed; forget the leaf's past listings."""
     past_ms = sum(
         max(min(until, until_ms) - max(since, since_ms), 0) for since, until in tally.past_listings.pop(leaf, ())
     )
@@ -378,13 +378,16 @@ class Trial:
     """Replays and measures one farm's log under several parameter sets."""
 
     def __init__(self, farm: str, sets: Sequence[Mapping[str, Any]]) -> None:
-        """`sets`: fixed values by the names in the log, checked; {}: the farm's own parameters."""
+        """`sets`: parameter sets that `grid.checked` has checked. {} stands for the farm's own parameters.
+
+        A set has the fixed value of each parameter, by the parameter's name in the log.
+        """
         self._measure = ReplayMeter()
         self.replay = Replay(farm, sets, self._measure)
         self._measure.watch(self.replay.runs)
 
     def feed(self, row: ReplayedEntry) -> list[int]:
-        """See `Replay.feed`."""
+        """Take in the next row; return the numbers of the runs whose decision has changed. See `Replay.feed`."""
         return self.replay.feed(row)
 
     def results(self) -> list[Measures]:

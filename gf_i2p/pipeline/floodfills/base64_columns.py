@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 def encoded(column: "Column") -> "Column":
-    """Return the column that encodes bytes."""
+    """Return a column with the base64 of a column of bytes."""
     return fn.translate(fn.base64(column), "+/", "-~")
 
 
 def decoded(column: "Column") -> "Column":
-    """Return the column that decodes a text. The text must be valid: for other texts, see `decoded_if_valid`."""
+    """Return a column with the bytes of a column of base64. For texts that may be invalid, see `decoded_if_valid`."""
     return fn.unbase64(fn.translate(column, "-~", "+/"))
 
 
 def decoded_if_valid(column: "Column") -> "Column":
-    """Return the column that decodes a text; null for a text that is not base64."""
+    """Return a column with the bytes of a column of base64; null for a text that is not base64."""
     return fn.try_to_binary(fn.translate(column, "-~", "+/"), fn.lit("base64"))

@@ -25,12 +25,12 @@ Places = NDArray[np.int64]
 
 
 def to_words(data: bytes | memoryview) -> Words:
-    """Return concatenated 32-byte numbers (big-endian) as rows of words."""
+    """Return concatenated 32-byte numbers (big-endian) as rows of four 64-bit words (see `Words`)."""
     return np.frombuffer(data, dtype=">u8").astype(np.uint64).reshape(-1, WORDS)
 
 
 def to_bytes(words: Words) -> bytes:
-    """Return rows of words as concatenated 32-byte numbers: the inverse of `to_words`."""
+    """Return rows of four words as concatenated 32-byte numbers (big-endian): the inverse of `to_words`."""
     return words.astype(">u8").tobytes()
 
 
@@ -53,7 +53,7 @@ class SortedHashes:
         return len(self.words)
 
     def closest(self, keys: Words, most: int) -> tuple[Places, Words]:
-        """Give for each key the closest floodfills, the closest first.
+        """Return for each key the closest floodfills, the closest first.
 
         `most`: the number of floodfills for each key, if so many exist. Returns the floodfills' row numbers in
         `self.words`, shape (keys, floodfills), and their distances, shape (keys, floodfills, 4).
@@ -109,6 +109,9 @@ class SortedHashes:
 
 
 def _fill(places: Places, rows: Places, columns: Places, first: Places, sizes: Places) -> None:
-    """Write `first`, `first` + 1, … into each row of `places`, from the row's column on; `sizes` tells how many."""
+    """Write `first`, `first` + 1, … into each row of `places`, from the row's column on.
+
+    `sizes`: how many numbers each row gets.
+    """
     steps = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     places[np.repeat(rows, sizes), np.repeat(columns, sizes) + steps] = np.repeat(first, sizes) + steps

@@ -70,7 +70,7 @@ class FloodfillFigures:
     quarantined: int
     """Files in quarantine."""
     floodfills: int
-    """Floodfills that `counting` chose."""
+    """Floodfills of the wanted network and age."""
     hashes: int
     rows: int
     """Rows of the table `closest`."""
@@ -179,9 +179,9 @@ def _quarantine(spark: "SparkSession", lake: Lake, broken: "DataFrame", now_ms: 
 
 
 def counting(routers: "DataFrame", options: FloodfillOptions, now_ms: int) -> SortedHashes:
-    """Give the floodfills of the wanted network and age.
+    """Return the hashes of the floodfills of the wanted network and age.
 
-    Raises `PipelineError` for no such floodfill, or more than `MAX_FLOODFILLS`.
+    Raises `PipelineError` when there is no such floodfill, and when there are more than `MAX_FLOODFILLS`.
     """
     floodfills = routers.where("floodfill")
     if options.net_id is not None:
@@ -223,7 +223,10 @@ def write_closest(spark: "SparkSession", lake: Lake, targets: "DataFrame", day: 
 
 
 def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataFrame":
-    """Give the `CLOSEST` floodfills for each target on `day`, the day before and the day after (`_FOUND_TYPE`)."""
+    """Return the `CLOSEST` floodfills for each target on `day`, the day before and the day after.
+
+    The columns are those of `_FOUND_TYPE`.
+    """
     days = [(day + timedelta(step)).isoformat() for step in (-1, 0, 1)]
     digits = fn.replace(fn.col("day"), fn.lit("-"), fn.lit("")).cast("binary")
     keys = targets.select("hash", "name", fn.explode(fn.array(*map(fn.lit, days))).alias("day")).withColumn(
@@ -233,7 +236,7 @@ def closest(targets: "DataFrame", day: date, floodfills: SortedHashes) -> "DataF
 
 
 def finder(floodfills: SortedHashes) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow`, from batches of `hash`, `name`, `day` and `key` to `_FOUND_TYPE`."""
+    """Return a function for `mapInArrow` that takes rows (hash, name, day, key), and yields rows of `_FOUND_TYPE`."""
 
     def find_in(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

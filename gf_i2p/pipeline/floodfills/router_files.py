@@ -93,7 +93,8 @@ READ_TYPE: Final = (
     f"version string, net_id int, addresses int, verified boolean, profile {PROFILE_TYPE}, reason string, "
     "text string, digest string"
 )
-"""A row for each file. Only a broken file has a `reason`; also `text` and `digest`, if the file was read."""
+"""Columns with a row for each file. Only the row of a broken file has a `reason`, and `text` and `digest` if the file
+was read."""
 _MAX_MS: Final = 2**63 - 1
 
 
@@ -112,7 +113,7 @@ def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
     """Find the files of RouterInfos and profiles.
 
     `netdbs`, `profiles`: netDb and peerProfiles directories, or routers' directories that contain them; as paths, or as
-    addresses that pyarrow knows. A router's directory in `netdbs` also gives the router's profiles. Raises
+    addresses that pyarrow knows. In a router's directory in `netdbs`, the router's profiles are found, too. Raises
     `PipelineError` for a directory that is missing, or has no such file.
     """
     rows: list[tuple[str, str, int, str]] = []
@@ -135,7 +136,7 @@ def find_router_files(netdbs: list[str], profiles: list[str]) -> FoundFiles:
 
 
 def read_router_files(spark: "SparkSession", files: FoundFiles) -> "DataFrame":
-    """Read and parse the files; give a row of `READ_TYPE` for each file that still exists."""
+    """Read and parse the files; return a row of `READ_TYPE` for each file that still exists."""
     tasks = math.ceil(files.count / _FILES_A_TASK)
     return spark.createDataFrame(files.table).repartition(tasks).mapInArrow(read_batches, READ_TYPE)
 
@@ -178,7 +179,7 @@ def _read_file(system: fs.FileSystem, path: str, length: int, kind: str) -> dict
 
 
 def _parse(kind: str, path: str, data: bytes) -> dict[str, Any]:
-    """Return the columns of `READ_TYPE` that a file gives. Raises `NetDbError` for a broken file."""
+    """Return the columns of `READ_TYPE` that follow from a file's content. Raises `NetDbError` for a broken file."""
     name = path.rsplit("/", 1)[-1]
     match = _NAMES[kind].fullmatch(name)
     assert match is not None, "`find_router_files` gives only files with such names"

@@ -17,7 +17,7 @@ _LEAST_DESTINATION: Final = 387
 
 
 def targets_of(spark: "SparkSession", sought: list[SoughtLeaseSet], entries: "DataFrame | None") -> "DataFrame | None":
-    """Give each hash once, as columns `hash` (32 bytes) and `name`; None without `sought` and without `entries`.
+    """Return each hash once, as columns `hash` (32 bytes) and `name`; None without `sought` and without `entries`.
 
     `entries`: the lake's table. A name that the operator gives wins over a farm's name. The command `post` finds a
     farm's hashes by the farm's name.
@@ -44,7 +44,10 @@ def targets_of(spark: "SparkSession", sought: list[SoughtLeaseSet], entries: "Da
 
 
 def _reported(entries: "DataFrame") -> list["DataFrame"]:
-    """Give masters and leaves from the farms' records. A record has a master's destination, and a leaf's hash."""
+    """Return two frames, of masters and of leaves, from the farms' records. The columns are hash, name and order.
+
+    A record names a master by the destination, and a leaf by the hash.
+    """
     records = entries.where((fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull())
     master = decoded_if_valid(fn.col("destination"))
     masters = (

@@ -23,13 +23,13 @@ class Sensing:
     """The findings to post for a farm."""
 
     findings: list[tuple[bytes, Sensed]]
-    """Hash and finding of a day; only the newest `MAX_DAYS` days."""
+    """Each pair is a hash, and the finding of one day for that hash. Only the newest `MAX_DAYS` days have findings."""
     left_out: int
     """Number of hashes beyond `MAX_HASHES`, the most that a farm's state keeps."""
 
 
 def sensing(spark: SparkSession, lake: Lake, farm: str) -> Sensing:
-    """Give the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
+    """Return the closest floodfills of a farm's master and leaves. Raises `PipelineError`.
 
     A hash is the farm's if the job `floodfills` has named the hash after the farm. If there is no such hash, the farm's
     leaves in the table `destination_hours` count.

@@ -62,9 +62,11 @@ MEASURES: Final = (
 
 
 def anomalies(server_hours: "DataFrame") -> "DataFrame":
-    """Give a row for each anomaly: hour, measure, value, usual (the median), spread, score (distance in spreads), text.
+    """Return a row for each anomaly: farm, server, hour, measure, value, usual value, spread, score and text.
 
-    `server_hours`: the hours to judge, and the hours of the seven days before. All hours in the frame are judged.
+    The usual value is the median of the past hours. The score is the distance of the value from the usual value,
+    divided by the spread. `server_hours`: the hours to judge, and the hours of the seven days before. All hours in the
+    frame are judged.
     """
     judged = server_hours.where(fn.col("watched_ms") >= LEAST_WATCHED_MS)
     values = fn.array(
@@ -97,7 +99,7 @@ def anomalies(server_hours: "DataFrame") -> "DataFrame":
 
 
 def _median(in_order: "Column") -> "Column":
-    """Give the median of sorted numbers; there must be at least one."""
+    """Return the median of sorted numbers; there must be at least one."""
     size = fn.size(in_order)
     low, high = fn.floor((size + 1) / 2), fn.floor(size / 2) + 1
     return (fn.element_at(in_order, low.cast("int")) + fn.element_at(in_order, high.cast("int"))) / 2

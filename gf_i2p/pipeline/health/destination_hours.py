@@ -3,8 +3,8 @@
 A record about a destination counts until the next record of that server. A record that reports the destination as up
 counts as up for `FRESH_MS` at most. A destination is up only when the router is up, too (`farm.posters`). A destination
 that the next record does not name is gone. While a server is silent, the server's destinations stay for a day, counted
-as down. After that day the destinations are gone until a record names them again. An hour has a row if the destination
-was not gone during the whole hour.
+as down. After that day the destinations are gone until a record names them again. An hour has a row unless the
+destination was gone for the whole hour.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,7 @@ def destination_hours(
     *,
     fresh_ms: int = FRESH_MS,
 ) -> "DataFrame":
-    """Give one row for each farm, server, destination and hour; the arguments are as for `server_hours`."""
+    """Return one row for each farm, server, destination and hour; the arguments are as for `server_hours`."""
     figures = _inner_figures(entries, fresh_ms).join(_servers(entries, extents, span), ["farm", "server", "hour_ms"])
     in_order = Window.partitionBy(*_PLACE).orderBy("hour_ms")
     hour, first, last, reach = (fn.col(name) for name in ("hour_ms", "first_ms", "server_last_ms", "reach_ms"))
@@ -80,7 +80,7 @@ def destination_hours(
 
 
 def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
-    """Give the figures of each destination and hour that follow from the records of that hour alone."""
+    """Return the figures of each destination and hour that follow from the records of that hour alone."""
     status = reports(entries, fn.col("record.destinations").alias("named"))
     in_order = Window.partitionBy("farm", "server", "hour_ms").orderBy("received_ms", "index", "term")
     lasts = fn.lead("received_ms").over(in_order) - fn.col("received_ms")
@@ -122,7 +122,11 @@ def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Give each server's hours with records: the times of the hour's last record, the next, and the farm's last."""
+    """Return a row for each hour in which a server has records.
+
+    The row has the time of the hour's last record, the time of the server's next record, and the time of the farm's
+    last record.
+    """
     times = reports(entries).groupBy("farm", "server", "hour_ms")
     hours = times.agg(fn.min("received_ms").alias("from_ms"), fn.max("received_ms").alias("server_last_ms"))
     if extents is None:
@@ -142,7 +146,10 @@ def _servers(entries: "DataFrame", extents: "DataFrame | None", span: Span) -> "
 
 
 def _each_once(name: str) -> "Column":
-    """Give the leaves of a record, each once. A leaf is up if the record calls it up at least once (`farm.posters`)."""
+    """Return a column with the leaves of each record, each leaf once. `name`: the column of leaves.
+
+    A leaf that the record names twice is up if the record says so at least once, as in `farm.posters`.
+    """
     leaves = fn.transform(
         name,
         lambda leaf: fn.struct(

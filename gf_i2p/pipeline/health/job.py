@@ -1,8 +1,8 @@
 """The job `health`: figures of servers and destinations, hour by hour, and the hours unlike a server's past.
 
-The job computes whole days, from the entries of these days and of the day before, so a rerun gives the same rows. Only
-a few rows go from one hour to another; see `server_hours` and `destination_hours`. A stream recomputes only the days
-near new entries (`refresh_days`).
+The job computes whole days, from the entries of these days and of the day before, so a rerun gives the same rows. Each
+hour is summed up alone, and then the sums of consecutive hours are joined: see `server_hours` and `destination_hours`.
+A stream recomputes only the days near new entries (`refresh_days`).
 """
 
 import time
@@ -97,9 +97,9 @@ def refresh(
 ) -> HealthFigures:
     """Recompute the hours of the days in `span`, and the anomalies of all days. Raises `PipelineError`.
 
-    `farm`: None for all farms. `span`: after new entries, also the day before and the day after (`days.spans_around`).
-    A record may cover time of the next day, and the farm's last record ends the hours of the day before. `on_step`:
-    called with the name of each step.
+    `farm`: None for all farms. `span`: for new entries, the days of these entries, the days before and the days after
+    (`days.spans_around`). A record may cover time of the next day, and the farm's last record ends the hours of the day
+    before. `on_step`: called with the name of each step.
     """
     began = time.monotonic()
     entries = _of_farm(_existing(tables.read_entries(spark, lake), lake, "entries", "ingest"), farm)
@@ -134,7 +134,7 @@ def refresh(
 def summarize(
     spark: "SparkSession", lake: Lake, farm: str | None = None, span: Span = ALL_DAYS
 ) -> tuple[list[ServerSummary], list[Anomaly]]:
-    """Return the servers by farm and id, and the newest anomalies. Raises `PipelineError`.
+    """Return the summaries of servers, in the order of farm and id, and the newest anomalies. Raises `PipelineError`.
 
     The lists have up to `MAX_SERVERS` and `MAX_ANOMALIES` rows, and one row more if the tables have more.
     """
@@ -208,10 +208,10 @@ def refresh_days(
 
 
 def _extents(entries: "DataFrame", hours: "DataFrame", span: Span) -> "DataFrame":
-    """Give what `status_reports.extents` gives for all entries, without reading all entries.
+    """Return the same table as `status_reports.extents` of all entries, but read only the entries of the last days.
 
-    The entries since the day before the span count, and the older rows of `hours`. The first report of a server in such
-    a row counts from the beginning of its hour.
+    Those are the entries from the day before `span` on. The rows of `hours` tell of earlier time. If only a row tells
+    of a server's first report, that report counts from the beginning of the row's hour.
     """
     assert span.since is not None
     since = extents(entries.where(in_days(Span(span.since), before=1)))

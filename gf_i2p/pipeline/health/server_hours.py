@@ -51,10 +51,11 @@ def server_hours(
     *,
     fresh_ms: int = FRESH_MS,
 ) -> "DataFrame":
-    """Give one row for each farm, server and hour, from the server's first hour to the farm's last hour.
+    """Return one row for each farm, server and hour, from the server's first hour to the farm's last hour.
 
     `entries`: the entries of the days of `span`, and of the day before. `extents`: `status_reports.extents` of all
-    entries of the lake; None: `entries` are all entries. `fresh_ms`: 1 to `HOUR_MS`.
+    entries of the lake; None: `entries` are all entries. `fresh_ms`: milliseconds for which a record counts at most, 1
+    to `HOUR_MS`.
     """
     filled = _with_silent(_inner_figures(entries, fresh_ms), extents, span)
     hour, first, last, before = (fn.col(name) for name in ("hour_ms", "first_ms", "last_ms", "before_ms"))
@@ -88,7 +89,7 @@ def server_hours(
 
 
 def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
-    """Give the figures of each hour for the time from that hour's first record to its last record."""
+    """Return the figures of each hour for the time from that hour's first record to its last record."""
     status = reports(
         entries,
         (fn.col("record.date") - fn.col("received_ms")).alias("ahead_ms"),
@@ -121,7 +122,7 @@ def _inner_figures(entries: "DataFrame", fresh_ms: int) -> "DataFrame":
 
 
 def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) -> "DataFrame":
-    """Add the hours in which a server was silent. Add to each hour the last earlier record, as `before_…`."""
+    """Add the hours in which a server was silent. In each hour, columns `before_…` tell of the last earlier record."""
     if extents is None:
         hours = hours.withColumns({"known_ms": fn.col("first_ms"), "far_ms": fn.col("last_ms")})
     else:
@@ -160,7 +161,7 @@ def _with_silent(hours: "DataFrame", extents: "DataFrame | None", span: Span) ->
 
 
 def _stubs(extents: "DataFrame", span: Span) -> "DataFrame":
-    """Give a row for the first hour of each server, even if `entries` have no record of the server.
+    """Return a row for the first hour of each server, even if no record of the server is among the wanted entries.
 
     The first hour is the hour of the server's first record, or `MEMORY_MS` before the wanted days if that is later.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FRESH_MS: Final = Parameters().fresh_ms
 """Milliseconds for which a record counts when no other record follows, as in `farm.choice.candidates`."""
 MEMORY_MS: Final = DAY_MS
-"""A new record is not compared with a record that is older by more. So a day's figures need only the day before."""
+"""Most milliseconds between two records that are compared. So a day's figures need only the day before."""
 
 _TRAFFIC: Final = {
     "lag_ms": "jobLag",
@@ -30,7 +30,7 @@ _TRAFFIC: Final = {
 
 
 def in_days(span: Span, *, before: int = 0) -> "Column":
-    """Give the condition that a row's `day` is in the span, or within `before` days before the span."""
+    """Return a Spark condition: the row's `day` is in the span, or up to `before` days before the span."""
     condition = fn.lit(True)
     if span.since is not None:
         condition &= fn.col("day") >= (span.since - timedelta(days=before)).isoformat()
@@ -40,7 +40,7 @@ def in_days(span: Span, *, before: int = 0) -> "Column":
 
 
 def reports(entries: "DataFrame", *columns: "Column") -> "DataFrame":
-    """Give the status records without `misfit`: farm, server, hour_ms, received_ms, index, term, up, and `columns`.
+    """Return the status records without `misfit`: farm, server, hour_ms, received_ms, index, term, up, and `columns`.
 
     Records of members count, too. `up` is the router's state.
     """
@@ -69,7 +69,7 @@ def number_column(value: "Column") -> "Column":
 
 
 def extents(entries: "DataFrame") -> "DataFrame":
-    """Give for each farm and server the times of its first report (`first_ms`) and of the farm's last (`reach_ms`).
+    """Return for each farm and server the times of its first report (`first_ms`) and of the farm's last (`reach_ms`).
 
     The time before a server's first report does not count. After its last report, the server counts as silent until the
     farm's last report. `entries`: all days, even when only some days are computed.

@@ -17,7 +17,7 @@ CHANGED: Final = "was changed while it was read"
 
 
 def taken(schema_text: str, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read the planned entries, for `mapInArrow`, from rows of `PLAN` to rows of `entries`.
+    """Read the planned entries. For `mapInArrow`: takes rows of `PLAN`, and yields rows of `entries`.
 
     `schema_text`: the status record's JSON Schema. Raises `RuntimeError` when a file has lost entries since the survey.
     """

@@ -50,7 +50,7 @@ class OutputDirectories:
 
 
 def written(schema_text: str, target: OutputDirectories, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read and write the planned entries, for `mapInArrow`, from rows of `plan.PLAN` to one row of `WRITTEN`.
+    """Read and write the planned entries. For `mapInArrow`: takes rows of `plan.PLAN`, and yields one row of `WRITTEN`.
 
     `schema_text`: the JSON Schema of the status record. Raises `RuntimeError` as `taken` does, and `OSError`.
     """
@@ -122,7 +122,7 @@ class EntryWriter:
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows of one farm; write rows to files when enough rows are in memory.
 
-        Rows of another farm first finish all files.
+        If the rows are of another farm than the rows before, all open files are finished first.
         """
         if not rows.num_rows:
             return
@@ -154,7 +154,7 @@ class EntryWriter:
         return _Part(self._numbers)
 
     def _flush(self, key: tuple[str, str]) -> None:
-        """Write the rows in memory of a farm and day as a row group."""
+        """Write the rows in memory as a row group of their file. `key`: the farm and day of the rows."""
         part = self._parts[key]
         if not part.batches:
             return
@@ -179,7 +179,7 @@ class EntryWriter:
         )
 
     def _finish(self, key: tuple[str, str]) -> None:
-        """Write the rows in memory of a farm and day, and move the file into the table."""
+        """Write the rows in memory to their file, and move the file into the table. `key`: the file's farm and day."""
         self._flush(key)
         part = self._parts.pop(key)
         part.writer.close()
@@ -200,7 +200,7 @@ class EntryWriter:
 
 
 def _by_day(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Divide rows by day, in the order in which the days first occur."""
+    """Yield each day with the day's rows, in the order in which the days first occur."""
     days = rows.column("day")
     first = days[0].as_py()
     if pc.all(pc.equal(days, first)).as_py():

@@ -96,7 +96,7 @@ def ingest(
     schema_text: str | None = None,
     step: Callable[[str], None] = lambda _: None,
 ) -> IngestFigures:
-    """Take in the histories under directories.
+    """Add the entries of all histories under directories to the lake, each entry once.
 
     `exports`: paths of directories, or addresses. `schema_text`: the JSON Schema of the status record; None: this
     version's. `step`: called with the name of each step. Raises `PipelineError`.
@@ -138,7 +138,10 @@ class _IngestRun:
         self._say(text)
 
     def _staged(self, frame: "DataFrame", name: str, *apart: str) -> "DataFrame":
-        """Write a frame that is used more than once, so that Spark computes the frame once."""
+        """Write a frame that is used more than once, so that Spark computes the frame once; return the written frame.
+
+        `apart`: columns by which the files are partitioned.
+        """
         path = f"{self.stage}/{name}"
         frame.write.partitionBy(*apart).parquet(path)
         return self.spark.read.schema(frame.schema).parquet(path)
@@ -321,7 +324,7 @@ class _IngestRun:
         return counts, rows
 
     def _misfits(self, runs: "DataFrame") -> "DataFrame":
-        """Give the misfits of the surveyed files that the quarantine lacks, also misfits from an interrupted run."""
+        """Return the misfits of the surveyed files that the quarantine lacks, also misfits from an interrupted run."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
         schema = "farm string, index bigint, term bigint, exporter bigint, value string, raw binary, misfit string"

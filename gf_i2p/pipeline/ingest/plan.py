@@ -42,7 +42,7 @@ PLAN: Final = pa.schema(
         "terms": pa.list_(pa.int64()),
     }
 )
-"""A row for each file from which entries are taken: the runs in order, the number of entries, about their bytes."""
+"""A row for each file from which entries are taken: the runs in order, the number of entries, roughly their bytes."""
 
 
 class Covered:
@@ -73,10 +73,11 @@ class Covered:
 
 
 def planned(runs: pa.Table) -> pa.Table:
-    """Choose the files for one farm, for `applyInArrow`, from rows of `RUNS` to rows of `PLAN`.
+    """Choose the files for one farm. For `applyInArrow`: takes rows of `RUNS`, and returns rows of `PLAN`.
 
     Entries that the lake has are not taken. If several runs have an entry, the run with the least `worth` wins: the
-    exporter was not late (see `survey.SURVEYED`). Then a run of an undamaged packed file wins, and then the longer run.
+    exporter was not late (see `survey.SURVEYED`). If the worth is equal, a run of an undamaged packed file wins, and
+    then the longer run.
     """
     rows = sorted(
         runs.to_pylist(),
@@ -113,7 +114,7 @@ def planned(runs: pa.Table) -> pa.Table:
 
 
 def islands(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join entries to runs, for `mapInArrow`, from rows (farm, index, term) in any order to rows of `RUNS`."""
+    """Join entries to runs. For `mapInArrow`: takes rows (farm, index, term) in any order; yields rows of `RUNS`."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -145,7 +146,7 @@ class WantedEntries:
     """The wanted entries of one file. Call `takes` for the file's entries in ascending order."""
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        """`plan`: a row of `PLAN`."""
+        """`plan`: the row of `PLAN` for the file, with values by column name."""
         self._firsts: Sequence[int] = plan["firsts"]
         self._lasts: Sequence[int] = plan["lasts"]
         self._terms: Sequence[int] = plan["terms"]

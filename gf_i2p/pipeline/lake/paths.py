@@ -1,4 +1,4 @@
-"""The places of the pipeline's tables: one directory, Parquet, on any file system that Spark knows."""
+"""The paths of the pipeline's tables: Parquet files below one directory, on any file system that Spark knows."""
 
 from dataclasses import dataclass
 from pathlib import Path

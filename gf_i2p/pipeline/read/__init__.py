@@ -1,1 +1,1 @@
-"""Reads the lines of history files and gives entries as columns. This package writes no table."""
+"""Reads the lines of history files, and makes columns of the entries. This package writes no table."""

@@ -119,7 +119,10 @@ class Typer:
         ]
 
     def _odd_columns(self, lines: Sequence[FoundLine], odd: Mapping[int, Odd]) -> list[pa.Array]:
-        """Return the columns from `kind` to `misfit` for a batch with other entries. `odd`: these entries, by place."""
+        """Return the columns from `kind` to `misfit` for a batch of any entries.
+
+        `odd`: the entries that were parsed alone, by their place in `lines`.
+        """
         count = len(lines)
         kinds: list[str] = ["status"] * count
         misfits: list[str | None] = [None] * count
@@ -188,7 +191,10 @@ class Typer:
             quick.append(([places[number] for number in sure.tolist()], records.take(pa.array(sure))))
 
     def _columns(self, joined: bytes, count: int) -> pa.StructArray | None:
-        """Parse lines of a number and a record; None: Arrow cannot parse some record. `count`: number of lines."""
+        """Parse lines, each with a number and a record; return the records. None: Arrow cannot parse some record.
+
+        `joined`: the lines, numbered from 0 on. `count`: number of lines.
+        """
         try:
             table = pajson.read_json(
                 pa.BufferReader(joined),
@@ -203,7 +209,7 @@ class Typer:
         return records.chunk(0) if records.num_chunks == 1 else pa.concat_arrays(records.chunks)
 
     def _parse_alone(self, farm: str, line: FoundLine) -> Odd:
-        """Parse one entry alone, of any kind."""
+        """Parse one entry of any kind alone; return its kind, record and misfit."""
         if line.what is not Is.RECORD:
             return ("servers" if line.what in {Is.SERVERS, Is.GAP} else "other"), None, None
         try:

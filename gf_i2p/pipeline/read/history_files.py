@@ -16,7 +16,7 @@ LISTED: Final = pa.schema({"path": pa.string(), "size": pa.int64(), "mtime_ms": 
 
 
 def listed(directories: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Find the files of histories, for `mapInArrow`, from directories (column `path`) to rows of `LISTED`."""
+    """Find the files of histories. For `mapInArrow`: takes directories (column `path`), and yields rows of `LISTED`."""
     for batch in directories:
         for path in batch.column(0).to_pylist():
             rows: list[dict[str, Any]]

@@ -5,6 +5,7 @@ and the walk goes on with the next line. A line with too high an index is held b
 line's index follows the held line's index, the file lacks lines before the held line. Otherwise the held line is bad.
 """
 
+import hashlib
 import json
 from collections.abc import Generator, Iterable
 from enum import IntEnum
@@ -28,6 +29,13 @@ from gf_i2p.storage.history_lines import (
 )
 from gf_i2p.wire.names import check_name
 
+MAX_BAD_LINES: Final = 1000
+"""Most bad lines of one file that are given one by one. The other bad lines are counted: see `Walk.unlisted`."""
+MAX_UNDATED: Final = 4096
+"""Most lines about gaps that wait for the time of the next entry. A node writes one line for each of its long stops."""
+_LEAST_BYTES: Final = len(b'{"last":1}')
+"""Bytes of the shortest line of a history."""
+_DIGEST_PIECE: Final = 1 << 16
 _NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 _TOO_DEEP: Final = f"it has lists and objects more than {MAX_DEPTH} deep inside each other"
 
@@ -47,7 +55,7 @@ class Is(IntEnum):
     """The servers after missing entries; `at`: the last missing index; `text`: the line.
 
     `term`: the term in which the farm began anew from a snapshot, otherwise 0. So the line never passes for the missing
-    entry. `received_ms`: of the next entry; if no entry follows, the time when the file was begun.
+    entry. `received_ms`: of the next entry; if no entry follows soon, the time when the file was begun.
     """
 
 
@@ -94,12 +102,20 @@ class Walk:
         self.closed = False
         """Whether the file has its last line."""
         self.lines = 0
+        self.bad = 0
+        """Number of all bad lines."""
+        self._unlisted = bytearray()  # the newest bad lines that are not given, until the digest takes them
+        self._unlisted_bytes = 0
+        self._unlisted_digest = hashlib.md5(usedforsecurity=False)
         self._offset = 0
         self._undated: list[FoundLine] = []
         """Lines of kind `Is.GAP` that wait for the next entry, because they get the time of that entry."""
 
     def __iter__(self) -> Generator[FoundLine]:
-        """Yield entries, gaps with servers, and bad lines; nothing if the first line is not a history's header."""
+        """Yield entries, gaps with servers, and bad lines; nothing if the first line is not a history's header.
+
+        Of the bad lines, the first `MAX_BAD_LINES` come here.
+        """
         # The line that is held back: as parsed, its offset, and its text.
         pending: tuple[FoundLine | MissingRange, int, bytes | Overlong] | None = None
         bad_lines = 0  # bad lines since the last good line
@@ -112,6 +128,10 @@ class Walk:
                 continue
             self.lines += 1
             line_offset, self._offset = self._offset, self._offset + _length(line) + 1
+            if self.bad >= MAX_BAD_LINES and isinstance(line, bytes) and len(line) < _LEAST_BYTES:
+                bad_lines += 1  # a packed file of some KiB can have millions of empty lines: no time for the reason
+                self._leave_out(line)
+                continue
             item = self._read_line(line)
             if item is None:
                 continue
@@ -123,7 +143,7 @@ class Walk:
                 continue
             if isinstance(item, FoundLine) and item.what is Is.BAD:
                 bad_lines += 1
-                yield item
+                yield from self._listed(item)
                 continue
             first = _first(item)
             if pending is not None:
@@ -135,7 +155,7 @@ class Walk:
                     yield from self._entries(earlier)
                 else:
                     bad_lines += 1
-                    yield _misplaced(earlier, text, self.last_index)
+                    yield from self._listed(_misplaced(earlier, text, self.last_index))
             if self.last_index < first <= self.last_index + 1 + bad_lines and not self.closed:
                 self.last_index, bad_lines = _last(item), 0
                 yield from self._entries(item)
@@ -143,7 +163,7 @@ class Walk:
                 pending = item, line_offset, line
             else:
                 bad_lines += 1
-                yield _misplaced(item, line, self.last_index)
+                yield from self._listed(_misplaced(item, line, self.last_index))
         if pending is not None:
             earlier, offset, _ = pending
             self._note_problem(f"after entry {self.last_index} comes {_first(earlier)}", offset)
@@ -154,14 +174,49 @@ class Walk:
         if self.header is None:
             self._note_problem("it is empty, or its first line has no end", 0)
         elif self._lines.rest:
-            yield _bad_line(self._lines.rest, "it has no end: the file was cut, or is being written")
+            yield from self._listed(_bad_line(self._lines.rest, "it has no end: the file was cut, or is being written"))
+
+    @property
+    def unlisted(self) -> FoundLine | None:
+        """One bad line that stands for all bad lines beyond the first `MAX_BAD_LINES`; None: there are no such lines.
+
+        Length and digest are those of all these lines, each with a line break.
+        """
+        count = self.bad - MAX_BAD_LINES
+        if count <= 0:
+            return None
+        digest = self._unlisted_digest.copy()
+        digest.update(self._unlisted)
+        reason = f"{count} more bad lines of the file have no rows of their own"
+        return _bad_line(Overlong(b"", self._unlisted_bytes, digest.hexdigest()), reason)
+
+    def _listed(self, line: FoundLine) -> tuple[FoundLine, ...]:
+        """Count a bad line; return the line if the line is to be given."""
+        if self.bad < MAX_BAD_LINES:
+            self.bad += 1
+            return (line,)
+        self._leave_out(line.text if line.overlong is None else line.overlong.digest.encode())
+        self._unlisted_bytes += 0 if line.overlong is None else line.overlong.length - len(line.overlong.digest)
+        return ()
+
+    def _leave_out(self, line: bytes) -> None:
+        self.bad += 1
+        self._unlisted += line
+        self._unlisted += b"\n"
+        self._unlisted_bytes += len(line) + 1
+        if len(self._unlisted) >= _DIGEST_PIECE:
+            self._unlisted_digest.update(self._unlisted)
+            self._unlisted.clear()
 
     def _entries(self, item: FoundLine | MissingRange) -> Iterable[FoundLine]:
         if isinstance(item, FoundLine):
             return (*self._dated(item.received_ms), item)
-        if item.servers is not None:
-            self._undated.append(item.servers)
-        return ()
+        if item.servers is None:
+            return ()
+        self._undated.append(item.servers)
+        if len(self._undated) < MAX_UNDATED or self.header is None:
+            return ()
+        return self._dated(self.header.opened_ms)
 
     def _dated(self, received_ms: int) -> list[FoundLine]:
         dated, self._undated = [each._replace(received_ms=received_ms) for each in self._undated], []

@@ -1,12 +1,12 @@
-"""The status record's JSON Schema as columns: gives the type of each field, and finds records that do not fit.
+"""The status record's JSON Schema as columns: tells the type of each field, and finds records that do not fit.
 
 Types: whole numbers are long, text is string, objects are structs, lists are arrays. The schema gives no type to a
 router's figures, because routers differ. Such a field is a double, or a string if the field's name is in
 `_OPEN_TEXTS`. In such a field, a value of another type becomes null, without a misfit. A new field of the schema makes
 a new column, which is null in older files. All fields are nullable.
 
-Of JSON Schema, this module knows the keywords in `status.json`: type, properties, required, items, maxItems, minimum,
-maximum, enum and pattern.
+Of JSON Schema, this module handles only the keywords in `status.json`: type, properties, required, items, maxItems,
+minimum, maximum, enum and pattern.
 """
 
 import json

@@ -27,7 +27,7 @@ class Readable(Protocol):
 
 
 def file_system(path: str) -> tuple[Any, str]:
-    """Return the file system of a path, absolute or an address, and the path on that file system."""
+    """Return the file system of `path`, and the path on that file system. `path`: absolute, or an address."""
     system, inside = pafs.FileSystem.from_uri(path)
     return system, inside
 
@@ -146,24 +146,24 @@ class Lines:
 
     def __iter__(self) -> Iterator[bytes | Overlong]:
         """Yield each line without its line break, and an `Overlong` for a line that is too long."""
-        rest = b""
+        rest = bytearray()  # grows in place: a packed file can give single bytes
         for next_piece in self._pieces:
             piece = next_piece
             self.bytes += len(piece)
             if len(rest) > MAX_LINE_BYTES and b"\n" not in piece:
-                piece, overlong = self._overlong(rest + piece)
+                piece, overlong = self._overlong(bytes(rest + piece))
                 if overlong is None:
                     return
                 yield overlong
-                rest = b""
+                rest.clear()
             first, *others = piece.split(b"\n")
+            rest += first
             if not others:
-                rest += first
                 continue
-            yield _bounded(rest + first)
-            rest = others.pop()
+            yield _bounded(bytes(rest))
+            rest = bytearray(others.pop())
             yield from others if len(piece) <= MAX_LINE_BYTES else map(_bounded, others)
-        self.rest = _bounded(rest)
+        self.rest = _bounded(bytes(rest))
 
     def _overlong(self, beginning: bytes) -> tuple[bytes, Overlong | None]:
         """Read an overlong line to its end.

@@ -16,7 +16,7 @@ from gf_i2p.pipeline.read.line_walk import Is, Walk
 from gf_i2p.pipeline.read.stored_file import HEAD_BYTES, Lines, Overlong, UnpackedFile, open_stored
 
 LATE_MS: Final = 600_000
-"""Milliseconds from a record's date to the entry's application above which the entry is late: the node was away."""
+"""Milliseconds from a record's date until the exporter applied the entry. Above these, the entry is late."""
 _LASTING: Final = 16
 """An exporter counts as late after this many late entries in a row, until as many timely entries follow in a row.
 
@@ -54,7 +54,7 @@ SURVEYED: Final = pa.schema(
 
 
 def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Survey files, for `mapInArrow`, from rows of `history_files.LISTED` to rows of `SURVEYED`."""
+    """Survey files. For `mapInArrow`: takes rows of `history_files.LISTED`, and yields rows of `SURVEYED`."""
     rows: list[dict[str, Any]] = []
     for batch in files:
         for file in batch.to_pylist():
@@ -67,7 +67,10 @@ def surveyed(files: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def survey_file(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]:
-    """Survey one file; yield rows of `SURVEYED`: for bad lines, then for runs, then for the file."""
+    """Survey one file; yield rows of `SURVEYED`: for bad lines, then for runs, then for the file.
+
+    The first `MAX_BAD_LINES` bad lines have a row each, and the others have one row together.
+    """
     try:
         packed = path.endswith(".gz")
         file_survey = _FileSurvey(path, strict=not packed)
@@ -80,6 +83,8 @@ def survey_file(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]
         zeros = {"lines": 0, "entries": 0, "bad": 0, "bytes": 0, "strict": False}
         yield _row("file", path, size=size, mtime_ms=mtime_ms, reason=f"it cannot be read: {error}", **zeros)
         return
+    if (rest := file_survey.walk.unlisted) is not None:
+        yield _bad_row(path, rest.text, rest.reason, rest.overlong)
     header = file_survey.walk.header
     owner = {} if header is None else {"farm": header.cluster, "exporter": header.server}
     for run in file_survey.runs:
@@ -93,7 +98,7 @@ def survey_file(path: str, size: int, mtime_ms: int) -> Iterator[dict[str, Any]]
         sha256=file_survey.stored.sha256,
         lines=file_survey.walk.lines,
         entries=file_survey.entries,
-        bad=file_survey.bad,
+        bad=file_survey.walk.bad,
         bytes=file_survey.lines.bytes,
         strict=file_survey.strict,
         reason=file_survey.problem(),
@@ -108,7 +113,6 @@ class _FileSurvey:
         self.strict = strict
         self.runs: list[dict[str, int]] = []
         self.entries = 0
-        self.bad = 0
         self.stored: UnpackedFile
         self.lines: Lines
         self.walk: Walk
@@ -125,7 +129,6 @@ class _FileSurvey:
             size = 0  # bytes of the run's values
             for what, index, term, received_ms, text, reason, overlong in self.walk:
                 if what is Is.BAD:
-                    self.bad += 1
                     yield _bad_row(self.path, text, reason, overlong)
                     continue
                 worth = late(text, received_ms) if EARLIEST_MS <= received_ms < LATEST_MS else 2

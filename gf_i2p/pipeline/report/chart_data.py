@@ -65,7 +65,10 @@ class Period:
         return self.since_ms - self.since_ms % HOUR_MS
 
     def stretch_ms(self, most: int) -> int:
-        """Return the length of a stretch (hours, days or weeks), so that the period has at most `most` stretches."""
+        """Return the length of a stretch, in ms, so that the period has at most `most` stretches.
+
+        A stretch is full hours, days or weeks.
+        """
         for stretch in _STRETCHES:
             if self.length_ms <= stretch * most:
                 return stretch
@@ -88,7 +91,7 @@ class Timeline:
 
     led: Sequence[Turn] = ()
     published: Sequence[Turn] | None = ()
-    """The changes of publisher; None: the lake knows no decisions of this farm."""
+    """The changes of publisher; None: the lake has no decisions of this farm."""
     led_changes: int = 0
     """All changes of leader in the period. Of more than `MAX_TURNS`, only the newest are drawn."""
     published_changes: int = 0
@@ -97,7 +100,7 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One stretch of a heat map."""
+    """The figures of one server in one stretch of time of a heat map."""
 
     availability: float
     records: int

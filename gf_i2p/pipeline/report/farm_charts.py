@@ -50,7 +50,10 @@ Span: TypeAlias = tuple[int, int, int | None]
 
 
 def spans(turns: Sequence[Turn], period: Period) -> list[Span]:
-    """Return the times of each leader, or publisher, inside the period. Adjoining times of one server are joined."""
+    """Return the times of each leader, or publisher, inside the period: beginning, end and server (None: no server).
+
+    Adjoining times of one server are joined.
+    """
     times: list[Span] = []
     for number, turn in enumerate(turns):
         end = turns[number + 1].at_ms if number + 1 < len(turns) else period.until_ms
@@ -199,7 +202,7 @@ def _lines(
     show: Callable[[float | None], str],
     remark: str,
 ) -> Markup:
-    """`begin_ms`: start of the first stretch, which may be before the period."""
+    """Draw a row with one line for each leaf. `begin_ms`: start of the first stretch, perhaps before the period."""
     rows, cells = [], []
     wide = WIDTH * chart.stretch_ms / period.length_ms
     early = WIDTH * (period.since_ms - begin_ms) / period.length_ms

@@ -10,12 +10,12 @@ _SHORT: Final = 8
 
 
 def count(value: float) -> str:
-    """Give a number with commas between thousands."""
+    """Write a number without decimals, with commas between thousands."""
     return f"{value:,.0f}"
 
 
 def plural(value: int, one: str, many: str | None = None) -> str:
-    """Give a number of things. `many`: the plural; None: `one` with an s."""
+    """Write a number and its noun, such as "3 servers". `one`: the singular. `many`: the plural; None: `one` + "s"."""
     return f"{count(value)} {one if value == 1 else many or one + 's'}"
 
 
@@ -29,7 +29,7 @@ def size(value: float) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Give a share of 1 in percent. A share below 1 is never shown as 100 %."""
+    """Write a share (0 to 1) in percent; "–" for None. A share below 1 is never shown as 100 %."""
     if value is None:
         return "–"
     shown = f"{100 * value:.1f}"
@@ -39,7 +39,7 @@ def percent(value: float | None) -> str:
 
 
 def lasting(value_ms: float) -> str:
-    """Give a duration by its two largest units."""
+    """Write a duration (in ms) by its two largest units, such as "3 h 20 min"."""
     seconds = int(abs(value_ms) // 1000)
     sign = "-" if value_ms <= -1000 else ""
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
@@ -53,12 +53,12 @@ def lasting(value_ms: float) -> str:
 
 
 def moment(at_ms: float) -> str:
-    """Give a moment, in UTC."""
+    """Write a time (ms since the epoch) as date, hour and minute, in UTC."""
     return _date(at_ms, "%Y-%m-%d %H:%M")
 
 
 def day(at_ms: float) -> str:
-    """Give the day of a moment, in UTC."""
+    """Write the date of a time (ms since the epoch), in UTC."""
     return _date(at_ms, "%Y-%m-%d")
 
 
@@ -70,17 +70,20 @@ def _date(at_ms: float, form: str) -> str:
 
 
 def server(id_: int) -> str:
-    """Name a server, or a leaf member, by the id."""
+    """Name a server or leaf member by the id: "server 3", or "leaf 2" for the leaf member with the id 2^31 + 2."""
     return f"server {id_}" if id_ < FIRST_MEMBER_ID else f"leaf {id_ - FIRST_MEMBER_ID}"
 
 
 def short(hash_: str) -> str:
-    """Shorten a hash for a narrow place."""
+    """Shorten a hash to the first eight characters and "…", for a narrow place."""
     return hash_ if len(hash_) <= _SHORT else hash_[:_SHORT] + "…"
 
 
 def figure(value: float | None) -> str:
-    """Give any number: a whole number, or a number from 1000 on, without decimals; another with three digits."""
+    """Write a number; "–" for None. Whole numbers, and numbers from 1000 on, get no decimals.
+
+    Other numbers get three significant digits.
+    """
     if value is None:
         return "–"
     return count(value) if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"

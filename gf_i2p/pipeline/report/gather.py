@@ -103,7 +103,7 @@ def _farm(tables: dict[str, DataFrame | None], name: str, entries: int, period: 
         return make(frame, period)
 
     def replayed(table: str) -> DataFrame | None:
-        """Give None for a table without a row of the farm, because the last backtest was of other farms."""
+        """Return the farm's rows; None: there are none, perhaps because the last backtest was of other farms."""
         frame = table_of(table)
         return None if frame is None or frame.isEmpty() else frame
 
@@ -186,7 +186,7 @@ def _floodfills(closest: DataFrame) -> Floodfills:
 
 
 def _profile(figures: dict[str, Any]) -> dict[str, str]:
-    """Give the first figures of a profile, from columns or from the fields of a struct."""
+    """Return the first `_FIGURES` figures of a profile as texts. The profile has columns, or structs with fields."""
     texts: dict[str, str] = {}
     for name, value in figures.items():
         fields = value.asDict() if isinstance(value, Row) else {name: value}

@@ -29,7 +29,10 @@ from gf_i2p.pipeline.report.chart_data import (
 
 
 def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) -> Timeline:
-    """Give the leaders, by Configuration entries, and the publishers, by decisions."""
+    """Return when each server led, and when each server published.
+
+    The Configuration entries name the leaders, and the decisions name the publishers.
+    """
     led, led_changes = _turns(entries.where((sf.col("kind") == "servers") & ~is_gap()), "leader", period)
     if decisions is None:
         return Timeline(led, None, led_changes)
@@ -38,12 +41,12 @@ def timeline(entries: DataFrame, decisions: DataFrame | None, period: Period) ->
 
 
 def is_gap() -> Column:
-    """Give the condition that a row of `entries` is not an entry, but names the farm's servers after a gap."""
+    """Return a Spark condition: the row of `entries` is no log entry, but names the farm's servers after a gap."""
     return (sf.col("kind") == "servers") & sf.col("value").isNotNull()
 
 
 def _turns(frame: DataFrame, who_column: str, period: Period) -> tuple[list[Turn], int]:
-    """Give the rows where `who_column` changes, also those before the period, and the number of changes inside it."""
+    """Return the rows where `who_column` changes, until the end of the period, and count the changes in the period."""
     order = [sf.col(name) for name in ("index", "term") if name in frame.columns]
     in_order = Window.partitionBy("farm").orderBy(*order)
     turns = (
@@ -63,7 +66,10 @@ def _stretch(at: str, since_ms: int, stretch_ms: int) -> Column:
 
 
 def heat(server_hours: DataFrame, period: Period) -> Heat:
-    """Give the availability of up to `MAX_SERVERS` servers: servers before leaf members, and the worst first."""
+    """Return the availability of up to `MAX_SERVERS` servers, by id.
+
+    Servers are chosen before leaf members, and the worst first.
+    """
     stretch_ms = period.stretch_ms(MAX_CELLS)
     hours = _hours(server_hours, period)
     by_server = hours.groupBy("server").agg(
@@ -115,12 +121,15 @@ def heat(server_hours: DataFrame, period: Period) -> Heat:
 
 
 def _hours(frame: DataFrame, period: Period) -> DataFrame:
-    """Give the rows of the period's hours, also of the hour in which the period begins."""
+    """Return the rows of the period's hours, also of the hour in which the period begins."""
     return frame.where((sf.col("hour_ms") > period.since_ms - 3_600_000) & (sf.col("hour_ms") < period.until_ms))
 
 
 def weights(decisions: DataFrame, period: Period) -> SmallLines:
-    """Give the costs of the leaves that were listed in most stretches. In a stretch, the last decision counts."""
+    """Return the costs of up to `MAX_LEAVES` leaves: those that were listed in the largest number of stretches.
+
+    In a stretch, the last decision counts.
+    """
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-period.length_ms // stretch_ms)
     last = (
@@ -147,7 +156,7 @@ def weights(decisions: DataFrame, period: Period) -> SmallLines:
 def _carried(
     name: str, cost_by_stretch: dict[tuple[str, int], Any], decided: list[int], steps: int
 ) -> list[float | None]:
-    """Give a leaf's cost in each stretch. A stretch without a decision has the cost of the stretch before."""
+    """Return a leaf's cost in each stretch. A stretch without a decision has the cost of the stretch before."""
     costs: list[float | None] = []
     cost = cost_by_stretch.get((name, -1))
     decided_stretches = set(decided)
@@ -159,7 +168,7 @@ def _carried(
 
 
 def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
-    """Give the loads of the leaves with the most records."""
+    """Return the loads of up to `MAX_LEAVES` leaves: those with the most records."""
     stretch_ms = period.stretch_ms(MAX_STEPS)
     steps = -(-(period.until_ms - period.hour_ms) // stretch_ms)
     hours = _hours(destination_hours, period)
@@ -183,7 +192,7 @@ def loads(destination_hours: DataFrame, period: Period) -> SmallLines:
 
 
 def anomalies(frame: DataFrame, period: Period) -> Anomalies:
-    """Give the strongest anomalies."""
+    """Return up to `MAX_ANOMALIES` anomalies, the strongest first, and the number of all anomalies."""
     inside = _hours(frame, period)
     rows = inside.orderBy(sf.desc("score"), "hour_ms", "server", "measure").limit(MAX_ANOMALIES).collect()
     return Anomalies(
@@ -198,7 +207,7 @@ def anomalies(frame: DataFrame, period: Period) -> Anomalies:
 
 
 def backtest(trials: DataFrame, _period: Period) -> Backtest:
-    """Give the results with the live parameters, and with the cheapest other sets."""
+    """Return the results of the backtest for the live parameters, and for the cheapest other parameter sets."""
     rows = trials.orderBy(sf.desc("live"), sf.col("cost").asc_nulls_last(), "parameters").limit(MAX_SETS).collect()
     return Backtest(
         [

@@ -30,7 +30,7 @@ def across(period: Period, at_ms: float) -> float:
 
 
 def ticks(period: Period) -> list[int]:
-    """Return up to seven moments for an axis: full minutes, hours or days, UTC."""
+    """Return up to seven moments for an axis, in ms since the epoch: full minutes, hours or days in UTC."""
     step = next((each for each in _STEPS if period.length_ms <= each * _TICKS), None)
     if step is None:
         step = -(-period.length_ms // (_TICKS * DAY_MS)) * DAY_MS
@@ -39,7 +39,7 @@ def ticks(period: Period) -> list[int]:
 
 
 def axis(period: Period) -> Markup:
-    """Draw the axis below rows."""
+    """Draw the axis of time, which stands below the rows."""
     marks = ticks(period)
     days = len(marks) < 2 or marks[1] - marks[0] >= DAY_MS
     shown = []
@@ -59,7 +59,7 @@ def axis(period: Period) -> Markup:
 
 
 def grid(period: Period, height: float) -> Markup:
-    """Draw the lines of the axis through a plot."""
+    """Draw an upright line through a plot at each moment of the axis."""
     return joined(
         *(
             element("line", x1=(x := across(period, at_ms)), x2=x, y1=0, y2=height, class_="grid")
@@ -83,7 +83,7 @@ def plot(height: float, about: str, *shapes: str, class_: str = "plot") -> Marku
 
 
 def row(label: str, drawn: Markup, value: str = "", *, full_name: str | None = None) -> Markup:
-    """Make a row. `full_name`: the name, if the label is shortened."""
+    """Make a row of a label, a plot (`drawn`) and a figure (`value`). `full_name`: given if the label is shortened."""
     return element(
         "div",
         element("div", label, class_="label", title=full_name),
@@ -104,9 +104,10 @@ def dot(x: float, y: float, class_: str, about: str) -> Markup:
 
 
 def steps(values: Sequence[float | None], height: float, highest: float, wide: float, early: float = 0.0) -> Markup:
-    """Draw a line in steps of the width `wide`, and the area below it, up to the plot's end; None makes a gap.
+    """Draw one step of the width `wide` for each value, and the area below the steps, up to the plot's end.
 
-    `highest`: the value at the plot's top. `early`: the width of that part of the first step that is before the plot.
+    `values`: None makes a gap. `highest`: the value at the plot's top. `early`: width of the part of the first step
+    that lies to the left of the plot, and is not drawn.
     """
     line, area = [], []
     top, low = 2.0, height - 1

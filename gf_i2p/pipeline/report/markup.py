@@ -22,7 +22,10 @@ Attribute: TypeAlias = str | float | None
 
 
 def clean(text: str, most: int = MAX_TEXT) -> str:
-    """Cut a text, and replace unprintable characters: control characters, and those that turn the writing direction."""
+    """Cut a text to `most` characters, and replace unprintable characters.
+
+    Control characters are unprintable, and so are characters that turn the writing direction.
+    """
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return "".join(each if each.isprintable() else _NO_SIGN for each in cut)
 
@@ -48,10 +51,10 @@ def path(d: str, class_: str, *children: str) -> Markup:
 
 
 def joined(*children: str) -> Markup:
-    """Put pieces one after another."""
+    """Join pieces. A piece that is not `Markup` is cut and escaped."""
     return Markup("".join(each if isinstance(each, Markup) else escape(clean(each)) for each in children))
 
 
 def number(value: float) -> str:
-    """Give a coordinate, as short as possible, exact to a tenth."""
+    """Write a coordinate, rounded to a tenth, without a superfluous ".0"."""
     return f"{value:.1f}".removesuffix(".0")

@@ -97,7 +97,7 @@ def _charts(farm: FarmReport) -> Iterable[tuple[str, str, Markup | None]]:
 
 
 def _tiles(farm: FarmReport) -> Markup:
-    """Give the figures that readers look for first."""
+    """Draw the farm's main figures, which stand above the charts."""
     figures = [("entries", formats.count(farm.entries))]
     if farm.heat is not None and farm.heat.rows:
         figures.append(("servers", formats.count(farm.heat.servers)))
@@ -133,7 +133,7 @@ def _section(id_: str, title: str, about: str, *parts: Markup) -> Markup:
 
 
 def missing(table: str) -> Markup:
-    """Say which job makes the missing table."""
+    """Draw, in place of a chart, a sentence that names the job that makes the missing table."""
     return element(
         "p",
         f"The table {table} has nothing of this yet: ",

@@ -1,4 +1,4 @@
-"""The page's only style sheet, for light and dark screens of a phone's width and more, and for paper.
+"""The page's only style sheet: for light and dark screens, as narrow as a phone's or wider, and for paper.
 
 The colours are from the palette of Okabe and Ito, for colour-blind readers. Availability has a scale of one hue. No
 chart tells anything by colour alone.

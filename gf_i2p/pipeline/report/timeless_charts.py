@@ -25,13 +25,13 @@ _DAY: Final = 20
 _LEAST_BITS: Final = 16
 """Least number of bits on the scale of distances."""
 _PARAMETERS: Final = 12
-"""Parameters that are shown of a set."""
+"""Most parameters of a set that are shown."""
 _NOTHING: Final = "as in the log"
 """Text for the live set, and for a set whose values the farm has at the end of the log."""
 
 
 def backtest(results: Backtest) -> Markup:
-    """Show the results with the live parameters, with the best other sets, and which set is recommended."""
+    """Show the results with the live parameters and with the best other sets, and mark the recommended set."""
     live = next((each for each in results.trials if each.live), None)
     best = recommended(results)
     head = ["parameters", "cost", "changes", "unneeded", "nobody", "stale leaves", "sets", "imbalance"]
@@ -97,7 +97,7 @@ def recommended(results: Backtest) -> TrialRow | None:
 
 
 def _fits_farm(trial: TrialRow, live: TrialRow) -> bool:
-    """Return whether all values fit the farm's other parameters."""
+    """Return whether a set's values fit the farm's other parameters."""
     try:
         Parameters().changed({**_values(live.in_force or live.parameters), **_values(trial.parameters)})
     except RecordError:
@@ -106,7 +106,7 @@ def _fits_farm(trial: TrialRow, live: TrialRow) -> bool:
 
 
 def differences(trial: TrialRow, live: TrialRow | None) -> str:
-    """Name the values in which a set differs from the live set."""
+    """Return a text with the values in which a set differs from the live set; without differences, `_NOTHING`."""
     values, live_values = _values(trial.parameters), {} if live is None else _values(live.in_force or live.parameters)
     if trial.live:
         return _NOTHING

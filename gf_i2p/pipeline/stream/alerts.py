@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 EVENTS: Final = (
     "farm string, server bigint, alert string, event string, at_ms bigint, value double, text string, noticed_ms bigint"
 )
-"""`server`: null for an alert of the whole farm. `event`: "begins" or "ends". `at_ms`: the farm's newest entry."""
+"""`server`: null for an alert of the whole farm. `event`: "begins" or "ends".
+
+`at_ms`: the time of the farm's newest record. `noticed_ms`: the time when the stream noticed the event. Both are in ms
+since the epoch.
+"""
 BEGINS: Final = "begins"
 ENDS: Final = "ends"
 MAX_EVENTS: Final = 10_000
@@ -85,7 +89,7 @@ def write(spark: "SparkSession", lake: Lake, news: Sequence[EventRow], at_ms: in
 
 
 def present_alerts(events: "DataFrame") -> "DataFrame":
-    """Give farm, server, alert and beginning (`since_ms`) of the alerts that have begun and not ended."""
+    """Return farm, server, alert and beginning (`since_ms`) of the alerts that have begun and not ended."""
     newest = events.groupBy("farm", "server", "alert").agg(
         fn.max_by("event", "noticed_ms").alias("event"), fn.max_by("at_ms", "noticed_ms").alias("since_ms")
     )
@@ -93,7 +97,7 @@ def present_alerts(events: "DataFrame") -> "DataFrame":
 
 
 def changes(possible: "DataFrame", present: "DataFrame") -> "DataFrame":
-    """Give the events that make `present` agree with `possible` (see `conditions`)."""
+    """Return the events that make `present` agree with `possible` (see `conditions`)."""
     same = [fn.col(f"now.{name}").eqNullSafe(fn.col(f"then.{name}")) for name in ("farm", "server", "alert")]
     stands = fn.col("then.since_ms").isNotNull()
     pairs = possible.alias("now").join(present.alias("then"), same, "left")
@@ -106,7 +110,7 @@ def changes(possible: "DataFrame", present: "DataFrame") -> "DataFrame":
 
 
 def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give for each farm and server the possible alerts: `alert`, whether it `begins` or `ends`, `value`, `text`."""
+    """Return for each farm and server the possible alerts: `alert`, whether it `begins` or `ends`, `value`, `text`."""
     servers = _servers(entries, limits)
     name = fn.when(fn.col("server") < FIRST_LEAF_MEMBER_ID, "server ").otherwise("member ")
     who = fn.concat(name, fn.col("server").cast("string"))
@@ -155,7 +159,7 @@ def conditions(entries: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give the possible alert `publisher` of each farm: no server publishes, though a server should."""
+    """Return the possible alert `publisher` of each farm: no server publishes, though a server should."""
     at, belongs = fn.col("at_ms"), fn.col("belongs")
     since_ms = at - fn.coalesce("published_ms", "first_ms")
     farms = servers.groupBy("farm", "at_ms").agg(
@@ -182,7 +186,7 @@ def _publisher(servers: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
-    """Give each server's state at the farm's newest report, `at_ms`. Null: the entries do not tell."""
+    """Return each server's state at the farm's newest report, `at_ms`. Null: the entries do not tell."""
     meta = fn.col("record.meta")
     mode = fn.coalesce(fn.col("record.config.mode"), fn.lit("meta"))
     rows = reports(
@@ -225,7 +229,7 @@ def _servers(entries: "DataFrame", limits: Limits) -> "DataFrame":
 
 
 def _configured(entries: "DataFrame") -> "DataFrame":
-    """Give the servers of each farm by the farm's newest Configuration in `entries`, if there is a Configuration."""
+    """Return the servers of each farm by the farm's newest Configuration in `entries`, if there is a Configuration."""
     configurations = entries.where((fn.col("kind") == "servers") & fn.col("servers").isNotNull())
     return configurations.groupBy("farm").agg(fn.max_by("servers", fn.struct("index", "term")).alias("configured"))
 

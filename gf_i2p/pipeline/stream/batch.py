@@ -1,7 +1,7 @@
 """The work of a stream on each batch: entries and quarantine, then the hours of the batch's days, then alerts.
 
 A batch may come twice, when the run before ended in the middle of the batch. The second time, the work has the same
-result: no row is added whose key a table has, and hours are computed again from the entries.
+result: rows whose keys a table has already are not added, and hours are computed again from the entries.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -69,7 +69,10 @@ class Taking:
     """The session's setting of adaptive execution, "true" or "false"."""
 
     def __call__(self, lines: "DataFrame", batch: int) -> None:
-        """Take a batch (`history_source.LINES`)."""
+        """Take a batch: write its entries and errors, the health tables, the alerts and the batch's figures.
+
+        `lines`: rows of `history_source.LINES`. `batch`: the batch's number.
+        """
         spark = lines.sparkSession
         # Spark turns this off in the stream's own session, for streams with state. This stream has no state.
         spark.conf.set("spark.sql.adaptive.enabled", self.adaptive)
@@ -182,6 +185,6 @@ def _summary(batch_rows: "DataFrame") -> "list[Row]":
 
 
 def _believed_ms() -> "Column":
-    """Give the time when a believed status record was received; null for other entries."""
+    """Return a column with the time when a status record without `misfit` was received; null for other entries."""
     believed = (fn.col("kind") == "status") & fn.col("misfit").isNull() & fn.col("record").isNotNull()
     return fn.when(believed, fn.col("received_ms"))

@@ -1,4 +1,4 @@
-"""A history's file that grows: how far whole lines go, and whether the bytes that were read are unchanged.
+"""Reads a history's file that grows: finds the end of the whole lines, and notices if bytes read before have changed.
 
 A place in a file (`ReadPosition`) is the end of a line, as a number of bytes of the unpacked content. A place has a
 checksum of the bytes before the place, because these bytes may change. At the next start, a node that was killed cuts
@@ -82,7 +82,7 @@ class Content:
         return None if self._stored is None else self._stored.damage
 
     def pieces(self, begin: int) -> Iterator[bytes]:
-        """Yield the content from a byte on, in pieces of up to about a MiB. Use once."""
+        """Yield the content from the byte `begin` on, in pieces of up to about a MiB. Call this once."""
         if not self.packed:
             self._file.seek(min(begin, self._file.size()))
             while piece := self._file.read(_PIECE_BYTES):
@@ -188,7 +188,7 @@ def _place(end: int, tail: bytes) -> ReadPosition:
 def _span(line: bytes) -> tuple[int, int] | Trailer | None:
     """Return the index of a line's first entry, and the index that the next line begins with; or a `Trailer`.
 
-    None: the text is no line of a history, or its last index is the largest.
+    None: the text is no line of a history, or its last index is the largest index, `MAX_INTEGER`.
     """
     try:
         entry = parse_line(line)

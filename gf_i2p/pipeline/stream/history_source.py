@@ -1,9 +1,9 @@
 """A source of histories for Spark's streams: reads on where files have grown, and finds new files and directories.
 
 Spark's offset, in the stream's checkpoint, tells how far the source has read: for each directory and file, a
-`ReadPosition`. The first entry identifies a file, so that a plain file and the packed file count as one. Files that
-have ended, with the next file there, are kept only as ranges of entries. So an offset grows with the number of
-directories, and not with the number of files.
+`ReadPosition`. The first entry identifies a file, so that a plain file and the packed file count as one. When a file
+has ended and the next file is there, the offset keeps only the file's range of entries, joined with adjoining ranges.
+So an offset grows with the number of directories, and not with the number of files.
 
 A row is a line. Rows come by pieces of files. A piece begins with a row without `at`: a first line that tells the next
 entry, as if the piece were a whole file. A row with a `problem` tells an error of a file.
@@ -62,7 +62,7 @@ class Reading:
         return cls(anew=values.pop("anew", 0), problem=values.pop("problem", None), place=ReadPosition(**values))
 
     def encode(self) -> dict[str, Any]:
-        """Give the state for Spark's offset."""
+        """Return the state for Spark's offset."""
         values = {**asdict(self.place), "anew": self.anew, "problem": self.problem}
         return {name: value for name, value in values.items() if value not in {None, 0}}
 
@@ -86,7 +86,7 @@ class Directory:
         )
 
     def encode(self) -> dict[str, Any]:
-        """Give the state for Spark's offset."""
+        """Return the state for Spark's offset."""
         return {
             "done": ",".join(f"{first}-{last}" for first, last in self.done),
             "files": {str(first): self.files[first].encode() for first in sorted(self.files)},
@@ -111,7 +111,7 @@ class Directory:
             self.files = {first: each for first, each in self.files.items() if first in names}
 
     def forget_ended(self, present: Iterable[int]) -> None:
-        """Move a file that has ended, if the next file is `present`, from `files` to the ranges of `done`."""
+        """Move each file that has ended, and whose next file is in `present`, from `files` to the ranges of `done`."""
         names = set(present)
         ended = {first: each.place.last for first, each in self.files.items() if each.problem is None}
         for first, last in sorted(ended.items()):
@@ -148,8 +148,8 @@ class Pieces(InputPartition):
 class HistorySource(DataSource):
     """A source with the options `directories`, `maxBytesPerTrigger` and `ending`.
 
-    `directories`: a JSON list of paths or addresses. `maxBytesPerTrigger`: about the bytes of a batch. `ending`: a path
-    or an address; while a file or directory is there, the source gives nothing new.
+    `directories`: a JSON list of paths or addresses. `maxBytesPerTrigger`: approximate size of a batch, in bytes.
+    `ending`: a path or an address; while a file or directory exists there, the source gives nothing new.
     """
 
     @classmethod
@@ -193,7 +193,10 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._list()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return how far the next batch goes. All directories with new bytes have the same share of the batch."""
+        """Return the offset at which the next batch ends; without new bytes, `start`.
+
+        All directories with new bytes have the same share of the batch.
+        """
         present = self._target if self._target is not None else self._list()
         directories = {directory: Directory.parse(each) for directory, each in start.items()}
         most = _EVERYTHING if isinstance(limit, ReadAllAvailable) else self._most
@@ -220,7 +223,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {directory: directories[directory].encode() for directory in sorted(directories)}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Give the pieces between two offsets."""
+        """Return the pieces between two offsets."""
         pieces = []
         for directory, each in end.items():
             before = Directory.parse(start[directory]) if directory in start else Directory()
@@ -235,7 +238,7 @@ class HistoryReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _grouped(pieces)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read the lines of a partition's pieces; give rows of `LINES`."""
+        """Read the lines of a partition's pieces; return rows of `LINES`."""
         assert isinstance(partition, Pieces)
         return read_pieces(partition.pieces)
 
@@ -342,7 +345,7 @@ def _grouped(pieces: Iterable[Piece]) -> list[Pieces]:
 
 
 def read_pieces(pieces: Iterable[Piece]) -> Iterator[pa.RecordBatch]:
-    """Read the lines of pieces; give rows of `LINES`. A file that cannot be read any more gives a problem."""
+    """Read the lines of pieces; yield rows of `LINES`. A file that cannot be read any more leads to a `problem`."""
     rows: list[dict[str, Any]] = []
     size = 0
     for piece in pieces:

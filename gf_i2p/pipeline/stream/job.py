@@ -56,7 +56,7 @@ class Batch:
 
     @property
     def lag_seconds(self) -> float | None:
-        """Age of the newest record at the end of the batch."""
+        """Age of the batch's newest status record at the end of the batch; None: the batch had no such record."""
         return None if self.newest_ms is None else (self.ended_ms - self.newest_ms) / 1000
 
 
@@ -105,10 +105,13 @@ class StreamOptions:
     every_seconds: int = DEFAULT_EVERY
     """The least seconds between the beginnings of two batches."""
     batch_bytes: int = DEFAULT_BYTES
-    """About the unpacked bytes of a batch."""
+    """Approximate size of a batch, in unpacked bytes."""
     limits: Limits = field(default_factory=Limits)
     noticed_ms: int | None = None
-    """Events up to this time were told before; None: all events that the lake has when the run begins."""
+    """Time, in ms since the epoch, up to which events were noticed that an earlier run has reported.
+
+    None: earlier runs have reported all events that the lake has when the run begins.
+    """
 
 
 def stream(
@@ -122,7 +125,7 @@ def stream(
     stop: Flag | None = None,
     clock_ms: Callable[[], int] = now_ms,
 ) -> StreamFigures:
-    """Take in growing histories under directories, until `stop` is set.
+    """Take in growing histories under directories, until `stop` is set. With `options.once`, end after present entries.
 
     `exports`: paths of directories, or addresses. `on_batch` and `on_event` are called for each batch and event.
     `clock_ms`: the clock by which farms fall silent, in milliseconds since the epoch. Raises `PipelineError`.

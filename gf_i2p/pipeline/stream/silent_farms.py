@@ -35,7 +35,10 @@ class SilentFarms:
     def __init__(
         self, spark: "SparkSession", lake: Lake, root: str, limit_ms: int, clock_ms: Callable[[], int] = now_ms
     ) -> None:
-        """`root`: from `batch.stream_root`. `limit_ms`: a farm is silent when its newest record is older."""
+        """`root`: the stream's directory, from `batch.stream_root`.
+
+        `limit_ms`: a farm is silent when the farm's newest record is older than so many milliseconds.
+        """
         self._spark = spark
         self._lake = lake
         self._path = f"{root}/watched"

@@ -31,12 +31,12 @@ BAD: Final = pa.schema(
 
 
 def arrived_schema(schema_text: str) -> pa.Schema:
-    """Return the columns of the rows that `arrived` gives: the columns of entries, and `BAD`."""
+    """Return the columns of the rows that `arrived` yields: the columns of entries, and `BAD`."""
     return pa.schema([*entries_schema(RecordSchema(schema_text)), *BAD])
 
 
 def arrived(schema_text: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Read lines (`history_source.LINES`), for `mapInArrow`; give rows of entries and of errors.
+    """Read lines (`history_source.LINES`), for `mapInArrow`; yield rows of entries and of errors.
 
     `schema_text`: the JSON Schema of the status record.
     """
@@ -82,7 +82,7 @@ class _HistoryPiece(Lines):
         return self._begin in {0, self._header}
 
     def content_byte(self, at: int) -> int:
-        """Return the place in the file's content for a place in the piece; both count bytes."""
+        """Turn a place in the piece, in bytes, into the place in the file's content, in bytes."""
         return max(at - self._header, 0) + self._begin
 
     def __iter__(self) -> Iterator[bytes | Overlong]:
@@ -116,6 +116,8 @@ def _piece(rows: _Rows, typer: Typer, schema: pa.Schema) -> Iterator[pa.RecordBa
             batch, size = [], 0
     if batch:
         yield _entries(schema, piece.path, walk, typer, batch)
+    if (rest := walk.unlisted) is not None:
+        yield _error_batch(schema, _line_error(piece.path, walk, rest))
     while rows.next is not None and rows.next["at"] is not None:  # skip the piece after a bad first line
         rows.advance()
     header = walk.header

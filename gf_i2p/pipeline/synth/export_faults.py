@@ -33,7 +33,7 @@ class _Line:
     """None for Configurations."""
 
     def encode(self) -> bytes:
-        """Give the line of the entry."""
+        """Return the entry's line in an export file."""
         fields: dict[str, Any] = {"index": self.index, "received": self.received_ms, "term": self.term}
         if self.record is None:
             fields |= {"leader": self.leader, "servers": self.servers}
@@ -46,7 +46,7 @@ def write_faults(directory: Path, life: SynthLife, began_ms: int) -> dict[str, A
     """Write the farm's exports into a new directory; return the facts about them. Raises `OSError`.
 
     `entries`: number of different entries that can be read. `misfits`: indexes of the entries that no job should
-    believe, by error. `files`: the error of each file. The good entries of a damaged file are in another file, too.
+    believe, by error. `files`: the file with each error. The good entries of a damaged file are in another file, too.
     """
     unit = min(_UNIT, len(life.entries) // 5)
     lines = [_line(life, index, began_ms) for index in range(1, 5 * unit + 1)]
@@ -111,7 +111,11 @@ def _line(life: SynthLife, index: int, began_ms: int) -> _Line:
 
 
 def _file(lines: list[_Line], server: int, first: int, last: int, *, cut: int = 0, ends: bool = True) -> bytes:
-    """Give a file's bytes, with half a line for the entry `cut`. `ends`: whether the file has its closing line."""
+    """Return the bytes of an export file with the entries from index `first` to index `last`.
+
+    `cut`: index of an entry whose line is cut in the middle; 0: no line is cut. `ends`: whether the file has its
+    closing line.
+    """
     parts = [header_line(Header(FAULTY, server, first, lines[first - 1].received_ms))]
     for line in lines[first - 1 : last]:
         data = line.encode()

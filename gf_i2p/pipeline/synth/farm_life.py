@@ -45,7 +45,7 @@ _TAIL: Final = len(b',"term":0}\n')
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The size of a farm, for all its life."""
+    """The size of a farm, which never changes."""
 
     number: int
     """Seed of the habits of routers and leaves."""
@@ -90,7 +90,7 @@ class Incident:
 
 @dataclass(slots=True)
 class SynthLife:
-    """A day of a farm, or the beginning of one."""
+    """A simulated day of a farm, or the first hours of a day."""
 
     shape: Shape
     seed: int
@@ -200,7 +200,7 @@ class _SimulatedLife(FarmLife):
         super().back(node)
 
     def absences(self) -> dict[int, list[tuple[float, float]]]:
-        """Give the times when each server was away, in seconds of the day."""
+        """Return the times when each server was away, in seconds of the day."""
         by_server: dict[int, list[tuple[float, float]]] = {node.id: [] for node in self.servers}
         for server, since, until in self._absences:
             by_server[server].append((since, until))
@@ -209,7 +209,7 @@ class _SimulatedLife(FarmLife):
 
 @dataclass(slots=True)
 class _Poster(SimulatedReporter):
-    """A poster with numbers of the router, and with visitors of the leaves."""
+    """A simulated poster whose records also have the router's numbers and the leaves' connections."""
 
     habits: "_Router | None" = None
 
@@ -241,7 +241,10 @@ class _Poster(SimulatedReporter):
 
 
 class _Router:
-    """A router's numbers. `habits`: random numbers that are the same in all of the router's lives; `chance`: others."""
+    """A router's numbers. `habits`: random numbers that are the same in all of the router's lives.
+
+    `chance`: random numbers that differ from life to life.
+    """
 
     def __init__(self, poster: int, habits: Random, chance: Random, now: Callable[[], float]) -> None:
         self.incidents: list[Incident] = []
@@ -259,7 +262,7 @@ class _Router:
         self._drifted_at = 0.0
 
     def numbers(self, more_lag_ms: int) -> dict[str, Any]:
-        """Give the router's part of a record. `more_lag_ms`: lag that the simulator adds."""
+        """Return the router's part of a record. `more_lag_ms`: lag that the simulator adds."""
         chance, day = self._chance, self._day()
         inbound = self._bandwidth * day * math.exp(chance.gauss(0.0, 0.12))
         figures = {
@@ -284,7 +287,7 @@ class _Router:
         }
 
     def visitors(self, now: int) -> int:
-        """Return a leaf's next number of streams, after `now` streams."""
+        """Return a leaf's next number of streams. `now`: the leaf's present number of streams."""
         aim = self._visitors * self._day()
         return min(max(round(now + 0.2 * (aim - now) + self._chance.gauss(0.0, 1.5)), 0), CONNECTIONS)
 

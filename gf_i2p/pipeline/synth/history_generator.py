@@ -13,8 +13,10 @@ from gf_i2p.storage.history_lines import Header, header_line, trailer_line
 from gf_i2p.storage.history_reader import BATCH_BYTES, packed_name, plain_name
 
 ROTATE_BYTES: Final = 64 << 20
-"""Bytes of a file, as in `history_writer.Rotation`. A node also begins a file after a day. This module does not,
-because a year of many farms would have too many files."""
+"""Bytes at which a file ends, as in `history_writer.Rotation`.
+
+A node also begins a file after a day. This module does not, because a year of many farms would have too many files.
+"""
 _INDEX, _TERM, _TIME = range(3)
 _GZIP: Final = 31
 _LONG: Final = 300.0
@@ -37,7 +39,7 @@ class _DayPattern:
     size: int = 0
 
     def add(self, text: str, *holes: tuple[int, int]) -> None:
-        """Add a line with a %d for each hole. `holes`: kind and value of each number."""
+        """Add a line with a %d for each hole. `holes`: kind (`_INDEX`, `_TERM`, `_TIME`) and value of each number."""
         self.text.append(text)
         self.size += len(text) + 6 * len(holes)  # a number has about eight digits
         for kind, value in holes:
@@ -95,7 +97,7 @@ class Template:
 
 
 def _missing(life: SynthLife, server: int, chance: Random) -> set[int]:
-    """Draw the entries that this server never got. The first entry of a day, the Configuration, is never missing."""
+    """Draw at random the entries that this server never got: never a day's first entry, which is a Configuration."""
     missing: set[int] = set()
     for since, until in life.away[server]:
         if until - since >= _LONG and chance.random() < 0.5:
@@ -181,7 +183,10 @@ class HistoryGenerator:
         self._first = 1
 
     def day(self, template: Template, began_ms: int, index: int, term: int) -> None:
-        """Add a day. `began_ms`: midnight. `index`, `term`: the last ones before the day. Raises `OSError`."""
+        """Add a day. `began_ms`: midnight, in ms since the epoch. `index`, `term`: the last ones before the day.
+
+        Raises `OSError`.
+        """
         for piece in template.pieces:
             first, received_ms, *_ = piece.values  # a piece begins with an entry, and never with a gap
             if self._size >= self._rotate:

@@ -188,7 +188,7 @@ def _load(path: Path) -> SynthLife:
 
 
 def _plan(options: SynthOptions, lives: list[list[SynthLife]], life_files: list[list[Path]]) -> list[_Farm]:
-    """Draw the days of each farm."""
+    """Draw at random which life each day of each farm repeats; return the plans of the farms."""
     chances = [Random(f"synth days {options.seed} {number}") for number in range(options.farms)]  # noqa: S311
     drawn: list[list[int]] = [[] for _ in chances]
     rows = 0
@@ -217,7 +217,7 @@ def _write(
 
 
 def _write_farm(options: SynthOptions, farm: _Farm) -> dict[str, Any]:
-    """Write the exports of some servers of a farm; return the facts about them."""
+    """Write the exports of some servers of a farm; return the farm's facts for the manifest."""
     lives = [_load(path) for path in farm.lives]
     servers = range(1, min(lives[0].shape.servers, options.nodes) + 1)
     exports: dict[int, dict[str, Any]] = {}
@@ -283,7 +283,7 @@ class _InThisProcess(Executor):
     """Runs each submitted call in this process, at once."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run the call."""
+        """Call `fn` with the arguments; return a future that has the result already. Raises any exception of `fn`."""
         done: Future[Any] = Future()
         done.set_result(fn(*args, **kwargs))
         return done

@@ -1,1 +1,1 @@
-"""Servers with real cores on a simulated network, disks and clocks; checks of consensus."""
+"""Simulation of servers with real cores on simulated networks, disks and clocks, and the checks of consensus."""

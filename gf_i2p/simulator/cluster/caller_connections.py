@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 class Post:
     """A ClientRequest on its way to a server and back. The core gets the `Post` as the token of the proposal.
 
-    `done(response, swapped)` is called at most once. No call comes when the answer is lost: the caller's time-out ends
-    the wait. `response` None: the outcome is unknown. `swapped`: whether the last entry is a register's command whose
-    condition held.
+    `done(response, swapped)` is called at most once, and not at all when the answer is lost: then the caller's time-out
+    ends the wait. `response` None: the outcome is unknown. `swapped`: whether the last entry is a register's command
+    whose condition held.
     """
 
     __slots__ = ("_done", "_farm", "_server", "_values")
@@ -56,7 +56,7 @@ class Post:
             self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, refusal, False)
 
     def answer(self, response: Response) -> None:
-        """Take the server's answer. An accepted answer leaves when the server has applied the last entry."""
+        """Carry the server's answer back. An accepted answer leaves when the server has applied the last entry."""
         if not response.accepted:
             self._farm.checker.refused(self._values)
             self._carry_back(response)
@@ -83,12 +83,15 @@ class Post:
         self._done(response, swapped)
 
     def drop(self) -> None:
-        """The server closes the connection."""
+        """Note that the server closes the connection: the caller learns that the outcome is unknown."""
         self._farm.events.after(self._farm.net.seconds(self._server.id, CLIENTS), self._done, None, False)
 
 
 class Order:
-    """An AddServerRequest or RemoveServerRequest on its way to a server and back; `done(accepted)` at most once."""
+    """An AddServerRequest or RemoveServerRequest on its way to a server and back.
+
+    `done(accepted)` is called at most once, when the answer has come.
+    """
 
     __slots__ = ("_done", "_farm", "_server")
 
@@ -113,7 +116,7 @@ class Order:
             self._server.enter(self._server.life, self._server.step, incoming)
 
     def answer(self, response: Response) -> None:
-        """Take the server's answer."""
+        """Carry the server's answer back."""
         seconds = self._farm.net.seconds(self._server.id, CLIENTS)
         self._farm.events.after(seconds, self._deliver_answer, encode_response(response))
 
@@ -121,7 +124,7 @@ class Order:
         self._done(decode_response(data).accepted)
 
     def drop(self) -> None:
-        """The server closes the connection. No call is needed: the operator does not wait for the outcome."""
+        """Do nothing when the server closes the connection: the operator does not wait for the outcome."""
 
 
 class Query:
@@ -147,7 +150,7 @@ class Query:
             self._server.enter(self._server.life, self._server.step, inputs.Read(self))
 
     def served(self, server: "SimulatedServer") -> None:
-        """Read the register: the read may be served now."""
+        """Read the register, and carry the value back. Called when the server may serve the read."""
         self._farm.checker.read(server.id, server.applied, self._owed)
         self._farm.events.after(
             self._farm.net.seconds(server.id, CLIENTS), self._done, server.registers.read(self._key)

@@ -22,6 +22,7 @@ from gf_i2p.raft.log import Log
 from gf_i2p.raft.membership_change import MembershipChange
 from gf_i2p.raft.state import State
 from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import core_canary as core
 from gf_i2p.storage.entry_chunks import Packed
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.write_group import WriteGroup
@@ -29,7 +30,7 @@ from gf_i2p.wire.entries import Entry
 from gf_i2p.wire.log_values import Configuration, SnapshotSyncRequest
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
-# The original methods, for canaries that add a mistake before or after.
+# The original methods, for canaries that call these methods and add a mistake before or after the call.
 _request_vote = Core._request_vote
 _incoming = Core._incoming
 _append_entries = Follower.append_entries
@@ -54,7 +55,7 @@ def _takes_any_vote(state: State, term: int, vote: int) -> None:
 
 
 def _stores_any_vote(group: WriteGroup, new: HardState) -> None:
-    """Replaces the storage's check against a second vote, and checks nothing."""
+    """Check nothing: replaces the storage's check against a second vote."""
 
 
 def _forgets_its_vote(state: State) -> Effects:
@@ -340,10 +341,6 @@ _store_all = Tables._store_all
 
 def core_canaries() -> Iterator[Canary]:
     """Yield the canaries that break the core, its log and its clients' answers."""
-
-    def core(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
-        return Canary(name, mistake, patches)
-
     yield core(
         "votes-twice",
         "grants a second vote in a term",

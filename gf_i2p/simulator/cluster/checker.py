@@ -1,4 +1,4 @@
-"""The checker watches the servers: it keeps the facts up to date, and asks the invariants."""
+"""The checker of a run: it gets each event of the servers, keeps the facts up to date, and asks the invariants."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from gf_i2p.wire.entries import Entry
 
 
 class Checker:
-    """Hears of every step of the servers. Raises `Violation` at once when an invariant does not hold."""
+    """Notes each event of the servers, and raises `Violation` at once when an invariant does not hold."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Checker:
         self.elections = 0
         self.candidacies = 0
         self.acknowledged_index = 0
-        """Highest index that some client knows as committed: every later read must see the entries up to here."""
+        """Highest index that a client knows as committed: every later read must see the entries up to this index."""
         invariants = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
 
         def overridden(name: str) -> list[Callable[..., None]]:
@@ -68,7 +68,7 @@ class Checker:
         self._reads = overridden("reads")
 
     def booted(self, server_id: int, store: Store) -> None:
-        """A server has opened its storage."""
+        """Note that a server has opened its storage, and starts."""
         server = self.facts.servers[server_id]
         first, last = store.loaded.base[0] + 1, store.loaded.last_index
         entries = store.read(first, last, 1 << 40) if first <= last else []
@@ -76,11 +76,11 @@ class Checker:
         server.restart()
 
     def ended(self, server_id: int) -> None:
-        """A server is down."""
+        """Note that a server is down."""
         self.facts.servers[server_id].up = False
 
     def stepped(self, server_id: int, core: Core, effects: Effects) -> None:
-        """A core has taken a step; no effect of the step has left the server yet."""
+        """Note that a core has taken a step. Call this before any effect of the step leaves the server."""
         server = self.facts.servers[server_id]
         term, commit, leads = core.term, core.commit, core.is_leader
         _call(self._steps, server, term, commit, effects)
@@ -107,12 +107,14 @@ class Checker:
         if commit > server.commit:
             self._advance(server, commit)
 
-    def took(self, server_id: int, event: Input, effects: Effects) -> None:
-        """A core has taken an input; `stepped` was called before."""
-        _call(self._takes, self.facts.servers[server_id], event, effects)
+    def took(self, server_id: int, event: Input, effects: Effects, clock: float) -> None:
+        """Note that a core has taken an input, at this time of its own clock. Call this after `stepped`."""
+        server = self.facts.servers[server_id]
+        for ask in self._takes:
+            ask(server, event, effects, clock)
 
     def followed(self, server_id: int, leader: int, term: int) -> None:
-        """A server has taken a message of the leader of this term."""
+        """Note that a server has taken a message of the leader of this term."""
         server, now = self.facts.servers[server_id], self.facts.now()
         hearing = server.hearing
         soon = self.facts.timing.doubt / FASTEST_CLOCK
@@ -132,47 +134,53 @@ class Checker:
             _call(self._committed, server, first)
 
     def stored(self, server_id: int, writes: Sequence[Write]) -> None:
-        """Writes are durable, one after another."""
+        """Note that these writes, in this order, have become durable on a server's disk."""
         server = self.facts.servers[server_id]
         server.make_durable(writes, self.facts.committed)
         _call(self._is_durable, server, writes)
 
     def damaged(self, server_id: int) -> None:
-        """The snapshot of a stopped server is damaged: the server must get a snapshot from another server."""
+        """Note that the snapshot of a stopped server is damaged. The server must get one from another server."""
         self.facts.servers[server_id].durable.snapshot = None
 
     def sent(self, server_id: int, item: Send | SendReply) -> None:
-        """A message leaves."""
+        """Note that a message to another server leaves this server."""
         server = self.facts.servers[server_id]
         for ask in self._sends:
             ask(server, item)
 
     def restored(self, server_id: int, index: int, data: bytes) -> None:
-        """The state machine of a server has begun again from a snapshot, and its state is now `data`."""
+        """Note that the state machine of a server has begun again from a snapshot, up to `index`.
+
+        `data`: a new snapshot of the state machine, made after that.
+        """
         _call(self._restores, self.facts.servers[server_id], index, data)
 
     def applied(self, server_id: int, index: int, entry: Entry) -> None:
-        """A server has applied an entry."""
+        """Note that a server has applied the entry at `index`."""
         _call(self._applies, self.facts.servers[server_id], index, entry)
 
     def chose(self, server_id: int, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """By the log up to `index`, a server has chosen a publisher and the leaves of the publisher's set."""
+        """Note the publisher and the leaves that a server has chosen by the log up to `index`."""
         _call(self._chooses, self.facts.servers[server_id], index, publisher, leaves)
 
     def acknowledged(self, values: Sequence[bytes], last_index: int) -> None:
-        """A client is told that its entries are committed."""
+        """Note that a server answers a client: these entries are committed, the last entry at `last_index`."""
         _call(self._acknowledges, values, last_index)
 
     def heard(self, last_index: int) -> None:
-        """A client has heard that entries up to this index are committed."""
+        """Note that an answer has reached a client, who now knows that entries up to `last_index` are committed."""
         self.acknowledged_index = max(self.acknowledged_index, last_index)
 
     def read(self, server_id: int, applied: int, owed: int) -> None:
-        """A read is served from entries up to `applied`; `owed` was `acknowledged_index` when the read was sent."""
+        """Note that a server serves a read with entries up to `applied`.
+
+        `owed`: the value of `acknowledged_index` when the client sent the read.
+        """
         _call(self._reads, self.facts.servers[server_id], applied, owed)
 
     def refused(self, values: Sequence[bytes]) -> None:
-        """A client is told that its entries are surely not in the log."""
+        """Note that a server answers a client: these entries are surely not in the log, and never will be."""
         _call(self._refuses, values)
 
 

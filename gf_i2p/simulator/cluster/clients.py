@@ -19,11 +19,12 @@ MOST_UNKNOWN: Final = 30
 """Most operations of unknown outcome on one register: each such operation makes the check longer."""
 
 READ_TIMEOUTS: Final = 0.4
-"""Patience of a client for a value, in maximum election time-outs: to give up a read costs nothing."""
+"""How long a client waits for a read's value, in maximum election time-outs. A read that is given up costs nothing."""
 WATCH_TIMEOUTS: Final = 0.15
 """Pause of a `DeposedReader` between two looks, in maximum election time-outs."""
 WRITE_TIMEOUTS: Final = 2.0
-"""Patience of a client for a write, in maximum election time-outs: a write that is given up has an unknown outcome."""
+"""How long a client waits for a write's answer, in maximum election time-outs. A write that is given up has an unknown
+outcome."""
 
 
 @dataclass(slots=True)
@@ -37,7 +38,7 @@ class _Entry:
     swapped: bool | None = None
     returned: int | None = None
     left_out: bool = False
-    """Whether the check ignores the operation: there was no effect, and no answer that tells a value."""
+    """Whether the check ignores the operation, which had no effect, and whose answer told no value."""
 
 
 class OperationHistory:
@@ -52,28 +53,28 @@ class OperationHistory:
         self._moments = 0
 
     def has_room(self, key: int) -> bool:
-        """Whether the register's check stays short enough with one more operation."""
+        """Whether register `key` may have one more operation: too many would make the check of its history too long."""
         return len(self._keys[key]) < MOST_OPERATIONS and self._open[key] < MOST_UNKNOWN
 
     def moment(self) -> int:
-        """Return the next number of the one count of calls and returns: 1, 2, 3, ..."""
+        """Return the next number: 1, 2, 3, ... All calls and returns of all operations share this count."""
         self._moments += 1
         return self._moments
 
     def begin(self, key: int, kind: OperationKind, value: int = 0, expected: int = 0) -> _Entry:
-        """Note that an operation was sent."""
+        """Note that a client sends an operation on register `key`, and return the operation's entry in the history."""
         entry = _Entry(kind, self.moment(), value, expected)
         self._keys[key].append(entry)
         self._open[key] += 1
         return entry
 
     def returned(self, key: int, entry: _Entry) -> None:
-        """Note that an operation is surely done."""
+        """Note that an operation is surely done, because its answer has come."""
         entry.returned = self.moment()
         self._open[key] -= 1
 
     def leave_out(self, key: int, entry: _Entry) -> None:
-        """Let the check ignore an operation that had no effect, and whose answer tells no value."""
+        """Note that the check must ignore an operation, which had no effect, and whose answer told no value."""
         entry.left_out = True
         self._open[key] -= 1
 
@@ -83,7 +84,7 @@ class OperationHistory:
         return sum(entry.returned is not None for entries in self._keys for entry in entries)
 
     def check(self) -> None:
-        """Raise `Violation` when no order of the operations explains the answers."""
+        """Check each register's history. Raises `Violation` when no order of the operations explains the answers."""
         for key, entries in enumerate(self._keys):
             evidence = [
                 e for e in entries if not e.left_out and (e.kind is not OperationKind.READ or e.returned is not None)
@@ -119,7 +120,8 @@ class SimulatedClient:
         self._server = farm.rng.choice(farm.plan.first_ids)
         self._last_values = [0] * farm.plan.keys
         self._turn = 0
-        """Rises with every operation, so that an answer that comes too late is ignored."""
+        """Number that rises at the beginning and end of every operation. A late answer has an older number, and is
+        ignored."""
         self._plan_next()
 
     def _plan_next(self) -> None:
@@ -204,7 +206,7 @@ class SimulatedClient:
 
 
 class DeposedReader:
-    """Reads from a leader that may not know of its successor: such a leader is most likely to serve a wrong read."""
+    """A client that reads from old leaders. A leader that knows no successor is most likely to serve a wrong read."""
 
     def __init__(self, farm: "SimulatedFarm", history: OperationHistory) -> None:
         self._farm = farm
@@ -227,7 +229,10 @@ class DeposedReader:
                 self._write(key, newest, oldest)
 
     def elected(self, server: "SimulatedServer") -> None:
-        """A server has become leader: look for another one that still believes in its own leadership."""
+        """Read from the oldest leader, if there is an older one than `server`, which has just become leader.
+
+        A write at the new leader comes first, so that the old leader's value is out of date.
+        """
         leaders = [other for other in self._farm.servers.values() if other.up and other.core.is_leader]
         oldest = min(leaders, key=lambda other: other.core.term)
         if oldest is not server and not self._farm.calm:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _PendingDatagram:
-    """A request that waits for its answer."""
+    """A request that has arrived, and that waits for the peer's answer."""
 
     __slots__ = ("_link", "_tag", "asks")
 
@@ -34,14 +34,14 @@ class _PendingDatagram:
 
 
 class DatagramLink:
-    """Requests to one peer. `connected` is always true: single messages need no connection."""
+    """A `SimulatedLink` to one peer, without a connection: a message travels alone, so `connected` is always true."""
 
     connected = True
 
     def __init__(
         self, net: SimulatedNetwork, server: "SimulatedServer", peer: "SimulatedServer", *, patience: float
     ) -> None:
-        """`patience`: seconds for one answer; then the request has failed, and a later answer is ignored."""
+        """`patience`: seconds to wait for one answer; then the request has failed, and a later answer is ignored."""
         self.server = server
         self.life = server.life
         self._net = net
@@ -56,7 +56,7 @@ class DatagramLink:
         """Do nothing: there is no connection to make."""
 
     def send(self, send: Send) -> None:
-        """Send a request."""
+        """Send a request to the peer."""
         self._flights[send.tag] = self._net.events.now
         self._carry(0, self.server.id, self._peer.id, self._request_arrives, send.tag, encode_request(send.request))
         if not self._watching:
@@ -107,7 +107,7 @@ class DatagramLink:
         self._peer.step(inputs.Incoming(pending, request))
 
     def carry_back(self, tag: int, data: bytes) -> None:
-        """Send an answer back."""
+        """Send the peer's answer to the request `tag` back."""
         self._carry(1, self._peer.id, self.server.id, self._answer_arrives, tag, data)
 
     def _answer_arrives(self, tag: int, data: bytes) -> None:
@@ -141,5 +141,5 @@ class DatagramLink:
         """Do nothing: single messages do not stall."""
 
     def stop(self, *, silently: bool) -> None:  # noqa: ARG002 -- no peer hears of the end anyway
-        """Forget the requests: the server ends."""
+        """Forget the requests on the way, because the server ends."""
         self._flights = {}

@@ -13,7 +13,7 @@ from gf_i2p.storage.write_group import WriteGroup
 
 
 class DiskFullError(StorageError):
-    """No space is left; the node halts, as at every error of the disk."""
+    """No space is left on the disk. The node halts, as at every error of the disk."""
 
 
 class Loss(Enum):
@@ -26,10 +26,10 @@ class Loss(Enum):
 
 
 class Disk:
-    """Takes writes as `storage.writer.LogWriter` does: writes that wait at the end of one group form the next group.
+    """Makes writes durable in groups, as `storage.writer.LogWriter` does: writes that wait form the next group.
 
     Each life of a server has a `Disk` of its own; `store` outlives the `Disk`. `on_stored(number)` is called some time
-    after the sync, as a real writer's thread takes time to tell the event loop.
+    after the sync, as a real writer's thread takes time to tell the event loop. `number` is the last durable write's.
     """
 
     def __init__(
@@ -43,13 +43,23 @@ class Disk:
         on_stored: Callable[[int], None],
         on_failure: Callable[[StorageError], None],
     ) -> None:
-        """`seconds`: draws the duration of one sync. `on_durable`: takes durable writes at once, for the checker."""
+        """Begin with an idle disk.
+
+        Args:
+            events: the run's events.
+            rng: the run's source of random numbers.
+            store: the content of the disk.
+            seconds: draws the duration of one sync.
+            on_durable: gets the writes as soon as they are durable, for the checker.
+            on_stored: gets the number of the last durable write, later than `on_durable`, for the server.
+            on_failure: called when the disk is full.
+        """
         self.store = store
         self.full = False
         self.synced_at = 0.0
-        """Time when the group of writes under way will be durable, if a group is under way."""
+        """Time when the present group of writes, if any, will be durable, in seconds since the run began."""
         self.slow = 1.0
-        """Factor on the usual duration of a sync."""
+        """Factor by which a sync takes longer than usual."""
         self._events = events
         self._rng = rng
         self._seconds = seconds
@@ -63,7 +73,7 @@ class Disk:
         self._alive = True
 
     def submit(self, write: Write) -> None:
-        """Take the next write."""
+        """Take the next write, to make the write durable after the earlier writes."""
         self._waiting.append(write)
         if self._group is None:
             self._begin()
@@ -95,7 +105,7 @@ class Disk:
             self._begin()
 
     def crash(self) -> tuple[Loss, int]:
-        """End the process or the power; return the effect on the present group, and the number of lost writes."""
+        """End the disk's work at a crash; return the effect on the present group, and the number of lost writes."""
         group, self._group = self._group, None
         lost = len(self._waiting)
         was_alive, self._alive = self._alive, False

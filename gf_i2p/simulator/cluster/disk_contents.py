@@ -11,11 +11,14 @@ from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 
 _TEAR_STEPS: Final = 400
-"""Instructions of SQLite's virtual machine that are enough to store almost any group; most groups need 18."""
+"""Number of instructions of SQLite's virtual machine that stores almost any group; most groups need 18."""
 
 
 class Store:
-    """One server's disk, which outlives the server's processes. A write is durable at once; `Disk` adds the time."""
+    """The content of one server's disk, which outlives the server's processes.
+
+    Here a write is durable at once; `Disk` adds the time.
+    """
 
     def __init__(self, server_id: int) -> None:
         """Make the tables of an empty log."""
@@ -29,12 +32,12 @@ class Store:
         self._tables = Tables.on(self._connection, cluster=CLUSTER, server_id=self._server_id)
 
     def close(self) -> None:
-        """Free the memory: after that nothing can be stored or read."""
+        """Free the memory of the database. After that, nothing can be stored or read."""
         self._connection.close()
 
     @property
     def loaded(self) -> Loaded:
-        """The content at the latest opening."""
+        """The content of the disk as it was at the latest `reopen`."""
         return self._tables.loaded
 
     def group(self) -> WriteGroup:
@@ -42,17 +45,17 @@ class Store:
         return self._tables.group()
 
     def store(self, group: WriteGroup) -> None:
-        """Make a group durable, all or nothing."""
+        """Make all writes of a group durable, or none of them."""
         self._tables.store(group)
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
-        """See `LogReader.read`."""
+        """Return the stored entries from `first` to `last`, at most about `max_bytes`; see `LogReader.read`."""
         return self._tables.read(first, last, max_bytes)
 
     def tear(self, group: WriteGroup, share: float) -> bool:
-        """Stop in the middle of storing a group; return whether the group was stored. `share`: 0 (at once) to 1.
+        """Begin to store a group, and stop in the middle; return whether the group was stored all the same.
 
-        Nothing may be stored after that until `reopen`.
+        `share`: how far the storing goes, from 0 (it stops at once) to 1. Call `reopen` before the next group.
         """
         before = self._stored_content()
         self._connection.set_progress_handler(lambda: 1, int(_TEAR_STEPS**share))

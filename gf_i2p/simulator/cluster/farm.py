@@ -23,11 +23,12 @@ from gf_i2p.wire.entries import ValueType
 
 _BEGAN_MS: Final = 1_700_000_000_000
 _WALL_RATE: Final = 10.0
-"""Seconds that pass on a wall clock between two records of a server: wall clocks run at a rate that suits farm time."""
+"""Seconds that pass on a wall clock between two records of a server. At this rate, farm time works with the usual
+parameters."""
 
 
 class SimulatedFarm:
-    """One run. The run depends on `plan` only. Nothing happens before `begin`."""
+    """One simulated farm, for one run. The run depends on `plan` only. Nothing happens before `begin`."""
 
     def __init__(self, plan: RunPlan, *, trace: bool = False, write: Callable[[str], None] | None = None) -> None:
         """`trace`: whether to make a trace; `write` takes the lines of the trace."""
@@ -87,12 +88,12 @@ class SimulatedFarm:
         self._faults = Faults(self)
 
     def close(self) -> None:
-        """Close the disks. The facts and the counts of the run stay."""
+        """Close the disks. The facts and the counts of the run can still be read."""
         for server in self.servers.values():
             server.store.close()
 
     def link(self, server: SimulatedServer, peer_id: int) -> SimulatedLink:
-        """Return a new link from a server to another."""
+        """Return a new link from `server` to the server `peer_id`."""
         timing, peer = self.plan.timing, self.servers[peer_id]
         if self.plan.strict:
             return DatagramLink(self.net, server, peer, patience=self.plan.patience)
@@ -104,31 +105,31 @@ class SimulatedFarm:
         return self._commands
 
     def note(self, server_id: int, state: str, text: str) -> None:
-        """Write a line to the trace about an event that is no step of a core."""
+        """Write a line to the trace, if there is a trace, about an event that is no step of a core."""
         if self.trace is not None:
             self.trace.line(server_id, state, text)
 
     # Triggers of faults --------------------------------------------------------------------------------------------
 
     def writing(self, server: SimulatedServer) -> None:
-        """A server has given its disk a write."""
+        """Tell the faults that a server has given its disk a write."""
         if self._faults is not None:
             self._faults.writing(server)
 
     def elected(self, server: SimulatedServer) -> None:
-        """A server has become leader."""
+        """Tell the faults and the reader of old leaders that a server has become leader."""
         if self._faults is not None:
             self._faults.elected(server)
         if self._watcher is not None:
             self._watcher.elected(server)
 
     def reading(self, server: SimulatedServer) -> None:
-        """A client reads from an old leader, which may not know of its successor."""
+        """Tell the faults that a client reads from an old leader, which may not know of its successor."""
         if self._faults is not None:
             self._faults.reading(server)
 
     def halted(self, server: SimulatedServer) -> None:
-        """A server has ended by itself."""
+        """Tell the faults that a server has ended by itself, after an error of its disk."""
         assert self._faults is not None
         self._faults.halted(server)
 
@@ -143,7 +144,7 @@ class SimulatedFarm:
         self.answers_lost = 0.0
 
     def unsettled(self) -> str | None:
-        """Say why the voters do not all follow one leader; None: all voters do."""
+        """Return why the voters do not all follow one leader, as a clause; None: all voters follow one leader."""
         leaders = [server for server in self.servers.values() if server.up and server.core.is_leader]
         if len(leaders) != 1:
             return f"the leaders are {[server.id for server in leaders]}"
@@ -160,7 +161,7 @@ class SimulatedFarm:
         return None
 
     def unequal(self) -> str | None:
-        """Say which voter's log, applied entries or publisher differs from the farm's; None: no difference."""
+        """Return which voter's log, applied entries or publisher differs from the farm's, as a clause; None: none."""
         facts = self.checker.facts
         committed = facts.committed
         voters = self.committed_voters
@@ -177,7 +178,7 @@ class SimulatedFarm:
 
     @property
     def committed_voters(self) -> Voters:
-        """The servers of the newest Configuration that is committed."""
+        """Ids of the servers in the newest committed Configuration."""
         entries = reversed(self.checker.facts.committed)
         values = (voters_of(entry) for entry in entries if entry.value_type is ValueType.CONFIGURATION)
         return next(values, tuple(self.plan.first_ids))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from gf_i2p.raft import inputs
 from gf_i2p.simulator.cluster.disk import Loss
 from gf_i2p.simulator.cluster.operator import ORDERS
 
@@ -20,7 +21,7 @@ MESSAGE_FAULTS: Final = (
     "connections given up",
     "answers to clients lost",
 )
-"""Names of the network's counts, beside the names in `plan.FAULTS`."""
+"""Names of the counts of message faults. `plan.FAULTS` has the names of the servers' faults."""
 OTHER_COUNTS: Final = (
     *(loss.value for loss in Loss),
     "writes lost",
@@ -32,11 +33,11 @@ OTHER_COUNTS: Final = (
 )
 
 _MOMENT: Final = 1e-5
-"""Seconds; shorter than any duration in a run."""
+"""A moment, in seconds: shorter than any duration in a run."""
 
 
 class Faults:
-    """Strikes at random until `stop`, which undoes all faults."""
+    """Makes faults at random times, at random servers, until `stop`, which undoes all faults."""
 
     def __init__(self, farm: "SimulatedFarm") -> None:
         self._farm = farm
@@ -89,7 +90,7 @@ class Faults:
             self._farm.note(server.id, "fault", name)
 
     def _pick_server(self) -> "SimulatedServer":
-        """Return any server, or, equally often, a leader."""
+        """Return a server at random: in half of all cases a leader, otherwise any server."""
         rng, servers = self._farm.rng, [server for server in self._farm.servers.values() if server.life]
         leaders = [server for server in servers if server.up and server.core.is_leader]
         return rng.choice(leaders) if leaders and rng.random() < 0.5 else rng.choice(servers)
@@ -97,9 +98,9 @@ class Faults:
     def _plan_end(
         self, undo: Callable[[], None] | None = None, units: float = 1.0, exactly: float | None = None
     ) -> None:
-        """Count a fault, and plan the end of the fault if there is something to undo.
+        """Count a fault, and plan its end if `undo` is given: at the end, `undo` is called.
 
-        The duration is `exactly`, or drawn at random with the mean `units`; both in maximum election time-outs.
+        The fault lasts for `exactly`, or for a random time with the mean `units`; both in maximum election time-outs.
         """
         self._number += 1
         if undo is not None:
@@ -114,7 +115,7 @@ class Faults:
             undo()
 
     def stop(self) -> None:
-        """Undo all faults, and strike no more."""
+        """Undo all faults, and make no more faults."""
         self._stopped = True
         self._trapped.clear()
         self._strikes_at_next_leader = 0
@@ -155,14 +156,14 @@ class Faults:
         self._cut([(one, other) for one in ids for other in ids if (one in inside) != (other in inside)])
 
     def _cut_leader_off(self, server: "SimulatedServer") -> None:
-        """Cut a leader off for about the time that the others need to elect, and that the leader needs to notice."""
+        """Cut a leader off for about as long as the others need for an election, and the leader needs to notice."""
         if not self._stopped:
             others = [i for i in self._farm.plan.ids if i != server.id]
             pairs = [(server.id, other) for other in others] + [(other, server.id) for other in others]
             self._cut(pairs, self._farm.rng.uniform(0.6, 1.2))
 
     def _hold_answers(self, server: "SimulatedServer") -> None:
-        """Hold up answers to a leader until another server leads, and a client reads from the old leader."""
+        """Hold up the answers to a leader, so that another server leads, until a client reads from the old leader."""
         if server.up and server.core.is_leader and server.links and not self._farm.plan.strict:
             self._number += 1
             self._after_heartbeats(server, self._hold)
@@ -174,7 +175,7 @@ class Faults:
         others = [i for i in self._farm.plan.ids if i != server.id]
         self._cut([(other, server.id) for other in others], 1.2)
         self._held_answers[server.id] = self._number
-        # The leader's messages that have left still arrive; the leader's later messages do not.
+        # Messages that have left the leader still arrive; the leader's later messages do not.
         trip = max(net.seconds(server.id, other) for other in others)
         pairs = [(server.id, other) for other in others]
         self._farm.events.after(trip, self._cut_unless_stopped, pairs, rng.uniform(1.0, 2.0))
@@ -184,7 +185,7 @@ class Faults:
             self._cut(pairs, units)
 
     def reading(self, server: "SimulatedServer") -> None:
-        """A client asks an old leader whose answers may be held up: let the answers come."""
+        """Let the held-up answers to a leader come, because a client reads from the leader."""
         number = self._held_answers.pop(server.id, None)
         if number is not None:
             units = 0.1 * self._farm.rng.random()
@@ -214,7 +215,7 @@ class Faults:
             self._stop_for_a_while(server, self._farm.rng.choice((0.5, 2.0)))
 
     def _after_heartbeats(self, leader: "SimulatedServer", action: Callable[..., None], *args: object) -> None:
-        """Call `action` just after a leader's next heartbeats have left, so before the leader reads the answers."""
+        """Call `action` just after the leader's next heartbeats have left, before the leader reads the answers."""
         seconds = leader.clock.wait(leader.core.deadline) + _MOMENT
         self._farm.events.after(seconds, leader.enter, leader.life, action, leader, *args)
 
@@ -240,7 +241,10 @@ class Faults:
         self._restart_later(server, units)
 
     def _return(self, server: "SimulatedServer") -> None:
-        """End a process and start it again soon. Its own dials are fast; the dials of the others take long."""
+        """End a server's process, and start the process again soon.
+
+        The server then dials the others at once, but the others find the server only after some time.
+        """
         if not server.up:
             return
         loss = server.end(silently=False)
@@ -249,7 +253,7 @@ class Faults:
         self._restart_later(server, 0.2, slowly_found=True)
 
     def _hide(self, server: "SimulatedServer") -> None:
-        """Let the other servers find this server only after some time, each other server after a time of its own."""
+        """Let each other server find this server only after some time, which is random for each."""
         farm, unit = self._farm, self._farm.plan.timing.election_max
         if self._stopped:
             return
@@ -258,7 +262,7 @@ class Faults:
                 farm.net.hide(other, server.id, farm.events.now + unit * farm.rng.uniform(0.3, 4.0))
 
     def _restart_router(self, server: "SimulatedServer") -> None:
-        """Break all links from and to a server. Each direction of each way works again at a time of its own."""
+        """Break all links from and to a server. Each direction of each way works again after a random time."""
         if not server.up:
             return
         farm = self._farm
@@ -294,7 +298,7 @@ class Faults:
             self._plan_end()
 
     def writing(self, server: "SimulatedServer") -> None:
-        """A server has given its disk a write: a server that was marked for a crash in a write crashes soon."""
+        """Plan a crash in a write that a server has just given its disk, if the server was marked for such a crash."""
         if server.id in self._trapped:
             del self._trapped[server.id]
             seconds = 1.3 * self._farm.rng.random() * (server.disk.synced_at - self._farm.events.now)
@@ -309,7 +313,7 @@ class Faults:
         self._plan_end()
 
     def elected(self, server: "SimulatedServer") -> None:
-        """A server has become leader: strike at the new leader soon, if that was planned."""
+        """Make a fault at a new leader soon, if that was planned. Called when a server has become leader."""
         if self._strikes_at_next_leader and not self._stopped:
             self._strikes_at_next_leader -= 1
             seconds = self._farm.rng.random() ** 3 * self._farm.plan.timing.election_min
@@ -330,11 +334,11 @@ class Faults:
             self._plan_end()
 
     def halted(self, server: "SimulatedServer") -> None:
-        """A server has ended because its disk is full: make room, and start the server later."""
+        """Plan a restart of a server that has ended because its disk is full. The restarted server's disk has room."""
         self._restart_later(server)
 
     def _damage_snapshot(self, _: "SimulatedServer") -> None:
-        """Damage one snapshot on the disk of a stopped server; only one snapshot at a time."""
+        """Damage the snapshot of a stopped server, unless another server's snapshot is damaged already."""
         facts = self._farm.checker.facts.servers
         if any(each.durable.base and each.durable.snapshot is None for each in facts.values()):
             return
@@ -348,10 +352,10 @@ class Faults:
             self._plan_end()
 
     def _has_copies_elsewhere(self, server: "ServerFacts") -> bool:
-        """Whether the server has a snapshot whose entries another server has, in each Configuration that may count.
+        """Whether, in each Configuration that may count, another server has the entries of this server's snapshot.
 
-        Without another copy, damage could end the farm, as the loss of a majority does. False for a farm of fewer than
-        3 servers.
+        Without such a copy, damage could end the farm, as the loss of a majority does. False without a snapshot, and
+        for a farm of fewer than 3 servers.
         """
         snapshot, facts = server.durable.snapshot, self._farm.checker.facts
         if snapshot is None:
@@ -367,8 +371,11 @@ class Faults:
         return len(committed) >= 3 and not any(others.isdisjoint(voters) for voters in counting)
 
     def _slow_disk(self, server: "SimulatedServer") -> None:
-        disk = server.disk
-        disk.slow = self._farm.rng.choice((5.0, 30.0))
+        disk, rng = server.disk, self._farm.rng
+        disk.slow = rng.choice((5.0, 30.0, 300.0))
+        alone = len(server.core.configuration.servers) == 1
+        if server.core.is_leader and (alone or rng.random() < 0.3):  # its operator sees the slow disk
+            server.enter(server.life, server.step, inputs.StepDown())
 
         def recover() -> None:
             disk.slow = 1.0

@@ -10,62 +10,77 @@ from gf_i2p.wire.entries import Entry
 
 
 class Invariant:
-    """One invariant. Each method is called at the event of its name; most invariants define few of the methods."""
+    """One invariant. The checker calls each method at the event that the method's docstring tells.
+
+    An invariant defines only the methods that it needs, and raises `Violation`.
+    """
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
     def violated(self, observation: str) -> Violation:
-        """Return the error to raise."""
+        """Return the error that the invariant must raise. `observation`: a clause that tells what was observed."""
         return Violation(type(self).__name__, observation)
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
-        """A server starts with the content that its storage has loaded. Called before `ServerFacts.restart`."""
+        """Called when a server starts with the content that its storage has loaded, before `ServerFacts.restart`."""
 
     def steps(self, server: ServerFacts, term: int, commit: int, effects: Effects) -> None:
-        """A step has ended with this term and commit index. Called before `server` has these."""
+        """Called when a core's step has ended. `server` does not have the new term and the new commit index yet."""
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
-        """A step has issued a write, and left the server in this term and role. Called before `server` has these."""
+        """Called when a core's step has issued a write with entries.
 
-    def takes(self, server: ServerFacts, event: Input, effects: Effects) -> None:
-        """A server has taken an input. Called when `server` has its new term, role and commit index."""
+        `term` and `leads` tell the state after the step. `server` does not have the write and this state yet.
+        """
+
+    def takes(self, server: ServerFacts, event: Input, effects: Effects, clock: float) -> None:
+        """Called when a server has taken an input. `server` has the new term, role and commit index already.
+
+        `clock`: the server's own monotonic clock, in seconds.
+        """
 
     def leads(self, server: ServerFacts) -> None:
-        """A server has become leader."""
+        """Called when a server has become leader."""
 
     def stands(self, server: ServerFacts) -> None:
-        """A server has become a candidate, in a new term."""
+        """Called when a server has become a candidate, in a new term."""
 
     def commits(self, server: ServerFacts, before: int) -> None:
-        """A server's commit index has risen from `before`."""
+        """Called when a server's commit index has risen from `before` to `server.commit`."""
 
     def committed(self, server: ServerFacts, first: int) -> None:
-        """`server` is the first to commit the entries from `first` on."""
+        """Called when `server` is the first server to commit the entries from index `first` on."""
 
     def is_durable(self, server: ServerFacts, writes: Sequence[Write]) -> None:
-        """These writes of a server have become durable. Called after `server` has these."""
+        """Called when writes of a server have become durable. `server` has these writes already."""
 
     def sends(self, server: ServerFacts, item: Send | SendReply) -> None:
-        """A message to another server leaves. Answers to clients are left out: they promise nothing about this disk."""
+        """Called when a message to another server leaves. Answers to clients promise nothing, and do not count."""
 
     def keeps(self, server: ServerFacts, write: Write) -> None:
-        """A step has issued a write with a snapshot. Called before `server` has the snapshot."""
+        """Called when a core's step has issued a write with a snapshot. `server` does not have the snapshot yet."""
 
     def restores(self, server: ServerFacts, index: int, data: bytes) -> None:
-        """A state machine has begun again from a snapshot up to this index; `data` is a snapshot of its state now."""
+        """Called when a server's state machine has begun again from a snapshot up to this index.
+
+        `data`: a new snapshot of the state machine, made after that.
+        """
 
     def applies(self, server: ServerFacts, index: int, entry: Entry) -> None:
-        """A server hands an entry to its state machine."""
+        """Called when a server hands the entry at `index` to its state machine."""
 
     def chooses(self, server: ServerFacts, index: int, publisher: int | None, leaves: tuple[bytes, ...] = ()) -> None:
-        """By the log up to `index`, `server` has chosen this publisher, and these leaves for the set."""
+        """Called when `server` has chosen a publisher, and leaves for the set, by the log up to `index`."""
 
     def acknowledges(self, values: Sequence[bytes], last_index: int) -> None:
-        """A caller is told that its entries are committed, the last entry at this index."""
+        """Called when a server answers a client: these entries are committed, the last entry at `last_index`."""
 
     def refuses(self, values: Sequence[bytes]) -> None:
-        """A caller is told that its entries are not in the log, and never will be."""
+        """Called when a server answers a client: these entries are not in the log, and never will be."""
 
     def reads(self, server: ServerFacts, applied: int, owed: int) -> None:
-        """A read sees entries up to `applied`; entries up to `owed` were acknowledged before the read was sent."""
+        """Called when a server serves a read with entries up to `applied`.
+
+        Clients knew entries up to `owed` as committed when the read was sent.
+        """

@@ -1,4 +1,4 @@
-"""The invariants that must hold after every step, one class each. An invariant looks only at the changes of the step.
+"""The invariants that must hold after every step, one class each. An invariant checks only the changes of the step.
 
 "Raft" is the extended paper (Ongaro, Ousterhout), "thesis" is Ongaro's. To add an invariant: write a class, state the
 invariant and its source in the docstring, and add the class to `ALL`. See also `hearing_invariants`.
@@ -12,6 +12,9 @@ from gf_i2p.raft.configurations import majority
 from gf_i2p.raft.effects import Effects, Send, SendReply, Write
 from gf_i2p.simulator.cluster.hearing_invariants import (
     CommitsProven,
+    JoinersCaughtUp,
+    LeaderIsHeard,
+    PatientServers,
     ReadsConfirmed,
     WonByMajority,
 )
@@ -23,7 +26,7 @@ from gf_i2p.wire.messages import NOBODY, MessageType
 
 FASTEST_CLOCK: Final = 1.35
 SLOWEST_CLOCK: Final = 0.75
-"""Range of the rates of the servers' clocks (`plan.draw`)."""
+"""Rates of the fastest and of the slowest server's clock (`plan.draw`); a rate of 1 is right."""
 
 
 class ElectionSafety(Invariant):
@@ -49,14 +52,14 @@ class LeaderAppendOnly(Invariant):
 
 
 class LogMatching(Invariant):
-    """Two logs with an entry of the same index and term are the same up to there (Raft, figure 3 and 5.3)."""
+    """Two logs that have an entry of the same index and term are the same up to that entry (Raft, figure 3 and 5.3)."""
 
     def __init__(self, facts: Facts) -> None:
         super().__init__(facts)
         self._links: dict[tuple[int, int], tuple[Entry, int]] = {}
 
     def writes(self, server: ServerFacts, write: Write, term: int, *, leads: bool) -> None:
-        # The same entry after the same term, at every index: by induction, the logs are the same all the way down.
+        # At each index, the entry and the previous entry's term are the same. So, by induction, the logs are the same.
         previous = server.memory.term(write.first_index - 1)
         for index, entry in enumerate(write.entries, write.first_index):
             link = (entry, previous)
@@ -134,7 +137,7 @@ class CommittedOnMajority(Invariant):
 
 
 class CommitsOwnTerm(Invariant):
-    """A leader commits by counting only entries of its own term (Raft 5.4.2)."""
+    """A leader commits only an entry of its own term by counting copies; earlier entries follow (Raft 5.4.2)."""
 
     def commits(self, server: ServerFacts, before: int) -> None:
         if server.leads and server.memory.term(server.commit) != server.term:
@@ -180,7 +183,7 @@ class VoteOnce(Invariant):
 
 
 class PersistedBeforeSent(Invariant):
-    """Terms, votes and entries are on the disk before a message promises these.
+    """A term, a vote or entries are on a server's disk before the server promises these in a message.
 
     Raft, figure 2 (persistent state); thesis 10.2.1.
     """
@@ -229,7 +232,7 @@ class PersistedBeforeSent(Invariant):
 
 
 class DiskKeeps(Invariant):
-    """A server starts with exactly the durable content of its last life (Raft, figure 2 (persistent state))."""
+    """A server starts with exactly the content that its last process has made durable (Raft, figure 2)."""
 
     def boots(self, server: ServerFacts, loaded: Loaded, entries: Sequence[Entry]) -> None:
         durable = server.durable
@@ -242,7 +245,7 @@ class DiskKeeps(Invariant):
 
 
 class SnapshotSafety(Invariant):
-    """Snapshots of one index are the same on all servers, follow from committed entries, and never go back.
+    """Snapshots of one index are the same on all servers, cover committed entries, and never go back to a lower index.
 
     Raft 7: a snapshot replaces committed entries only, and holds the latest Configuration up to its index.
     """
@@ -390,8 +393,8 @@ class NobodyAccused(Invariant):
 class LiveLeaderStays(Invariant):
     """No server calls an election while a majority hears a leader (docs/design/consensus.md, "The question").
 
-    The higher term of such an election would make the leader step down. "Hears" is stricter here than in the core: the
-    follower's messages from the leader came one soon after the other for as long as an answer to a question is valid.
+    The higher term of such an election would make the leader step down. "Hears" is stricter here than in the core: for
+    as long as an answer to a question is valid, each message of the leader came soon after the last.
     """
 
     def stands(self, server: ServerFacts) -> None:
@@ -436,11 +439,11 @@ class StepsSucceed(Invariant):
 
 
 class Linearizable(Invariant):
-    """Every register behaves as if all reads and writes were done one after another (Raft 8; thesis 6.4)."""
+    """Each register behaves as if clients did all reads and writes one after another (Raft 8; thesis 6.4)."""
 
 
 class Liveness(Invariant):
-    """When faults stop, the farm has one leader, equal logs and one publisher within some election time-outs.
+    """After the last fault, the farm soon has one leader, equal logs and one publisher: within 20 election time-outs.
 
     Raft 5.6.
     """
@@ -470,8 +473,11 @@ ALL: Final[tuple[type[Invariant], ...]] = (
     NobodyAccused,
     LiveLeaderStays,
     WonByMajority,
+    LeaderIsHeard,
     ReadsConfirmed,
     CommitsProven,
+    PatientServers,
+    JoinersCaughtUp,
     StepsSucceed,
     Linearizable,
     Liveness,

@@ -1,9 +1,10 @@
-"""Checks whether the history of one register is linearizable: Wing and Gong's search, with Lowe's memory of states.
+"""Check of whether the history of one register is linearizable: Wing and Gong's search, with Lowe's memory of states.
 
-"Testing for Linearizability" (Lowe, 2017), "Wing & Gong linearizability" and "just-in-time" sections. At each step the
-search picks an operation that can come next: no other remaining operation ended before that operation began. Where a
-result does not fit, the search goes back. The search remembers the set of picked operations with the register's value,
-and so tries no state twice. It is enough to check several registers one by one (Herlihy, Wing: locality).
+Source: "Testing for Linearizability" (Lowe, 2017), "Wing & Gong linearizability" and "just-in-time" sections. At each
+step the search picks an operation that can come next: no other remaining operation ended before that operation began.
+Where an operation's answer does not fit, the search goes back. The search remembers each state, the set of picked
+operations and the register's value, and so tries no state twice. Several registers can be checked one by one (Herlihy,
+Wing: locality).
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from enum import Enum
 from typing import Final
 
 MOST_STATES: Final = 200_000
-"""States after which the search gives up. Each operation of unknown outcome may double the states."""
+"""Number of states after which the search gives up. Each operation of unknown outcome may double the number."""
 
 
 class Undecided(Exception):  # noqa: N818 -- the result is no error
@@ -32,8 +33,8 @@ class OperationKind(Enum):
 class Operation:
     """One operation on one register.
 
-    `called` and `returned` are numbers from one count of all calls and returns; no two are equal. `returned` None: the
-    outcome is unknown. A read of unknown outcome changes nothing and should be left out.
+    `called` and `returned` are numbers from one count of the calls and returns of all operations; no two are equal.
+    `returned` None: the outcome is unknown. A read of unknown outcome changes nothing, and should be left out.
     """
 
     kind: OperationKind
@@ -48,7 +49,7 @@ class Operation:
 
 
 def outcome(operation: Operation, value: int) -> int | None:
-    """Return the register's value after an operation on `value`; None: the operation's answer does not fit."""
+    """Return the register's value after an operation that finds `value`; None: the operation's answer does not fit."""
     if operation.kind is OperationKind.WRITE:
         return operation.value
     if operation.kind is OperationKind.READ:
@@ -60,9 +61,10 @@ def outcome(operation: Operation, value: int) -> int | None:
 
 
 def linearizable(history: Sequence[Operation], initial: int = 0) -> bool:
-    """Return whether some order of the operations explains all answers, each operation between its call and its return.
+    """Return whether some order of the operations explains all answers.
 
-    Raises `Undecided` after `MOST_STATES`.
+    In that order, each operation takes effect between its call and its return. `initial`: the register's first value.
+    Raises `Undecided` after `MOST_STATES` states.
     """
     # First leave out each operation of unknown outcome whose value no read or swap mentions: no client saw the value.
     # Such an operation matters only where it made a swap fail. So after a failed swap the whole history is searched.

@@ -1,7 +1,7 @@
 """Connections between servers, as in TCP: whole messages in order until the connection breaks. Then the server redials.
 
-So one connection loses, doubles or reorders nothing until its end. Two connections can do that: a message of the first
-connection may arrive after a message of the second one, and a message whose answer was lost is sent again.
+So one connection loses, doubles or reorders nothing until its end. But with a second connection, a message of the first
+one may arrive after a message of the second one. And a message whose answer was lost is sent again.
 """
 
 from collections import deque
@@ -28,21 +28,21 @@ HANDSHAKE_TRIPS: Final = 3
 """Round trips for the handshakes of TCP, TLS and HTTP."""
 
 _END: Final = b""
-"""The data that arrive when the other end has closed."""
+"""The data that arrive when the other end has closed the connection."""
 
 
 class Requester(Protocol):
-    """The receiver of an answer. The core gets the receiver as the token of the request."""
+    """A request that waits for its answer. The core gets the `Requester` as the token of the request."""
 
     asks: bool
-    """Whether the request asks for the leader. The answer promises nothing, as to a client."""
+    """Whether the request only asks for the leader. The answer to it promises nothing, like an answer to a client."""
 
     def answer(self, response: Response) -> None:
-        """Send the answer back."""
+        """Send the answer back to the sender of the request."""
         ...
 
     def drop(self) -> None:
-        """Tell the receiver that no answer will come."""
+        """Give the request up, because no answer will come."""
         ...
 
 
@@ -55,7 +55,7 @@ class SimulatedLink(Protocol):
         ...
 
     def start(self) -> None:
-        """Begin, when the server starts or gets the peer as a contact."""
+        """Begin to work. Called when the server starts, or when the peer becomes a contact of the server."""
         ...
 
     def send(self, send: Send) -> None:
@@ -63,7 +63,7 @@ class SimulatedLink(Protocol):
         ...
 
     def reset(self, *, lose: bool) -> None:
-        """Break the connection. `lose`: messages on the way are lost; otherwise these may still arrive."""
+        """Break the connection. `lose`: whether messages on the way are lost; otherwise these may still arrive."""
         ...
 
     def stall(self, seconds: float) -> None:
@@ -76,7 +76,7 @@ class SimulatedLink(Protocol):
 
 
 class _Channel:
-    """One direction of a connection."""
+    """One direction of a connection, which delivers the messages in order."""
 
     __slots__ = ("_backlog", "_deliver", "_last", "_net", "_receiver", "_sender", "free_at", "lost", "stalled_until")
 
@@ -160,13 +160,13 @@ class Connection:
         acceptor.accepted[self.number] = self
 
     def close_dialled(self, *, silently: bool) -> None:
-        """Close the dialler's end."""
+        """Close the dialler's end. `silently`: the acceptor is not told."""
         self._dialled = False
         if not silently:
             self.requests.send(_END)
 
     def close_accepted(self, *, silently: bool) -> None:
-        """Close the acceptor's end."""
+        """Close the acceptor's end. `silently`: the dialler is not told."""
         if self._accepted:
             self._accepted = False
             self._acceptor.accepted.pop(self.number, None)
@@ -202,7 +202,7 @@ class Connection:
         self._acceptor.step(inputs.Incoming(pending, request))
 
     def send_answers(self) -> None:
-        """Send the answers that are ready, up to the first missing one."""
+        """Send the answers that are ready, in the order of the requests, up to the first answer that is missing."""
         while self._waiting and self._waiting[0].data is not None:
             data = self._waiting.popleft().data
             assert data is not None
@@ -215,7 +215,7 @@ class Connection:
 
 
 class ConnectedLink:
-    """Keeps one connection to one peer, as `transport.peer_link` does."""
+    """A `SimulatedLink` that keeps one connection to one peer, as `transport.peer_link` does."""
 
     def __init__(
         self, net: SimulatedNetwork, server: "SimulatedServer", peer: "SimulatedServer", *, redial: tuple[float, float]

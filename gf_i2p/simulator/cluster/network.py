@@ -11,7 +11,10 @@ CLIENTS: Final = 0
 
 
 class Delay(NamedTuple):
-    """Duration of one way, in seconds: `least`, and up to `jitter` more; seldom, up to `spike` more than that."""
+    """Random duration, in seconds: `least`, and up to `jitter` more.
+
+    With the chance `spike_chance`, 0 to 1, the duration is up to `spike` longer than that.
+    """
 
     least: float
     jitter: float
@@ -19,7 +22,7 @@ class Delay(NamedTuple):
     spike: float = 0.0
 
     def seconds(self, rng: Random) -> float:
-        """Draw a duration."""
+        """Return a random duration, in seconds."""
         seconds = self.least + self.jitter * rng.random() ** 3
         if self.spike_chance and rng.random() < self.spike_chance:
             seconds += self.spike * rng.random()
@@ -27,13 +30,13 @@ class Delay(NamedTuple):
 
 
 LAN: Final = Delay(0.0002, 0.002, 0.002, 0.3)
-"""Switched Ethernet, and a garbage collection now and then."""
+"""Delay of switched Ethernet; the spikes stand for garbage collections."""
 I2P: Final = Delay(0.3, 1.2, 0.01, 20.0)
-"""Tunnels of three hops each, some of which are being rebuilt."""
+"""Delay of I2P tunnels of three hops each; the spikes stand for tunnels that are being rebuilt."""
 
 
 class SimulatedNetwork:
-    """All ways of one run."""
+    """The network of one run: each pair of a sender and a receiver has a way."""
 
     def __init__(
         self,
@@ -45,14 +48,24 @@ class SimulatedNetwork:
         retry: float,
         patience: float,
     ) -> None:
-        """`retry`: seconds until a held-up message tries again. `patience`: seconds for one answer."""
+        """Begin without cuts and losses.
+
+        Args:
+            events: the run's events.
+            rng: the run's source of random numbers.
+            ways: by (sender, receiver), the delay of a message.
+            counts: gets the number of each kind of message fault.
+            retry: seconds after which a held-up message tries again.
+            patience: seconds for which a sender waits for one answer.
+        """
         self.events = events
         self.rng = rng
         self.counts = counts
         self.retry = retry
         self.patience = patience
         self.drop_chance = 0.0
-        """Chance that a message is lost, where messages travel alone. The next two: chances of a double and a delay."""
+        """Chance, 0 to 1, that a message is lost, where messages travel alone (`datagrams`). `duplicate_chance` and
+        `straggle_chance` are the chances that such a message arrives twice, or much later."""
         self.duplicate_chance = 0.0
         self.straggle_chance = 0.0
         self._ways = ways
@@ -67,7 +80,7 @@ class SimulatedNetwork:
         self._ways = {pair: way._replace(spike_chance=0.0) for pair, way in self._ways.items()}
 
     def seconds(self, sender: int, receiver: int) -> float:
-        """Draw the duration of a message."""
+        """Return the random duration of a message's way, in seconds."""
         return self._ways[sender, receiver].seconds(self.rng)
 
     def is_cut(self, sender: int, receiver: int) -> bool:
@@ -84,7 +97,7 @@ class SimulatedNetwork:
         self._cuts[sender, receiver] -= 1
 
     def hide(self, dialler: int, acceptor: int, until: float) -> None:
-        """Let no dial in this direction succeed before that time: the acceptor's new address is not found yet."""
+        """Let no dial in this direction succeed before `until`: the dialler does not find the new address earlier."""
         self._found_at[dialler, acceptor] = until
 
     def hidden(self, dialler: int, acceptor: int) -> float:

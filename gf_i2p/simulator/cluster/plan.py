@@ -14,7 +14,7 @@ MOST_NODES: Final = 9
 USUAL_NODES: Final = (1, 2, 3, 3, 3, 4, 5, 5, 7)
 """Numbers of servers from which a seed chooses: sizes of small farms, odd and even."""
 MOST_SPARES: Final = 3
-"""Spare servers that an operator may add."""
+"""Most spare servers, which the operator may add to the farm."""
 
 FAULTS: Final = (
     "one-way cuts",
@@ -36,7 +36,7 @@ FAULTS: Final = (
     "returns",
     "routers restart",
 )
-"""Names of the servers' faults; `faults.Faults` has the code. The network's faults of single messages come on top."""
+"""Names of the servers' faults; `faults.Faults` has the code. `faults.MESSAGE_FAULTS` names the faults of messages."""
 
 SELDOM: Final = {"farm-wide power cuts": 0.1, "power cuts": 0.5, "disks full": 0.5, "snapshots damaged": 0.5}
 """Factors for the weights of faults that would otherwise leave the farm no time for anything else."""
@@ -44,7 +44,7 @@ SELDOM: Final = {"farm-wide power cuts": 0.1, "power cuts": 0.5, "disks full": 0
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """One run. Times are seconds, unless the name ends in `_ms`."""
+    """The plan of one run. Times are seconds, unless the name ends in `_ms`. Chances are from 0 to 1."""
 
     seed: int
     nodes: int
@@ -67,13 +67,13 @@ class RunPlan:
     message_faults: tuple[float, float, float]
     """Chances that a single message is dropped, doubled, or takes very long."""
     patience: float
-    """Patience for the answer to a request that travels alone."""
+    """Time for which a server waits for the answer to a request that travels alone."""
     answers_lost: float
     """Chance that an answer to a client is lost."""
     rates: tuple[float, ...]
-    """Speed of each server's monotonic clock; 1.0 is exact."""
+    """Speed of each server's monotonic clock, by the order of `ids`; real time has speed 1.0."""
     errors_ms: tuple[int, ...]
-    """Error of each server's wall clock from the beginning."""
+    """Error of each server's wall clock at the beginning, by the order of `ids`."""
     report: float
     """Time between two status records of a server."""
     think: float
@@ -81,13 +81,16 @@ class RunPlan:
     clients: int
     keys: int
     spares: int
-    """Servers beside the first `nodes`; the operator may add these to the farm."""
+    """Number of servers beside the first `nodes`; the operator may add these servers to the farm."""
     orders: float
     """Mean time between two orders of the operator; 0: no orders."""
     snapshot_entries: int
-    """Entries after which a server keeps a snapshot."""
+    """Number of new entries after which a server keeps a snapshot."""
     kept_entries: int
     """Most entries that stay in the log although a snapshot covers these entries."""
+    whole_commit: bool
+    """Whether each request tells the leader's whole commit index, as JRaft's requests do (jraft-facts). This program's
+    leaders tell the part that the request proves."""
 
     @property
     def ids(self) -> range:
@@ -106,7 +109,7 @@ class RunPlan:
 
 
 def cluster_server(server_id: int) -> ClusterServer:
-    """Return a server's part of a Configuration."""
+    """Return the part of a Configuration that names this server."""
     return ClusterServer(server_id, f"tcp://server-{server_id}.i2p:1")
 
 
@@ -157,11 +160,12 @@ def draw(seed: int, nodes: int | None = None) -> RunPlan:
         orders=unit * rng.choice((0.3, 1.0, 3.0)) if changing else 0.0,
         snapshot_entries=rng.choice((3, 15, 50, 10_000)),
         kept_entries=rng.choice((0, 5, 30)),
+        whole_commit=rng.random() < 0.3,
     )
 
 
 def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple[int, int], Delay]:
-    """Draw one kind of way for each pair, and for the clients, equal in both directions."""
+    """Return the random delay of each way, by (sender, receiver): equal in both directions of a pair."""
     tight = Delay(0.0, timing.election_min * rng.uniform(0.05, 0.3), 0.01, timing.election_min)
     kinds = {"lan": [network.LAN], "i2p": [network.I2P], "mixed": [network.LAN, network.I2P], "tight": [tight]}
     ways: dict[tuple[int, int], Delay] = {}
@@ -172,6 +176,6 @@ def _ways(rng: Random, profile: str, servers: int, timing: Timing) -> dict[tuple
 
 
 def _sync(rng: Random, timing: Timing) -> Delay:
-    """Draw the duration of a sync: short or long, compared with the heartbeat."""
+    """Return the delay of a disk's sync, at random short or long, compared with the heartbeat interval."""
     unit = timing.heartbeat
     return rng.choice((Delay(unit * 0.001, unit * 0.01), Delay(unit * 0.01, unit * 0.3, 0.01, unit)))

@@ -1,4 +1,4 @@
-"""The routers beside the servers, and the status records that the servers post about them."""
+"""The simulated routers beside the servers, and the status records that the servers post about their routers."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +17,10 @@ _MASTER: Final = to_base64(b"the master's destination")
 
 
 class SimulatedRouter:
-    """One router, and the records that the server posts about the router, as `node.report` does but without waiting."""
+    """One router, and the records that the server posts about this router, as `node.report` does.
+
+    A post does not wait for the answer to the last post.
+    """
 
     def __init__(self, farm: "SimulatedFarm", server: "SimulatedServer") -> None:
         self.up = True
@@ -58,4 +61,4 @@ class SimulatedRouter:
             Post(self._farm, leader, [record.encode()], self._posted)
 
     def _posted(self, response: Response | None, swapped: bool) -> None:
-        """Do nothing: the next record comes anyway."""
+        """Ignore the answer: the server posts the next record in any case."""

@@ -4,6 +4,7 @@ The server does the work of the node's driver and farm view, without an event lo
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gf_i2p.farm.state import FarmState
@@ -45,16 +46,17 @@ class SimulatedServer:
         self.id = server_id
         self.clock = clock
         self.life = 0
-        """Rises with every start and end: an action that was planned for another life does not happen."""
+        """Number of the present life, which rises at every start and end of the process. An action that was planned for
+        an earlier life does not happen."""
         self.up = False
-        """Whether there is a process, running or paused."""
+        """Whether the server has a process, running or paused."""
         self.has_power = False
-        """Whether the machine runs: such a machine refuses connections when there is no process."""
+        """Whether the machine has power. A machine with power and without a process refuses connections."""
         self.paused = False
         self.links: dict[int, SimulatedLink] = {}
         self.accepted: dict[int, Connection] = {}
         self.newest_connection: dict[int, int] = {}
-        """By peer, the number of the newest connection on which the peer has sent something."""
+        """The number of the newest connection on which each peer has sent a message, by the peer's id."""
         self.store = store
         self._farm = farm
         self._inbox: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -137,7 +139,10 @@ class SimulatedServer:
                 self.links[peer].start()
 
     def end(self, *, silently: bool) -> Loss:
-        """End the process at once. `silently`: the machine ends, too, so that no peer hears of the end."""
+        """End the process at once, and return the effect on the disk.
+
+        `silently`: whether the machine loses its power, so that no peer hears of the end.
+        """
         self.life += 1
         self.up = self.paused = False
         self.has_power = not silently
@@ -162,7 +167,7 @@ class SimulatedServer:
         self.paused = True
 
     def resume(self) -> None:
-        """Go on: connections, disk and timer are all ready by now, and the process serves them in any order."""
+        """End a pause. The process takes all inputs that wait, source by source; the order of sources is random."""
         self.paused = False
         waiting, self._inbox = self._inbox, []
         sources: dict[tuple[int, str], list[tuple[Callable[..., None], tuple[Any, ...]]]] = {}
@@ -177,7 +182,7 @@ class SimulatedServer:
                 self.enter(life, action, *args)
 
     def enter(self, life: int, action: Callable[..., None], *args: Any) -> None:
-        """Run an action in this server's process: later if the process is paused, never in another life."""
+        """Run an action in this server's process: after a pause if the process is paused; never if `life` is over."""
         if life != self.life:
             return
         if self.paused:
@@ -191,9 +196,10 @@ class SimulatedServer:
         """Let the core take one step, and carry out the effects."""
         core, farm = self.core, self._farm
         try:
-            effects = core.step(event, self.clock.monotonic)
+            clock = self.clock.monotonic
+            effects = core.step(event, clock)
             farm.checker.stepped(self.id, core, effects)
-            farm.checker.took(self.id, event, effects)
+            farm.checker.took(self.id, event, effects, clock)
             if isinstance(event, inputs.Incoming) and _follows(core, event.request):
                 farm.checker.followed(self.id, core.leader, core.term)
             if farm.trace is not None:
@@ -240,14 +246,19 @@ class SimulatedServer:
                 self._farm.events.after(0.0, self.enter, self.life, self.failed, item.peer, item.tag)
             else:
                 self._farm.checker.sent(self.id, item)
-                link.send(item)
+                link.send(self._with_whole_commit(item) if self._farm.plan.whole_commit else item)
             return
         if not (isinstance(item.token, Post | Order) or cast("Requester", item.token).asks):
             self._farm.checker.sent(self.id, item)
         cast("Requester", item.token).answer(item.response)
 
+    def _with_whole_commit(self, item: Send) -> Send:
+        if item.request.type is not MessageType.APPEND_ENTRIES_REQUEST:
+            return item
+        return item._replace(request=replace(item.request, commit_index=self.core.commit))
+
     def failed(self, peer: int, tag: int) -> None:
-        """A request to this peer gets no answer."""
+        """Note that the request `tag` to this peer gets no answer."""
         self.step(inputs.Failed(peer, tag))
 
     def propose(self, post: Post, entries: Sequence[Entry]) -> None:
@@ -320,7 +331,7 @@ class SimulatedServer:
         self.step(event)
 
     def _restore(self, snapshot: Snapshot) -> None:
-        """Begin again from a snapshot."""
+        """Let the state machine begin again from a snapshot. Raises `Violation` if the snapshot cannot be read."""
         try:
             self.state, self.registers = _decode(snapshot.data)
         except ValueError as error:
@@ -352,9 +363,9 @@ class SimulatedServer:
             self._awaited.append((index, lambda: action(*args)))
 
     def swapped(self, index: int) -> bool | None:
-        """Return whether the condition of the applied command at this index held; False, too, for any other entry.
+        """Return whether the condition of the register's command at this index held.
 
-        None: this server cannot know, because the entry came in a snapshot.
+        False for an entry that is no such command. None: this server cannot tell, because a snapshot covers the entry.
         """
         return None if index <= self._skipped else self._swapped.get(index, False)
 
@@ -371,7 +382,7 @@ def _decode(data: bytes) -> tuple[FarmState, Registers]:
 
 
 def _snapshot_fault(data: bytes) -> str | None:
-    """Return why a snapshot's data cannot be used; None: it can."""
+    """Return why a snapshot's data cannot be read, as a clause; None: the data can be read."""
     try:
         _decode(data)
     except ValueError as error:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Writes lines: seconds, server, role, term, commit index / last index, event.
+    """Writes one line for each event: seconds, server, role, term, commit index / last index, event.
 
-    `digest` is over all lines: two runs with the same digest are the same run.
+    `digest` covers all lines: two runs with the same digest are the same run.
     """
 
     def __init__(self, events: Events, write: Callable[[str], None] | None = None) -> None:
@@ -27,18 +27,18 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all lines so far."""
+        """SHA-256 of all lines so far, as hexadecimal digits."""
         return self._hash.hexdigest()
 
     def line(self, server_id: int, state: str, event: str) -> None:
-        """Write one line."""
+        """Write one line. `state`: the server's state in a few words; `event`: the event in words."""
         text = f"{self._events.now:12.6f}  s{server_id}  {state:<25}  {event}"
         self._hash.update(text.encode() + b"\n")
         if self._write is not None:
             self._write(text)
 
     def step(self, server: "SimulatedServer", event: inputs.Input) -> None:
-        """Write a core's step; the line has the state after the step."""
+        """Write a line for a core's step. The line has the server's state after the step."""
         core = server.core
         state = f"{core.role:<9} t{core.term:<4} {core.commit:>4}/{core.log.last_index:<4}"
         self.line(server.id, state, _describe_input(event))
@@ -71,7 +71,7 @@ def _describe_input(event: inputs.Input) -> str:
 
 
 def describe_message(message: Request | Response) -> str:
-    """Describe one message in one line."""
+    """Return one line of text that describes a message."""
     kind = message.type.name.title().replace("_", "")
     if isinstance(message, Response):
         answer = "yes" if message.accepted else "no"

@@ -18,6 +18,7 @@ from gf_i2p.farm.choice.score import own_score
 from gf_i2p.farm.damping import Health
 from gf_i2p.farm.farm_time import FarmClock
 from gf_i2p.farm.parameters import Parameters
+from gf_i2p.farm.posters import Poster
 from gf_i2p.farm.publishing import announcement
 from gf_i2p.farm.publishing.announcement import Announcement
 from gf_i2p.farm.publishing.effects import Announce, Give, PublishingEffects
@@ -29,8 +30,9 @@ from gf_i2p.farm.record.destinations import Leaf
 from gf_i2p.farm.record.status_record import StatusRecord
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.canary import life_canary as life
 
-# The original functions, for canaries that add a mistake before or after.
+# The original functions, for canaries that call these functions and add a mistake before or after the call.
 _administer = Administration.apply
 _objection = candidates.objection
 _parse_clock = FarmClock.parse.__func__  # type: ignore[attr-defined]
@@ -64,7 +66,7 @@ def _forgives(reason: str) -> Any:
 
 
 def _hears_nothing(state: FarmState, record: StatusRecord, index: int) -> None:
-    """Ignore which servers a record calls unreachable."""
+    """Ignore a record's reports about unreachable servers."""
 
 
 def _believes_the_newest_clock(dates: Iterable[int], servers: int | None = None) -> int | None:
@@ -143,7 +145,7 @@ def _forgets_how_far_it_was(cls: type[FarmClock], *args: Any) -> FarmClock:
 def _restores_other_scores(cls: type[FarmState], cluster: str, data: bytes) -> FarmState:
     state: FarmState = _decode(cls, cluster, data)
     nothing = own_score({})
-    for server, each in state._judgements.items():  # of each one a copy, because a record keeps its own judgement
+    for server, each in state._judgements.items():  # a copy of each, because a record keeps its judgement
         state._judgements[server] = replace(each, score=nothing, points=0, most=0, total=nothing.total)
     return state
 
@@ -212,7 +214,7 @@ def _does_not_give_up(machine: MetaMachine) -> bool:
 
 
 def _does_not_stop(machine: MetaMachine, situation: Situation, effects: PublishingEffects) -> None:
-    """Leave the old set with the router."""
+    """Do nothing, so the router keeps the old set."""
 
 
 def _announces_without_the_right(machine: FailoverMachine, published: int, situation: Situation) -> Announcement:
@@ -220,17 +222,29 @@ def _announces_without_the_right(machine: FailoverMachine, published: int, situa
 
 
 def _checks_nothing(machine: FailoverMachine, announcement: Announcement, situation: Situation) -> None:
-    """Let the router have the lease set of a server that may not publish."""
+    """Check nothing, so the router gets the lease set of a server that may not publish."""
+
+
+def _notes_no_absence(health: Health, now_ms: int, parameters: Parameters) -> None:
+    """Count nothing, although the poster was silent or accused."""
+
+
+def _forgives_accusations(
+    poster: Poster, value: bytes, record: StatusRecord, index: int, now_ms: int, parameters: Parameters
+) -> None:
+    poster.accused_ms = None
+    _take_record(poster, value, record, index, now_ms, parameters)
 
 
 def _goes_on_serving(machine: FailoverMachine, situation: Situation, effects: PublishingEffects) -> None:
-    """Serve on, although the farm has chosen another server."""
+    """Do nothing, so the server goes on serving although the farm has chosen another server."""
 
 
 def _version_by_the_minute(machine: FailoverMachine, situation: Situation) -> int:
     return situation.wall_ms // 60_000 * 60
 
 
+_take_record = Poster.take
 _step = MetaMachine.step
 _taken = MetaMachine.taken
 _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
@@ -238,10 +252,6 @@ _last_taken: WeakKeyDictionary[MetaMachine, Announcement] = WeakKeyDictionary()
 
 def farm_canaries() -> Iterator[Canary]:
     """Yield the canaries that break a farm's decisions."""
-
-    def life(name: str, mistake: str, *patches: tuple[Any, str, Any]) -> Canary:
-        return Canary(name, mistake, patches, lives=True)
-
     yield life("lists-excluded", "ignores exclusions", (Administration, "apply", _deaf_to("exclude")))
     yield life("never-moves", "ignores orders to move publishing", (Administration, "apply", _deaf_to("move")))
     yield life("never-drains", "ignores orders to drain servers", (Administration, "apply", _deaf_to("drain")))
@@ -266,6 +276,12 @@ def farm_canaries() -> Iterator[Canary]:
         "lists each leaf exactly while the leaf is up",
         (damping, "wait_ms", _waits_for_nothing),
         (Health, "out_ms", _goes_out_at_once),
+    )
+    yield life(
+        "returns-clean", "forgets that an absent poster's leaves were down", (Health, "interrupt", _notes_no_absence)
+    )
+    yield life(
+        "accused-clean", "forgets that an accused poster's leaves were down", (Poster, "take", _forgives_accusations)
     )
     yield life("own-leaf", "lists its own master, and loops", (LeafInputs, "objection", _lists_all))
     yield life("left-out", "does not name leaves that are left out", (FarmState, "_left_out", _leaves_nothing_out))

@@ -1,4 +1,7 @@
-"""Watches hours of a farm's life, and asks the rules. The checker keeps the log's state, and the simple `Ledger`."""
+"""The checker of hours of a farm's life: it gets each event of a run, and asks the rules.
+
+The checker keeps the farm state that follows from the whole log, and the simple `Ledger`.
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +17,11 @@ if TYPE_CHECKING:
     from gf_i2p.simulator.life.farm import FarmLife, SimulatedNode
 
 RIGHT_MS: Final = 1_000
-"""Greatest error of a clock that counts as right."""
+"""Greatest error of a clock that counts as right, in ms."""
 
 
 class LifeChecker:
-    """Gets every event of the run, and gives the event to the rules. Raises `Violation` at once for a broken rule."""
+    """Notes each event of the run, and passes it on to the rules. Raises `Violation` at once for a broken rule."""
 
     def __init__(self, life: "FarmLife") -> None:
         self.life = life
@@ -30,25 +33,25 @@ class LifeChecker:
         """The choice one entry earlier."""
         self._publishers: list[int | None] = []
         self.changed_at = 0.0
-        """Time of the latest change of the publisher."""
+        """Time of the latest change of the publisher, in true seconds."""
         self.good_since: dict[int, float] = {}
-        """Server: time since which the server could truly publish, whatever the log says."""
+        """Time since which each server could truly publish, whatever the log says: true seconds, by server id."""
         self.flows_since = 0.0
-        """Time since which the farm can commit entries."""
+        """Time since which the farm can commit entries, in true seconds."""
         self.wrong_clocks = frozenset(life.plan.wrong)
         self.resumed: dict[int, float] = {}
-        """Server: time when the server went on after a pause of more than `PAUSE` seconds."""
+        """Time of the end of each server's last pause of more than `PAUSE` seconds: true seconds, by server id."""
         self.ever_away: set[int] = set()
-        """Servers and members that were down, paused, cut off, out of the farm or without their routers."""
+        """Ids of the servers and members that were ever down, paused, cut off, out of the farm or without a router."""
         self._rules = [rule(self) for rule in FARM_RULES]
 
     @property
     def now(self) -> float:
-        """True seconds."""
+        """True seconds since the run began."""
         return self.life.events.now
 
     def committed(self, value: bytes | Voters) -> None:
-        """An entry is committed."""
+        """Note that an entry is committed: an Application entry's bytes, or the servers of a Configuration."""
         if isinstance(value, bytes):
             self.ledger.apply(value, self.now)
             self.state.apply(value, self.ledger.index)
@@ -69,24 +72,27 @@ class LifeChecker:
         return self._publishers[index - 1]
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
-        """A server has applied the log up to this index, and has chosen."""
+        """Note the choice that a server has made by the log up to `index`."""
         for rule in self._rules:
             rule.chose(server, index, choice)
 
     def kept(self, server: int, index: int, data: bytes) -> None:
-        """A server keeps this state at this index as a snapshot, or has restored it."""
+        """Note that a server keeps its state at this index as a snapshot, or has restored the snapshot.
+
+        `data`: the snapshot's bytes.
+        """
         for rule in self._rules:
             rule.kept(server, index, data)
 
     def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
-        """A server gives a set to its router."""
+        """Note that a server, which has applied the log up to `applied`, gives a set to its router."""
         self.life.note(server, f"gives {lease_set.version_ms}, posted at {lease_set.posted:.3f}")
         self.life.counts["sets given"] += 1
         for rule in self._rules:
             rule.gives(server, applied, lease_set)
 
     def passes(self) -> None:
-        """Some time has passed."""
+        """Note which servers are able to publish now, and ask the rules. Called every few seconds."""
         if self.life.leaderless:
             self.flows_since = self.now
         for server in self.life.servers:
@@ -101,7 +107,7 @@ class LifeChecker:
             rule.passes()
 
     def ends(self) -> None:
-        """Check the end of the run, after the calm."""
+        """Ask the rules for the last time, at the end of the run, after the calm."""
         for rule in self._rules:
             rule.ends()
 

@@ -1,7 +1,8 @@
-"""Hours of a farm's life in a fraction of a second: real farm state, publishers and records on a given log.
+"""A simulated farm that lives for hours in a fraction of a second. Farm state, publishing and records are real.
 
-The package `cluster` checks how servers agree on a log. Here the log is one list. Servers stop, pause, are cut off, and
-read the log late. Time is true seconds, and every server has a wall clock of its own, which may be wrong.
+The package `cluster` checks how servers agree on a log. Here the log is one list, on which all servers agree. Servers
+stop, pause, are cut off, and read the log late. Times are true seconds since the run began. Each server also has a wall
+clock, which may be wrong.
 """
 
 from collections import Counter
@@ -27,31 +28,31 @@ TICK: Final = 5.0
 MOST_EVENTS: Final = 300_000
 _PAGE: Final = 16
 _LOOKS: Final = 4
-"""Entries between two comparisons of a server's whole choice; in between only the publisher is compared."""
+"""Number of entries after which a server's whole choice is compared; in between, only the publisher is compared."""
 _PATIENCE: Final = 30.0
 """Seconds for which a poster waits for an answer."""
 _NOTICED: Final = 0.8
-"""Chance that a leader notices a server's absence: otherwise a dead connection hides the absence."""
+"""Chance, 0 to 1, that the leader notices a server's absence; otherwise a dead connection hides the absence."""
 _CHANGE: Final = 2.0
 """Least seconds between two records of one poster."""
 
 
 class SimulatedNode:
-    """One server or leaf member: process, machine's clock and router."""
+    """One server or leaf member, with its process, its machine's clock and its router."""
 
     def __init__(self, life: "FarmLife", poster: SimulatedReporter) -> None:
         self.id = poster.id
         self.poster = poster
         self.error_ms = 0
-        """Error of the wall clock, in milliseconds."""
+        """Error of the wall clock, in milliseconds; above 0: the clock is ahead."""
         self.up = True
         self.paused = False
         self.cut = False
         """Whether the network between this node and all others is cut."""
         self.away_since: float | None = None
-        """Time since which the server is down, paused or cut off; None: the server works."""
+        """Time since which the node is down, paused or cut off; None: the node works."""
         self.absence_noticed = True
-        """Whether the leader notices the absence."""
+        """Whether the leader notices that the node is down, paused or cut off."""
         self.life = 1
         self.applied = 0
         self.state = FarmState(CLUSTER)
@@ -114,14 +115,14 @@ class SimulatedNode:
             action()
 
     def enter(self, action: Callable[[], None]) -> None:
-        """Run an action in the process; later if the process is paused."""
+        """Run an action in the process: at once, or at the end of a pause."""
         if self.paused:
             self._inbox.append(action)
         else:
             action()
 
     def pull(self) -> None:
-        """Apply the log's next entries, a page at a time."""
+        """Apply the next entries of the log, up to `_PAGE` at once; the entries after those follow later."""
         life = self._life
         if not self.works or not self.poster.is_server or self.applied >= len(life.log):
             return
@@ -139,7 +140,7 @@ class SimulatedNode:
             life.later(life.rng.random() * life.plan.latency, self, self.pull)
 
     def tick(self) -> None:
-        """Step the publisher every `TICK` seconds."""
+        """Step the publisher now, and again every `TICK` seconds."""
         self._life.events.after(TICK, self.tick)
         if self.up and not self.paused:
             self.publisher.look()
@@ -160,13 +161,13 @@ class SimulatedNode:
             self._life.later(wait, self, self.report)
 
     def report(self) -> None:
-        """Post a record."""
+        """Post a record now, unless the node is down or paused."""
         self._waiting = False
         if self.up and not self.paused:
             self._post(self.publisher.version_ms, lambda _: None, publishing=self.publisher.publishes)
 
     def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
-        """See `Host`."""
+        """Post a record that names a set of this version, see `Host.announce`."""
         self._post(version_ms, done, publishing=True)
         self._life.faults.announced(self)
 
@@ -184,16 +185,16 @@ class SimulatedNode:
         self._life.post(self, value, committed)
 
     def give(self, lease_set: GivenSet) -> None:
-        """See `Host`."""
+        """Note that the server gives this set to its router, see `Host.give`."""
         self._life.checker.gives(self.id, self.applied, lease_set)
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """See `Host`."""
+        """Run an action in this process after `seconds`, see `Host.after`."""
         self._life.later(seconds, self, lambda: self.enter(action))
 
 
 class FarmLife:
-    """One run. The run depends on `plan` only."""
+    """One simulated farm, for one run. Equal plans make equal runs."""
 
     def __init__(self, plan: LifePlan, *, write: Callable[[str], None] | None = None) -> None:
         """`write` takes the lines of a trace."""
@@ -202,7 +203,7 @@ class FarmLife:
         self.events = Events()
         self.counts: Counter[str] = Counter()
         self.log: list[bytes | Voters] = []
-        """Application values, and the servers of Configurations."""
+        """The committed entries: the bytes of an Application entry, or the ids of a Configuration's servers."""
         self.calm = False
         self._write = write
         self._leaderless_until = 0.0
@@ -226,7 +227,7 @@ class FarmLife:
         self.faults = LifeFaults(self)
 
     def run(self) -> None:
-        """Run faults and then the calm. Raises `Violation`."""
+        """Run `plan.chaos` seconds with faults, and then `CALM` without. Raises `Violation` for a broken rule."""
         self._run_until(self.plan.chaos)
         self.faults.stop()
         self.calm = True
@@ -238,12 +239,12 @@ class FarmLife:
             raise Violation("Bounded", f"{MOST_EVENTS} events in {self.events.now:.0f} s of a farm's life")
 
     def note(self, server: int, text: str) -> None:
-        """Write a line of the trace."""
+        """Write a line of the trace, if the run has a trace."""
         if self._write is not None:
             self._write(f"{self.events.now:12.3f}  s{server:<11}  {text}")
 
     def later(self, seconds: float, node: SimulatedNode, action: Callable[[], None]) -> None:
-        """Run an action in this process, if the process still runs then."""
+        """Run an action in the node's process after `seconds`, if the same process still runs then."""
         life = node.life
         self.events.after(seconds, lambda: action() if node.life == life else None)
 
@@ -254,7 +255,10 @@ class FarmLife:
     # The log --------------------------------------------------------------------------------------------------------
 
     def post(self, node: SimulatedNode, value: bytes, done: Callable[[int | None], None]) -> None:
-        """Carry an entry to the leader, if any, and the answer back. `done(None)`: the outcome is unknown."""
+        """Carry an entry to the leader, if there is a leader, and carry the answer back.
+
+        `done` gets the index of the committed entry; None: the outcome is unknown.
+        """
         rng, life = self.rng, node.life
 
         def back(index: int | None) -> None:
@@ -278,7 +282,7 @@ class FarmLife:
         self.events.after(rng.random() * self.plan.latency, arrives, self.events.now + _PATIENCE)
 
     def commit(self, value: bytes | Voters) -> int:
-        """Append an entry; return its index."""
+        """Append a committed entry to the log; return its index."""
         self.log.append(value)
         self.checker.committed(value)
         for server in self.servers:
@@ -297,9 +301,9 @@ class FarmLife:
         self._leaderless_until = max(self._leaderless_until, self.events.now + seconds)
 
     def away(self, node: SimulatedNode) -> None:
-        """Note that a server is down, paused or cut off.
+        """Note that a node is down, paused or cut off.
 
-        The leader usually reports the server soon. If the server led, the others elect another leader first.
+        The leader usually reports a missing server soon. If the server led, the others elect another leader first.
         """
         if node.away_since is None:
             node.away_since = self.events.now
@@ -322,7 +326,7 @@ class FarmLife:
             node.report()
 
     def accusations(self, node: SimulatedNode) -> dict[int, bool]:
-        """Return the reachability of other servers, for the record that this server posts; empty unless it leads."""
+        """Return whether other servers are reachable, by id, for a record of this server; empty unless it leads."""
         if node.id != self._leader:
             return {}
         now = self.events.now
@@ -335,7 +339,7 @@ class FarmLife:
 
 
 def take_in(state: FarmState, index: int, value: bytes | Voters) -> None:
-    """Take one more entry into a state."""
+    """Apply the entry at `index` of the log to a state."""
     if isinstance(value, bytes):
         state.apply(value, index)
     else:
@@ -347,7 +351,7 @@ def _leaf_hash(poster: int, number: int) -> bytes:
 
 
 def _odd_leaves(odd: str) -> list[LeafTruth]:
-    """Return the leaves for the plan's word."""
+    """Return a list of the odd leaf for a word of `LifePlan.odd`; an empty list for an empty word."""
     match odd:
         case "master":
             return [LeafTruth(MASTER_HASH)]

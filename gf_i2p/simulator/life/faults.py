@@ -16,13 +16,14 @@ _PARAMETERS: Final = (
     ("margin", (0, 50, 200)),
     ("holdMs", (0, 120_000, 600_000)),
     ("freshMs", (35_000, 105_000, 150_000)),
+    ("unheardMs", (0, 30_000, 90_000)),
     ("republishMinMs", (60_000, 120_000)),
 )
-"""Parameters that administrators set: name and values."""
+"""Parameters that the simulated administrators set, each with the values to choose from."""
 
 
 class LifeFaults:
-    """Strikes at random until `stop`. The clocks in `LifePlan.wrong` stay wrong to the end."""
+    """Makes faults at random times until `stop`. The clocks in `LifePlan.wrong` stay wrong to the end of the run."""
 
     def __init__(self, life: "FarmLife") -> None:
         self._life = life
@@ -67,7 +68,7 @@ class LifeFaults:
         self._plan_next()
 
     def _pick(self) -> "SimulatedNode":
-        """Return any server, or, equally often, the publisher."""
+        """Return a server at random: in half of all cases the publisher, otherwise any server."""
         life = self._life
         publisher = life.checker.state.choice.publisher
         if publisher in life.nodes and life.rng.random() < 0.5:
@@ -75,7 +76,7 @@ class LifeFaults:
         return life.rng.choice(life.servers)
 
     def _plan_end(self, undo: Callable[[], None], seconds: float) -> None:
-        """Count a fault, and plan its end after `seconds`."""
+        """Count a fault, and plan its end: `undo` is called after `seconds`, or at `stop` if that is earlier."""
         self._number += 1
         number = self._number
         self._undo[number] = undo
@@ -87,7 +88,10 @@ class LifeFaults:
             undo()
 
     def stop(self) -> None:
-        """Strike no more, and undo all faults that have an end. Other changes stay: loads, entries, a mode for all."""
+        """Make no more faults, and undo all faults that have an end.
+
+        Changes of loads, administrators' entries and a change of all servers' mode stay.
+        """
         self._stopped = True
         while self._undo:
             self._end(next(iter(self._undo)))
@@ -113,7 +117,7 @@ class LifeFaults:
             self._plan_end(start, self._away_seconds())
 
     def _pause(self, node: "SimulatedNode") -> None:
-        """Pause a server at once, or when the server has announced its next set and not yet given the set."""
+        """Pause a server: at once, or just after its next announcement, before the router gets the announced set."""
         if node.publisher.publishes and self._life.rng.random() < 0.5:
             self._trapped.add(node.id)
             self._number += 1
@@ -121,7 +125,7 @@ class LifeFaults:
             self._pause_now(node)
 
     def announced(self, node: "SimulatedNode") -> None:
-        """A server has announced a set."""
+        """Pause a server that was marked for a pause at its next announcement. Called at each announcement."""
         if node.id in self._trapped and not self._stopped:
             self._trapped.discard(node.id)
             self._life.later(0.0, node, lambda: self._pause_now(node))
@@ -161,7 +165,7 @@ class LifeFaults:
             self._set_wrong(self._life.nodes[self._life.rng.choice(self._life.plan.wrong)])
 
     def _set_wrong(self, node: "SimulatedNode") -> None:
-        """Make the server's clock wrong: by so little that the server may still publish, or by much."""
+        """Make the server's clock wrong at random: by a little, so that the server may still publish, or by much."""
         rng = self._life.rng
         max_error_ms = rng.choice((50_000, 150_000, WRONG_MS, WRONG_MS))
         node.error_ms = rng.choice((-1, 1)) * rng.choice((max_error_ms, rng.randint(1, max_error_ms)))

@@ -20,40 +20,43 @@ MOST_ENTRIES: Final = 16
 SLACK: Final = 20.0
 """Seconds that the rules allow for ticks, messages on the way, and posts that wait."""
 SETTLED: Final = 4 * INTERVAL
-"""Seconds until farm time is right, at the beginning or after a time without a leader."""
+"""Seconds after which farm time is right, counted from the beginning or from the end of a time without a leader."""
 MOST_FLAPS: Final = 12
-"""Most flaps that are counted."""
+"""Most flaps of a leaf that the rule counts."""
 
 
 class FarmRule:
-    """One rule. Each method is called at the event of its name; most rules define few of the methods."""
+    """One rule. The checker calls each method at the event that the method's docstring tells.
+
+    A rule defines only the methods that it needs, and raises `Violation`.
+    """
 
     def __init__(self, checker: "LifeChecker") -> None:
         self.checker = checker
 
     def violated(self, observation: str) -> Violation:
-        """Return the error to raise."""
+        """Return the error that the rule must raise. `observation`: a clause that tells what was observed."""
         return Violation(
             type(self).__name__, f"after {self.checker.now:.0f} s, at {self.checker.ledger.index}: {observation}"
         )
 
     def committed(self) -> None:
-        """An entry is committed; the checker has taken in the entry."""
+        """Called when an entry is committed, and the checker has applied the entry to its state and its ledger."""
 
     def chose(self, server: int, index: int, choice: Choice) -> None:
-        """A server has made this choice by its log up to `index`."""
+        """Called when a server has made a choice by its log up to `index`."""
 
     def kept(self, server: int, index: int, data: bytes) -> None:
-        """A server's snapshot of its state at this index has these bytes."""
+        """Called when a server keeps or restores a snapshot of its state at this index. `data`: the snapshot."""
 
     def gives(self, server: int, applied: int, lease_set: GivenSet) -> None:
-        """A server that has applied the log up to `applied` gives a set to its router."""
+        """Called when a server, which has applied the log up to `applied`, gives a set to its router."""
 
     def passes(self) -> None:
-        """Some seconds have passed."""
+        """Called every few seconds."""
 
     def ends(self) -> None:
-        """The run ends, after minutes without faults."""
+        """Called when the run ends, after minutes without faults."""
 
 
 class SameFarmChoice(FarmRule):
@@ -211,7 +214,7 @@ class Overlap(FarmRule):
 
 
 class PublisherIsCandidate(FarmRule):
-    """No publisher is stale or ahead by farm time, down, turned off, unreachable, or out of the farm.
+    """The publisher is a fresh, reachable server of the farm: not far ahead of farm time, not off, its router is up.
 
     docs/publisher-choice.md, "Who can publish".
     """
@@ -226,7 +229,7 @@ class PublisherIsCandidate(FarmRule):
 
 
 class OthersMode(FarmRule):
-    """A server with another mode than most servers is not chosen: the netDb has one place for a destination.
+    """No server with another mode than most servers is chosen, because the netDb has one place for a destination.
 
     docs/publisher-choice.md, "Who can publish".
     """
@@ -247,7 +250,7 @@ class MovedAndDrained(FarmRule):
     def __init__(self, checker: "LifeChecker") -> None:
         super().__init__(checker)
         self._since: dict[int, int] = {}
-        """Server that can publish: the `Ledger.lasted_ms` since which the server can."""
+        """The servers that can publish: by id, the value of `Ledger.lasted_ms` since which the server can publish."""
         self._last_orders: tuple[object, ...] = ()
 
     def committed(self) -> None:
@@ -270,18 +273,19 @@ class MovedAndDrained(FarmRule):
 class GoodStays(FarmRule):
     """A good publisher is not replaced, whatever the clocks of a minority say (docs/publisher-choice.md).
 
-    A publisher is good if the log has nothing against the publisher, and if it is a sure candidate (`Ledger.is_sure`),
-    or has posted lately by a right clock. A good publisher loses only to a server of better rank (`Ledger.rank`), or to
-    a better score. The score must have been higher by more than `margin` for `freshMs`, and the publisher must have
-    published for `holdMs`. `Ledger.risen_ms` measures both times: the farm's stopwatch never runs faster.
+    A good publisher is a sure candidate (`Ledger.is_sure`), or has posted lately by a right clock and the log has
+    nothing against it. It loses only to a server of better rank (`Ledger.rank`), or to a better score. The score must
+    have been higher by more than `margin` for `freshMs`, and the publisher must have published for `holdMs`.
+    `Ledger.risen_ms` measures both times: the farm's stopwatch never runs faster.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
         super().__init__(checker)
         self._began_ms = 0
-        """`Ledger.risen_ms` when the publisher was chosen."""
+        """The value of `Ledger.risen_ms` when the publisher was chosen."""
         self._beaten_ms: int | None = None
-        """`Ledger.risen_ms` since which another server's score is higher by more than the margin."""
+        """The value of `Ledger.risen_ms` since which another server's score is higher by more than the margin; None: no
+        score is."""
 
     def committed(self) -> None:
         checker, ledger = self.checker, self.checker.ledger
@@ -383,7 +387,7 @@ class AccusedReplaced(FarmRule):
 
 @dataclass(slots=True)
 class _Past:
-    """The past of a leaf, by the log."""
+    """The history of a leaf, by the log."""
 
     up: bool
     since_ms: int
@@ -392,12 +396,15 @@ class _Past:
 
 
 class FlapsBounded(FarmRule):
-    """A leaf that was down comes into the set after min(leafUpMs * 2^f, flapMs) of being up; f counts recent flaps.
+    """A leaf that was down is listed again only after it was up for min(leafUpMs * 2^f, flapMs); f counts recent flaps.
 
-    The rule holds while a listed leaf is steady (docs/publisher-choice.md, "Which leaves"): the leaf is up, and its
-    poster is heard. Without a steady leaf the set has leaves that come and go. `Ledger.risen_ms` measures time. The
-    farm's stopwatch never runs faster, so neither f nor the wait here is above the farm's own. A leaf that was never
-    down does not wait. When the servers change, leaves that no newest record names lose their past.
+    The rule holds while some listed leaf is steady (docs/publisher-choice.md, "Which leaves"): the leaf is up, and its
+    poster is heard. Without a steady leaf, the set lists leaves that come and go. `Ledger.risen_ms` measures time. The
+    farm's stopwatch never runs faster, so neither f nor the wait of this rule is above the farm's own. A leaf that was
+    never down does not wait. When the servers change, leaves that no newest record names lose their history.
+
+    A poster that was silent for longer than freshMs, or accused for unheardMs, returns as if its leaves had been down
+    until then. `Ledger.lasted_ms` measures these times: the farm's stopwatch never runs slower.
     """
 
     def __init__(self, checker: "LifeChecker") -> None:
@@ -405,6 +412,8 @@ class FlapsBounded(FarmRule):
         self._listed: set[bytes] = set()
         self._past: dict[bytes, _Past] = {}
         self._servers: Voters = ()
+        self._heard: dict[int, int] = {}  # by poster, `Ledger.lasted_ms` at its newest record
+        self._accused: dict[int, int] = {}  # by accused server, `Ledger.lasted_ms` at the accusation
 
     def committed(self) -> None:
         ledger = self.checker.ledger
@@ -416,28 +425,41 @@ class FlapsBounded(FarmRule):
         for records in (ledger.records, ledger.member_records):
             for poster, record in records.items():
                 if record.index == ledger.index:
-                    self._take_in(record)
+                    self._take_in(record, interrupted=self._was_away(poster))
+                    self._heard[poster] = ledger.lasted_ms
                 is_heard = ledger.risen_ms - record.risen_ms <= ledger.parameter("freshMs", FRESH_MS)
                 if is_heard and record.router_up and poster not in ledger.accused:
                     steady |= {leaf for leaf, (up, _, _) in record.leaves.items() if up}
+        posters = ledger.records.keys() | ledger.member_records.keys()
+        self._heard = {poster: at for poster, at in self._heard.items() if poster in posters}
+        self._accused = {server: self._accused.get(server, ledger.lasted_ms) for server in ledger.accused}
         listed = _hashes(self.checker.choice)
         if steady & self._listed & listed:
             for leaf in sorted(listed - self._listed):
                 self._check(leaf)
         self._listed = listed
 
-    def _take_in(self, record: PostedRecord) -> None:
-        """Take in what a record says of leaves."""
+    def _was_away(self, poster: int) -> bool:
+        """Whether the poster was surely silent, or accused, for so long that its leaves count as having been down."""
+        ledger = self.checker.ledger
+        silence = ledger.lasted_ms - self._heard.get(poster, ledger.lasted_ms)
+        accusation = ledger.lasted_ms - self._accused.get(poster, ledger.lasted_ms)
+        return bool(
+            silence > ledger.parameter("freshMs", FRESH_MS) or accusation >= ledger.parameter("unheardMs", 90_000)
+        )
+
+    def _take_in(self, record: PostedRecord, *, interrupted: bool) -> None:
+        """Update the leaves' histories by a record. `interrupted`: whether the poster was away, see `_was_away`."""
         now = self.checker.ledger.risen_ms
         for leaf, (says_up, _, _) in record.leaves.items():
             up = says_up and record.router_up
             past = self._past.setdefault(leaf, _Past(up, now, 0, up))
-            if past.up and not up:
+            if past.up and (interrupted or not up):
                 quiet = now - past.since_ms
                 while past.flaps and quiet >= self._wait_ms(past.flaps):
                     quiet -= self._wait_ms(past.flaps)
                     past.flaps -= 1
-                past.flaps, past.proven = min(past.flaps + 1, MOST_FLAPS), False
+                past.flaps, past.proven, past.since_ms = min(past.flaps + 1, MOST_FLAPS), False, now
             if past.up != up:
                 past.up, past.since_ms = up, now
 
@@ -458,7 +480,7 @@ class FlapsBounded(FarmRule):
 
 
 class NotItsOwnLeaf(FarmRule):
-    """No set lists its own master, nor the master of a farm that leads back to that master.
+    """No set lists the farm's own master, nor the master of a farm that leads back to the own master.
 
     docs/publisher-choice.md, "Which leaves".
     """
@@ -472,10 +494,10 @@ class NotItsOwnLeaf(FarmRule):
 
 
 class SteadyIsListed(FarmRule):
-    """A leaf that has never been down, of a poster that was always there, is listed while there is room.
+    """A leaf that has never been down, of a poster that was never away, is listed while there is room.
 
     The poster's clock, mode and right to publish do not matter (docs/publisher-choice.md). The rule does not hold while
-    nothing is committed, nor shortly after, because all posters have been silent.
+    nothing can be committed, nor shortly after that, because all posters have been silent.
     """
 
     def passes(self) -> None:
@@ -497,7 +519,7 @@ class SteadyIsListed(FarmRule):
 
 
 class AllAreKnown(FarmRule):
-    """Every known leaf is either in the set, or left out with a reason (docs/design/simulator.md)."""
+    """Each leaf that a record names is either listed, or left out with a reason (docs/design/simulator.md)."""
 
     def committed(self) -> None:
         choice = self.checker.choice

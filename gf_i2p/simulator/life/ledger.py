@@ -1,6 +1,6 @@
-"""A second, simple account of a farm's log. The rules judge by the ledger, so that no mistake in `farm` stays hidden.
+"""The ledger: a second, simple reading of a farm's log. The rules compare the real farm state with the ledger.
 
-The ledger shares no code with `gf_i2p.farm` but a constant.
+The ledger shares no code with `gf_i2p.farm`, except a constant. So a mistake in `gf_i2p.farm` does not stay hidden.
 """
 
 import json
@@ -15,11 +15,11 @@ from gf_i2p.simulator.registers import CLUSTER
 
 FRESH_MS: Final = 105_000
 AHEAD_MS: Final = 60_000
-"""Defaults of the parameters `freshMs` and `aheadMs`, in milliseconds."""
+"""Defaults of the farm's parameters `freshMs` and `aheadMs`, in ms."""
 LEASE: Final = 90.0
-"""Seconds for which a publisher may publish after posting its newest record in the log."""
+"""Most seconds for which a publisher may publish after the post of its newest record in the log."""
 PAUSE: Final = 12.0
-"""Seconds of a pause after which a process gives no set that was posted before the pause."""
+"""Least length of a pause, in seconds, after which a process gives no set that was announced before the pause's end."""
 PUBLISHES: Final = frozenset({"on", "auto"})
 
 
@@ -36,9 +36,9 @@ class PostedRecord:
     mode: str
     version_ms: int
     leaves: dict[bytes, tuple[bool, int, tuple[bytes, ...]]]
-    """Hash of a leaf: (up, type, hashes below the leaf)."""
+    """The record's leaves, by hash: (whether the leaf is up, type, hashes of the masters below the leaf)."""
     risen_ms: int = 0
-    """`Ledger.risen_ms` at the commit."""
+    """The value of `Ledger.risen_ms` at the commit."""
 
     @property
     def publishes(self) -> bool:
@@ -53,26 +53,27 @@ class Ledger:
     index: int = 0
     servers: Voters = ()
     records: dict[int, PostedRecord] = field(default_factory=dict)
-    """Newest records of servers."""
+    """The newest record of each server, by server id."""
     member_records: dict[int, PostedRecord] = field(default_factory=dict)
     accused: dict[int, int] = field(default_factory=dict)
-    """Unreachable server that has posted nothing since: the first server that reported it."""
+    """The servers that are reported as unreachable and have posted nothing since: by id, the id of the server that
+    reported this first."""
     excluded: set[bytes] = field(default_factory=set)
     drained: set[int] = field(default_factory=set)
     moved_to: int | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     announced: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(server, version): index of the first record with this version."""
+    """By (poster's id, version in ms): index of the first record with this version."""
     risen_ms: int = 0
-    """Sum of all rises of farm time, in ms: the farm's stopwatch (`farm_time.FarmClock`) never runs faster."""
+    """Sum of all rises of farm time, in ms. The farm's stopwatch (`farm_time.FarmClock`) never shows more."""
     lasted_ms: int = 0
-    """Sum of all rises of farm time above its highest value, in ms: the farm's stopwatch never runs slower. Each rise
-    counts at most half of `freshMs`, and a rise by a server's first record does not count."""
+    """Sum of all rises of farm time above its highest value so far, in ms. The farm's stopwatch never shows less. Each
+    rise counts at most half of `freshMs`, and a rise by a server's first record does not count."""
     _last_ms: int | None = None
     _highest_ms: int = 0
 
     def configure(self, servers: Voters) -> None:
-        """Take in a Configuration."""
+        """Apply a committed Configuration that names these servers."""
         self.index += 1
         self.servers = servers
         self.records = {server: record for server, record in self.records.items() if server in servers}
@@ -83,7 +84,7 @@ class Ledger:
         self._rise()
 
     def apply(self, value: bytes, now: float) -> None:
-        """Take in a committed Application entry. `now`: time of the commit, in true seconds."""
+        """Apply a committed Application entry. `now`: time of the commit, in true seconds."""
         self.index += 1
         entry = json.loads(value)
         if entry["cluster"] != CLUSTER:
@@ -166,7 +167,7 @@ class Ledger:
         return (dates[len(dates) // 2] or None) if dates else None
 
     def parameter(self, name: str, default: Any) -> Any:
-        """Return the value that was set, or the default."""
+        """Return the value of a parameter that administrators have set, or else `default`."""
         value = self.parameters.get(name)
         return default if value is None else value
 
@@ -177,10 +178,10 @@ class Ledger:
         return next((mode for mode, servers in modes.items() if 2 * servers > len(self.servers)), None)
 
     def objection(self, server: int, *, is_publisher: bool = False) -> str | None:
-        """Say why the log forbids this server as publisher, whatever the other candidates; None: nothing forbids it.
+        """Return why the log forbids this server as publisher, whichever servers can publish; None: nothing forbids it.
 
         `is_publisher`: whether the server was the publisher one entry before. Then a clock that is ahead is excused
-        until most servers have posted after the publisher.
+        until most servers, the publisher included, have posted at or after the publisher's newest record.
         """
         record, now = self.records.get(server), self.now_ms
         if server not in self.servers or record is None or now is None:
@@ -200,7 +201,7 @@ class Ledger:
         return None
 
     def is_sure(self, server: int) -> bool:
-        """Whether the server is a candidate whatever the farm's stopwatch shows: fresh, and not too far ahead."""
+        """Whether the server can surely publish: fresh, and not too far ahead, whatever the farm's stopwatch shows."""
         now, mode = self.now_ms, self.mode
         if now is None or mode is None or self.objection(server) is not None or self.records[server].mode != mode:
             return False
@@ -214,6 +215,6 @@ class Ledger:
         return server in self.drained, server != self.moved_to, self.records[server].publish != "on"
 
     def leaves(self) -> dict[bytes, tuple[bool, int, tuple[bytes, ...]]]:
-        """All leaves in the newest records of all posters."""
+        """Return all leaves in the newest records of all posters, as `PostedRecord.leaves`."""
         records = [*self.records.values(), *self.member_records.values()]
         return {leaf: facts for record in records for leaf, facts in record.leaves.items()}

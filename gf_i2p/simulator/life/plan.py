@@ -25,7 +25,8 @@ BRAIN_FAULTS: Final = (
 """Names of the faults; `faults.LifeFaults` has the code."""
 USUAL_SERVERS: Final = (3, 3, 3, 3, 4, 5)
 MOST_APPLIED: Final = 800
-"""Entries times servers of one run: the limit gives all runs about the same duration."""
+"""About the number of entries in one run, multiplied by the number of servers that apply the entries. So all runs take
+about the same time."""
 CALM: Final = 400.0
 """Seconds without faults at the end of a run."""
 WRONG_MS: Final = 600_000
@@ -34,7 +35,7 @@ WRONG_MS: Final = 600_000
 
 @dataclass(frozen=True, slots=True)
 class LifePlan:
-    """The plan of one farm and its faults. Times are true seconds."""
+    """The plan of one farm and its faults. Times are true seconds. Chances are from 0 to 1."""
 
     seed: int
     servers: int
@@ -48,7 +49,7 @@ class LifePlan:
     """An odd leaf of one server: "master" (the farm's own master), "farm" (the master of another farm), or "loop" (the
     master of a farm that leads back to this farm's master); "" for none."""
     wrong: tuple[int, ...]
-    """Servers, a minority, whose clocks are wrong."""
+    """Ids of the servers whose clocks are wrong: less than half of all servers."""
     chaos: float
     gap: float
     """Mean seconds between two faults."""
@@ -73,7 +74,7 @@ def draw(seed: int) -> LifePlan:
         seed=seed,
         servers=servers,
         members=tuple(range(FIRST_LEAF_MEMBER_ID, FIRST_LEAF_MEMBER_ID + count)),
-        # A random stream of its own: so a life in mode `meta` is the same as without this draw.
+        # The mode has a random stream of its own, so that drawing the mode does not change the seed's other draws.
         mode=Random(f"brain mode {seed}").choice(("meta", "meta", "failover")),  # noqa: S311 -- as above
         leaves=rng.choice((1, 1, 1, 2, 4)),
         odd=rng.choice(("", "", "master", "loop", "farm")),

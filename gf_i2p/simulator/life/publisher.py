@@ -1,6 +1,6 @@
-"""Drives the real publishing machine of a simulated server, with a router that obeys every order after a while.
+"""The driver of the real publishing machine in a simulated server. Its router obeys each order after a while.
 
-The rules are those of `gf_i2p/farm/publishing`. This file only stands in for log, clock, keys and router.
+The rules of publishing are in `gf_i2p/farm/publishing`. This file only stands in for log, clock, keys and router.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from gf_i2p.farm.state import FarmState
 ROUTER_SECONDS: Final = 4.0
 """Most seconds until the router has obeyed an order."""
 RENEW_SECONDS: Final = LEASES[RouterKind.I2PD].renew
-"""Seconds between two lease sets of a service: at an i2pd, which gets more sets than a Java router."""
+"""Seconds between two lease sets of a service, as at an i2pd, where sets are more frequent than at a Java router."""
 RETRY_SECONDS: Final = 3.0
-"""Pause after a failed announcement of a service's lease set."""
+"""Seconds after a failed announcement of a service's lease set until the next try."""
 _KEYS: Final = object()
 
 
@@ -36,11 +36,11 @@ class GivenSet:
 
     server: int
     version_ms: int
-    """The set's `published`, in milliseconds."""
+    """The set's `published`, in ms since the epoch."""
     entries: tuple[SetEntry, ...]
     """The leaves of all sets; none in mode `failover`."""
     posted: float
-    """Time of the announcement's sending, by the server's monotonic clock."""
+    """Time when the announcement was posted, in seconds of the server's monotonic clock."""
 
 
 class Host(Protocol):
@@ -56,33 +56,36 @@ class Host(Protocol):
 
     @property
     def monotonic(self) -> float:
-        """Seconds of the monotonic clock."""
+        """The time that the monotonic clock shows now, in seconds."""
 
     @property
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, as this machine believes."""
+        """Milliseconds since 1970 by this machine's wall clock, which may be wrong."""
 
     def announce(self, version_ms: int, done: Callable[[int | None], None]) -> None:
-        """Post a record that names this set. `done(index)` gets the record's index; None: the outcome is unknown."""
+        """Post a record that names a set of this version.
+
+        `done` gets the record's index in the log; None: the outcome is unknown.
+        """
 
     def changed(self) -> None:
-        """Post a record soon."""
+        """Post a record soon, because something has changed."""
 
     def give(self, lease_set: GivenSet) -> None:
         """Give a set to the router."""
 
     def after(self, seconds: float, action: Callable[[], None]) -> None:
-        """Run an action in the process after `seconds`, or at the end of a pause."""
+        """Run an action in this process after `seconds`, or at the end of a pause if that is later."""
 
 
 class SimulatedPublisher:
-    """The driver of the publishing machine in one process of a simulated server; a restart makes a new instance."""
+    """The driver of the publishing machine in one process of a simulated server. A restart makes a new driver."""
 
     def __init__(self, host: Host, rng: Random) -> None:
         self._host = host
         self._rng = rng
         self._looks = 0
-        """Number of the machine's steps."""
+        """Number of steps that the machine has taken."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -96,21 +99,21 @@ class SimulatedPublisher:
         else:
             self._machine = MetaMachine(host.id, self.lease, self._progress, dry_run=self._mode == "dry-run")
         self._under_way = 0
-        """Number of the machine's present action; an action with another number is cancelled."""
+        """Number of the machine's present action. An action with another number was cancelled."""
         self._service = 0
-        """The number of the open session; 0: none is open."""
+        """Number of the open session; 0: no session is open."""
         self._awaited: tuple[Announcement, int] | None = None
         """The session's lease set whose announcement is committed, and the index of the announcement."""
 
     @property
     def version_ms(self) -> int:
-        """The newest version that this process has announced; 0: none."""
+        """The newest version that this process has announced, in ms since the epoch; 0: no version yet."""
         current = self._progress.current
         return 0 if current is None else current.published_ms
 
     @property
     def publishes(self) -> bool:
-        """Whether the router publishes for this process, and would go on publishing."""
+        """Whether the router publishes for this process, and would go on without an order to stop."""
         if isinstance(self._machine, FailoverMachine):
             return self._machine.state is FailoverState.SERVING
         return self._machine.last_set is not None and self._mode != "dry-run"
@@ -145,7 +148,10 @@ class SimulatedPublisher:
         return Situation(host.monotonic, host.wall_ms, host.state.choice, host.state, host.applied, keys=_KEYS)
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Finish the present action after a time, unless it was cancelled, and step the machine."""
+        """Finish the present action after a random time of up to `seconds`, and step the machine.
+
+        Does nothing if the action was cancelled by then.
+        """
         number, machine = self._under_way, self._machine
 
         def ends() -> None:

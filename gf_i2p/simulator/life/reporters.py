@@ -1,4 +1,7 @@
-"""The records of servers and members: their routers, leaves and settings, in the form that the node posts."""
+"""The posters of records in a farm's life: routers, leaves and settings of servers and members.
+
+The records have the form that a real node posts.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -21,7 +24,7 @@ MASTER_HASH: Final = hashlib.sha256(_MASTER).digest()
 
 @dataclass(slots=True)
 class LeafTruth:
-    """The true state of a destination that serves."""
+    """The true state of a leaf, a destination that serves."""
 
     hash: bytes
     up: bool = True
@@ -31,14 +34,14 @@ class LeafTruth:
     ever_down: bool = False
 
     def set(self, *, up: bool) -> None:
-        """Set the destination up or down."""
+        """Make the leaf up or down."""
         if up != self.up:
             self.up, self.ever_down = up, True
 
 
 @dataclass(slots=True)
 class SimulatedReporter:
-    """The router of a server or leaf member, and the poster's settings."""
+    """A server or leaf member that posts records: the state of its router and leaves, and its settings."""
 
     id: int
     leaves: list[LeafTruth]
@@ -46,10 +49,10 @@ class SimulatedReporter:
     mode: str = "meta"
     publish: str = "auto"
     lag_ms: int = 0
-    """Lag of the router's jobs, which lowers the score."""
+    """Lag of the router's jobs, in ms, which lowers the score."""
     records: int = 0
     accused: dict[int, bool] = field(default_factory=dict)
-    """Other server: whether this leader hears the server."""
+    """Whether this server, if it leads, hears each other server that it reports, by that server's id."""
 
     @property
     def is_server(self) -> bool:
@@ -57,7 +60,10 @@ class SimulatedReporter:
         return self.id < FIRST_LEAF_MEMBER_ID
 
     def record(self, date_ms: int, *, version_ms: int = 0, publishing: bool = False) -> bytes:
-        """Return the next record's bytes."""
+        """Return the bytes of this poster's next record.
+
+        `date_ms`: the record's date. `version_ms`: version of the newest set; 0: no set. Both in ms since the epoch.
+        """
         self.records += 1
         return StatusRecord(
             cluster=CLUSTER,

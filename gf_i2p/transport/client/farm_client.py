@@ -20,6 +20,7 @@ from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.limits import HANDSHAKE_SECONDS
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 
@@ -88,8 +89,7 @@ class FarmClient:
         transport: Transport,
         endpoints: Mapping[int, Endpoint],
         cluster: str,
-        user: str,
-        password: str,
+        login: Login,
         *,
         prepare: Prepare = _trust_the_transport,
         objection: Callable[[Request], str | None] = _trust_the_user,
@@ -103,35 +103,34 @@ class FarmClient:
             transport: the way to the servers.
             endpoints: the servers by id, at least one; tried in this order while no server names a leader.
             cluster: the farm's name.
-            user: "client-NAME" as a rule.
-            password: the user's password.
+            login: the user, "client-NAME" as a rule, with the user's key or password.
             prepare: see `Prepare`; by default the transport dials told servers without preparation.
             objection: returns why this user may not change the servers, or None. After an objection the client does not
                 send the change.
-            request_seconds: for one answer, inside I2P `I2P_REQUEST_SECONDS` at least. An overdue answer ends the
-                connection.
-            handshake_seconds: for one attempt to connect, inside I2P `I2P_HANDSHAKE_SECONDS` at least.
-            backoff: makes the delays between attempts to connect, one for each server.
+            request_seconds: most seconds for one answer; inside I2P at least `I2P_REQUEST_SECONDS`. An overdue answer
+                ends the connection.
+            handshake_seconds: most seconds for one attempt to connect; inside I2P at least `I2P_HANDSHAKE_SECONDS`.
+            backoff: called for each endpoint; makes the delays between attempts to connect to that endpoint.
         """
         if not endpoints:
             raise ValueError("a client of a farm needs the endpoint of one server at least")
         self._transport = transport
         self._cluster = cluster
-        self._user = user
-        self._password = password
+        self._login = login
         self._request_seconds = request_seconds
         self._handshake_seconds = handshake_seconds
         self._backoff = backoff
         self._objection = objection
         self._directory = KnownServers(endpoints, prepare)
-        self._credentials = {endpoint: Credentials(user, password) for endpoint in endpoints.values()}
-        self._links: dict[Endpoint, PeerLink] = {}
+        # By place, as the links: a login by a key is for one server, and two servers may be said to be at one endpoint.
+        self._credentials: dict[ServerEndpoint, Credentials] = {}
+        self._links: dict[ServerEndpoint, PeerLink] = {}
         self._leader: int | None = None
         self._refusal: str | None = None  # the latest refusal; None after a final answer
         self._preferred = self._directory.given_places[0]
         self._waiters: set[asyncio.Future[None]] = set()
-        self._questions: dict[Endpoint, asyncio.Task[None]] = {}  # the latest question for the Configuration
-        self._question_times: dict[Endpoint, float] = {}
+        self._questions: dict[ServerEndpoint, asyncio.Task[None]] = {}  # the latest question for the Configuration
+        self._question_times: dict[ServerEndpoint, float] = {}
         self._log = structlog.get_logger(__name__).bind(cluster=cluster)
 
     async def __aenter__(self) -> Self:
@@ -141,7 +140,7 @@ class FarmClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; running posts end with `OutcomeUnknownError`."""
+        """Close all connections. A post whose values were sent ends with `OutcomeUnknownError`."""
         questions, self._questions = self._questions, {}
         for question in questions.values():
             question.cancel()
@@ -195,7 +194,7 @@ class FarmClient:
 
     @property
     def waits_for(self) -> str:
-        """The obstacle of the present request, as a clause: a server's refusal, or no connection."""
+        """Why the present request has no final answer yet, as a clause: a refusal, no connection, or no answer."""
         if any(link.connected for link in self._links.values()):
             return self._refusal or "a server has the request, and has not answered yet"
         return f"no server is reached ({self._troubles()})"
@@ -282,7 +281,7 @@ class FarmClient:
         current = None if newest is None else {(server.id, server.endpoint) for server in newest.servers}
         places: list[FoundPlace] = []
         for place in directory.places:
-            link = self._links.get(place.endpoint)
+            link = self._links.get(place)
             places.append(
                 FoundPlace(
                     place.server,
@@ -313,7 +312,7 @@ class FarmClient:
         while True:
             seconds = _PATIENCE_SECONDS
             for place in self._dial_order():
-                link = self._links.get(place.endpoint) or self._dial(place)
+                link = self._links.get(place) or self._dial(place)
                 if link.connected:
                     return place, link
                 if patient and link.last_error is None:
@@ -340,21 +339,21 @@ class FarmClient:
             self._transport,
             place.endpoint,
             self._cluster,
-            self._credentials_for(place.endpoint),
+            self._credentials_for(place),
             on_up=partial(self._link_up, place),
             on_down=self._wake_waiters,
             backoff=self._backoff(),
             request_seconds=max(self._request_seconds, I2P_REQUEST_SECONDS if is_i2p else 0.0),
             handshake_seconds=self._attempt_seconds(place.endpoint),
         )
-        self._links[place.endpoint] = link
+        self._links[place] = link
         link.start()
         return link
 
-    def _credentials_for(self, endpoint: Endpoint) -> Credentials:
-        if endpoint not in self._credentials:
-            self._credentials[endpoint] = Credentials(self._user, self._password)
-        return self._credentials[endpoint]
+    def _credentials_for(self, place: ServerEndpoint) -> Credentials:
+        if place not in self._credentials:
+            self._credentials[place] = self._login.at(place.server)
+        return self._credentials[place]
 
     def _attempt_seconds(self, endpoint: Endpoint) -> float:
         return max(self._handshake_seconds, I2P_HANDSHAKE_SECONDS if endpoint.is_i2p else 0.0)
@@ -385,7 +384,10 @@ class FarmClient:
                 waiter.set_result(None)
 
     async def _note_refusal(self, way: _Way, response: Response | None) -> NotTaken:
-        """Note a refusal. If the refusal names no leader to ask, first ask that server for the Configuration."""
+        """Note a server's refusal, and say why the request was not taken.
+
+        If the refusal names no leader that can be asked at once, first ask the refusing server for the Configuration.
+        """
         assert response is not None
         place, _ = way
         refusal = self._explain_refusal(place, response)
@@ -418,7 +420,7 @@ class FarmClient:
         return NotTaken(f"server {leader} leads, says server {server}, and {why[0].lower()}{why[1:]}")
 
     def _trouble(self, place: ServerEndpoint) -> str | None:
-        link = self._links.get(place.endpoint)
+        link = self._links.get(place)
         return None if link is None else link.last_error
 
     def _troubles(self) -> str:
@@ -446,13 +448,13 @@ class FarmClient:
 
         A question that is open, or younger than `_REFRESH_SECONDS`, is returned instead of a new question.
         """
-        latest = self._questions.get(place.endpoint)
+        latest = self._questions.get(place)
         now = asyncio.get_running_loop().time()
-        if latest is not None and (not latest.done() or now - self._question_times[place.endpoint] < _REFRESH_SECONDS):
+        if latest is not None and (not latest.done() or now - self._question_times[place] < _REFRESH_SECONDS):
             return latest
-        self._question_times[place.endpoint] = now
+        self._question_times[place] = now
         question = asyncio.ensure_future(self._fetch_configuration(place))
-        self._questions[place.endpoint] = question
+        self._questions[place] = question
         return question
 
     async def _fetch_configuration(self, place: ServerEndpoint) -> None:
@@ -461,7 +463,7 @@ class FarmClient:
                 self._transport,
                 place.endpoint,
                 self._cluster,
-                self._credentials_for(place.endpoint),
+                self._credentials_for(place),
                 seconds=self._attempt_seconds(place.endpoint),
             )
         except TransportError as error:
@@ -477,13 +479,13 @@ class FarmClient:
 
         So a client that runs for months does not go on dialling every endpoint where a server has been.
         """
-        known_endpoints = {place.endpoint for place in self._directory.places}
-        for endpoint in [endpoint for endpoint in self._links if endpoint not in known_endpoints]:
-            question = self._questions.get(endpoint)
-            if not self._links[endpoint].connected and (question is None or question.done()):
-                link = self._links.pop(endpoint)
-                for by_endpoint in (self._credentials, self._question_times, self._questions):
-                    by_endpoint.pop(endpoint, None)
+        known_places = set(self._directory.places)
+        for place in [place for place in self._links if place not in known_places]:
+            question = self._questions.get(place)
+            if not self._links[place].connected and (question is None or question.done()):
+                link = self._links.pop(place)
+                for by_place in (self._credentials, self._question_times, self._questions):
+                    by_place.pop(place, None)
                 await link.stop()
 
 

@@ -46,7 +46,7 @@ class KnownServers:
         return self.given_places + self.told_places
 
     def of(self, server: int) -> list[ServerEndpoint]:
-        """Places where this server can be dialled."""
+        """Return the places where this server can be dialled."""
         return [place for place in self.places if place.server == server]
 
     def learn(self, configuration: Configuration) -> None:

@@ -19,6 +19,7 @@ from gf_i2p.transport.errors import (
     dial_error_of,
 )
 from gf_i2p.transport.interface import Transport
+from gf_i2p.transport.login_channel import channel_to
 from gf_i2p.wire.configuration_get import ConfigurationGet
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
@@ -83,7 +84,7 @@ class _Inquiry:
     async def ask(self, seconds: float) -> Configuration | None:
         end = asyncio.get_running_loop().time() + seconds
         try:
-            challenges = Challenges()
+            challenges = Challenges(self.credentials.others)
             while isinstance(outcome := await self._request(end, seconds), Retry):
                 if not challenges.admit(outcome):
                     raise challenged_again(outcome, str(self.endpoint), self.credentials.user)
@@ -104,7 +105,8 @@ class _Inquiry:
                 entropy=os.urandom,
                 proxied=self.transport.proxied(self.endpoint, self.way),
                 proxy_login=self.transport.proxy_login(self.endpoint, self.way),
-            )
+            ),
+            self.endpoint,
         )
         connection = await self.transport.dial(
             self.endpoint, lambda: caller, deadline=end - loop.time(), attempt=self.way
@@ -132,8 +134,9 @@ class _Inquiry:
 class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
     """Sends one request and takes the answer."""
 
-    def __init__(self, get: ClientGet[OutcomeT]) -> None:
+    def __init__(self, get: ClientGet[OutcomeT], endpoint: Endpoint) -> None:
         self._get = get
+        self._endpoint = endpoint
         self._loop = asyncio.get_running_loop()
         self.asked_at = self.answered_at = 0.0
         """Times of the request and of the whole answer, by the loop's clock."""
@@ -146,7 +149,7 @@ class GetProtocol(asyncio.Protocol, Generic[OutcomeT]):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the request."""
         self.asked_at = self._loop.time()
-        cast("asyncio.Transport", transport).write(self._get.request())
+        cast("asyncio.Transport", transport).write(self._get.request(channel_to(self._endpoint, transport)))
 
     def data_received(self, data: bytes) -> None:
         """Take a part of the answer."""
@@ -173,9 +176,9 @@ async def ask_for_newer(
 ) -> Configuration | None:
     """Ask these servers side by side, until one tells a Configuration whose `log_index` is above `newer_than`.
 
-    A server that was away asks with the `log_index` of its own newest Configuration. So an answer of another server
-    that was away as long does not end the search, and a newer answer shows whether the asking server still belongs to
-    the farm. A server tells the newest Configuration in its log: the caller must judge whether the answer is committed.
+    A server that was away calls this with the `log_index` of its own newest Configuration. A newer Configuration shows
+    whether the calling server still belongs to the farm. A server that was away just as long has no newer
+    Configuration, so its answer does not end the search. The caller must judge whether the Configuration is committed.
 
     Returns:
         The newer Configuration; None when all servers were asked in vain. `seconds` limits the whole search.
@@ -209,7 +212,7 @@ class Survey:
     troubles: Mapping[int, str]
     """Why the other servers have told nothing: a sentence each."""
     undiallable: Mapping[int, str]
-    """Servers with an endpoint that cannot be dialled, for want of a way or of a known identity: a sentence each."""
+    """By server id, why a told endpoint cannot be dialled, such as for want of a known certificate: a sentence each."""
     refused: frozenset[int] = frozenset()
     """The servers in `troubles` that refused the client, or have no such farm: a further question is of no use."""
 
@@ -218,7 +221,7 @@ async def ask_all(
     transport: Transport,
     directory: KnownServers,
     cluster: str,
-    credentials: Callable[[Endpoint], Credentials],
+    credentials: Callable[[ServerEndpoint], Credentials],
     *,
     seconds: float,
 ) -> Survey:
@@ -230,7 +233,7 @@ async def ask_all(
     async def ask(place: ServerEndpoint) -> None:
         try:
             configuration = await fetch_configuration(
-                transport, place.endpoint, cluster, credentials(place.endpoint), seconds=seconds
+                transport, place.endpoint, cluster, credentials(place), seconds=seconds
             )
         except TransportError as error:
             troubles[place.server] = str(error)

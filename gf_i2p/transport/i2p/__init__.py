@@ -1,1 +1,1 @@
-"""Connections through I2P: out by the router's proxy or the node's own session, in by a loopback port."""
+"""Connections through I2P: the node dials by the router's proxy or its own session, and listens on a loopback port."""

@@ -26,9 +26,12 @@ class TunnelChallenged(Exception):  # noqa: N818 -- reads as what happened
 class HttpTunnel(asyncio.Protocol):
     """Asks for a tunnel, and hands the open tunnel to the protocol that `factory` makes.
 
-    The proxy gets the endpoint's name, and no fact about this node but `login`, if the proxy has asked for one.
-    `opened`: the error, or None; with None, the protocol's `connection_made` has been called. The error is a result and
-    no exception of the future, because at times no task is left that awaits the future.
+    The proxy gets the endpoint's name. About this node the proxy learns nothing but the login, and only if the proxy
+    has asked for a login.
+
+    The result of `opened` is None when the tunnel is open: then the protocol's `connection_made` has been called.
+    Otherwise the result is the error. The error is a result and no exception of the future, because at times no task
+    is left that awaits the future.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class HttpTunnel(asyncio.Protocol):
             self._hand_over(head.rest)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `opened`."""
+        """Set the result of `opened` to an error, if `opened` has no result yet."""
         if not self.opened.done():
             self.opened.set_result(exc or RemoteProtocolError("it closed the connection"))
 

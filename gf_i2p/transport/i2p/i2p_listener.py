@@ -1,10 +1,10 @@
 """Listening through I2P: a loopback port, and an `Inbound` that makes the router bring this node's streams there.
 
-Where a SAM session forwards, the router names the peer in a first line. A peer cannot forge its destination, so each
-destination is a source of its own at the gate. A session that ends is made again, and so is a session whose address the
-router does not publish. i2pd fails to publish when the inbound tunnels are ready before the outbound tunnels, until the
-next inbound tunnel is ready. i2pd builds two (2.45) or three (2.58) tunnels at a time, so a session with more tunnels
-is published in most cases.
+In the first line of each stream of a SAM session, the router names the peer. A peer cannot forge its destination, so
+each destination is a source of its own at the gate. A session that ends is made again, and so is a session whose
+address the router does not publish. If the inbound tunnels are ready before the outbound tunnels, i2pd does not publish
+before the next inbound tunnel is ready. i2pd builds two (2.45) or three (2.58) tunnels at a time, so a session with
+more tunnels is published in most cases.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from gf_i2p.transport.errors import TransportError
 from gf_i2p.transport.tls.tcp_sockets import bind, check_address, host_port
 
 MAX_PEER_LINE_BYTES: Final = 1024
-"""Most bytes of the line: the peer's destination in base64, 524 characters as a rule, and two port numbers."""
+"""Most bytes of the line that names a peer: the destination in base64, 524 characters as a rule, and two ports."""
 _UNNAMED: Final = "not named yet"
 
 
@@ -32,12 +32,15 @@ class SessionPauses:
     """Delays between sessions, and between checks of a session, in seconds."""
 
     retry_floor: float = 8.0
-    """Least delay: i2pd ends a destination 5 s after its session has ended, even if a new session uses it."""
+    """Least delay before a new session.
+
+    i2pd ends a destination 5 s after the end of its session, even if a new session uses the destination.
+    """
     retry_ceiling: float = 30.0
     check: float = 3.0
     """Seconds between two checks of the netDb, until the address is published."""
     check_again: float = 60.0
-    """Seconds between two checks of the netDb after the first time, until a stream comes."""
+    """Seconds between two checks of the netDb after the address was found there, until a stream comes."""
     patience: float = 30.0
     """Seconds in which the address must be published; doubled after each failure, up to `max_patience`."""
     max_patience: float = 600.0
@@ -56,11 +59,11 @@ class Inbound(Protocol):
 
     @property
     def failure(self) -> type[Exception]:
-        """The exception of the methods when the router cannot be used now; its text says what to check."""
+        """The exception that the methods raise when the router cannot be used now. Its text says what to check."""
         ...
 
     async def open(self, host: str, port: int) -> str:
-        """Begin, and return this node's address, for the log, when streams can come. This may take minutes."""
+        """Begin; when streams can come, return this node's address, for the log. This may take minutes."""
         ...
 
     async def published(self) -> bool:
@@ -102,7 +105,7 @@ class I2pListener:
     """Accepts the streams that the router brings, and keeps a session for these streams."""
 
     def __init__(self, inbound: Inbound, server: asyncio.Server, pauses: SessionPauses) -> None:
-        """Use `open`."""
+        """Begin to keep a session for `server`. Only `open` calls this."""
         self._inbound = inbound
         self._server = server
         self._pauses = pauses
@@ -195,10 +198,11 @@ class I2pListener:
             await asyncio.gather(*tasks, return_exceptions=True)  # the result of one task was used already
 
     async def _until_unpublished(self, address: str) -> None:
-        """Return when the address was not found in the netDb for longer than the patience.
+        """Check again and again whether the netDb has the address; return when it was missing for `_patience` seconds.
 
-        One check may take the router a minute; the last check is the first that began after the patience. A found
-        address may be left from an earlier session, for ten minutes. So the checks go on until a stream has come.
+        A check may take a minute. So the last check is the first check that begins when those seconds are over. A check
+        that finds the address does not end the checks: an earlier session may have left the address in the netDb, for
+        up to ten minutes. The caller ends the checks when a stream arrives.
         """
         loop = asyncio.get_running_loop()
         since = loop.time()

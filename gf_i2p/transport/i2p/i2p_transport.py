@@ -1,7 +1,8 @@
 """Connections through I2P: dialled through the router's proxy, accepted as streams that come to a loopback port.
 
-I2P encrypts from end to end and a destination's name is its key, so there is no TLS here. Only the way between this
-node and its own router is plain. A name in .i2p goes to the proxy unchanged: it is never looked up in DNS.
+I2P encrypts from end to end, and a destination's address is the hash of its keys, so there is no TLS here. Only the way
+between this node and its own router is plain. A name in .i2p goes to the proxy as a name, and is never looked up in
+DNS.
 """
 
 import asyncio
@@ -40,20 +41,23 @@ class ProxyMethod(StrEnum):
     CONNECT = "connect"
     """CONNECT (RFC 9110, 9.3.6): the proxy sees bytes only. A Java router allows only some ports."""
     SOCKS5 = "socks5"
-    """SOCKS (RFC 1928), with the name given to the proxy."""
+    """SOCKS 5 (RFC 1928). The proxy gets the peer's name, and no address."""
 
 
 I2P_HANDSHAKE_SECONDS: Final = 120.0
-"""Seconds for a handshake: streams through tunnels are slow, and the first stream may wait for new tunnels."""
+"""Most seconds for a handshake: streams through tunnels are slow, and the first stream may wait for new tunnels."""
 I2P_REQUEST_SECONDS: Final = 20.0
-"""Least seconds for an answer through tunnels: when tunnels stall, a new stream would stall as well."""
+"""Least time limit for an answer through tunnels, in seconds.
+
+A shorter limit would not help: when tunnels stall, a new stream would stall as well.
+"""
 SOCKS_GREETING_SECONDS: Final = 5.0
-"""Seconds for the answer to a SOCKS greeting: the proxy answers without asking any peer."""
+"""Most seconds to wait for the answer to a SOCKS greeting: the proxy answers without asking any peer."""
 _SOCKS_GREETING: Final = b"\x05\x01\x00"
 """RFC 1928, 3: version 5, one method, no authentication."""
 _SOCKS_LOGIN_WANTED: Final = "No acceptable authentication methods were offered"
 _SOCKS_LOGIN_REFUSED: Final = "Username and password authentication failure"
-"""The texts of python-socks for a proxy that wants a login (RFC 1928, 3), and for one that refuses it (RFC 1929, 2)."""
+"""Texts of python-socks for a proxy that wants a login (RFC 1928, 3), or that refuses the login (RFC 1929, 2)."""
 _SETTINGS: Final = {
     ProxyMethod.GET: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
     ProxyMethod.CONNECT: "i2pd: [httpproxy] enabled = true; Java: the tunnel 'I2P HTTP Proxy' started",
@@ -72,7 +76,7 @@ class ProxySettings:
     port: int = 4444
     way: ProxyMethod = ProxyMethod.GET
     user: str | None = None
-    """With `password`, for a proxy that asks for a login. Nothing is sent to a proxy that does not ask."""
+    """The user name for a proxy that asks for a login. A proxy that does not ask gets neither user nor password."""
     password: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -145,7 +149,11 @@ class I2pTransport:
         deadline: float,
         attempt: int = 0,  # noqa: ARG002
     ) -> asyncio.Transport:
-        """See `Transport.dial`. With GET this returns when the proxy is connected; the proxy answers the handshake."""
+        """See `Transport.dial`.
+
+        With `ProxyMethod.GET` this returns when the proxy is connected. Only the answer to the handshake shows whether
+        the proxy reaches the peer.
+        """
         if not endpoint.is_i2p:
             raise DialError(
                 f"{endpoint} is no address inside I2P: the router's proxy would hand it to a stranger. Give the peer "

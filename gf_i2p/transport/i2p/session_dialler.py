@@ -1,9 +1,10 @@
 """Dialling from the session by which others reach this node: the second way to a peer inside I2P.
 
-A router keeps a found lease set until the lease set expires, for each of the router's destinations apart. When a peer
-has come back with new tunnels, the peer's old lease set leads nowhere, and through the proxy the peer stays unreachable
-for up to ten minutes (seen on i2pd 2.45.1). A stream brings the sender's lease set to the peer's router. So a node with
-a new session opens a stream to every peer once. Peers that the proxy cannot reach are dialled from that session.
+A router keeps a lease set that it has found until the lease set expires, separately for each local destination. When a
+peer has come back with new tunnels, the peer's old lease set leads nowhere, and through the proxy the peer stays
+unreachable for up to ten minutes (seen on i2pd 2.45.1). A stream brings the sender's lease set to the peer's router. So
+a node with a new session opens a stream to every peer once. Peers that the proxy cannot reach are dialled from that
+session.
 """
 
 import asyncio
@@ -22,9 +23,10 @@ from gf_i2p.wire.proxy_login import ProxyLogin
 from gf_i2p.wire.upgrade import ClientHandshake
 
 PATIENCE_SECONDS: Final = 20.0
-"""Seconds for one way before the other way. A stream opens in 5 s as a rule; a Java proxy's first takes up to 20 s."""
+"""Most seconds for a dial by one way, before the other way is tried. A stream usually opens within 5 s. The first
+stream through a Java router's proxy takes up to 20 s."""
 GREETINGS: Final = 5
-"""Most tries to greet a peer from a new session: i2pd rejects a new encryption for two minutes."""
+"""Most tries to greet a peer from a new session: a peer's i2pd takes no new keys of a destination for two minutes."""
 
 
 class Streams(Protocol):
@@ -38,7 +40,7 @@ class Streams(Protocol):
 
     @property
     def failure(self) -> type[Exception]:
-        """The exception of `connect`, with a sentence that says what to check."""
+        """The exception that `connect` raises when no stream can be opened. Its text says what to check."""
         ...
 
     async def connect(self, host: str) -> socket.socket:
@@ -50,7 +52,11 @@ class TwoWayTransport:
     """Dials through the proxy first, then from this node's own session, and so on in turn until one way works."""
 
     def __init__(self, proxy: Transport, streams: Streams, cluster: str, *, patience: float = PATIENCE_SECONDS) -> None:
-        """`cluster`: the farm's name. `patience`: seconds for one way, and between two greetings."""
+        """`cluster`: the farm's name.
+
+        `patience`: seconds for a dial by one way, before the other way is tried. An introduction may also take so many
+        seconds, and so many seconds pass before the next try.
+        """
         self._proxy = proxy
         self._streams = streams
         self._cluster = cluster
@@ -109,7 +115,7 @@ class TwoWayTransport:
             task.add_done_callback(self._introductions.discard)
 
     def _stop_introductions(self) -> None:
-        """Stop the introductions: the session has ended, and with it the lease set."""
+        """Stop the introductions: the session has ended, so its lease set is of no use to any peer."""
         for task in self._introductions:
             task.cancel()
 

@@ -34,15 +34,16 @@ def make_certificate(
         common_name: 1 to 64 characters, a label for the operator.
         hosts: names and addresses of this server, for peers that use a CA file (this certificate may be the CA file). A
             peer that pins the fingerprint needs none.
-        now: UTC; by default the present, and begin and end are moved apart by up to a year each, at random. Otherwise
-            the same second in the certificates of several servers would show strangers that one operator made them.
+        now: the present time, in UTC. By default the clock is read, and the validity begins up to a year earlier and
+            ends up to a year later, at random. Otherwise the same second in the certificates of several servers would
+            show strangers that one operator made them.
         days: validity from `now`. A peer that pins the fingerprint ignores the validity.
 
     Returns:
         Certificate and key, both PEM, the key unencrypted: store the key with mode 0600.
 
     Raises:
-        TransportError: no certificate can have a name like one of these.
+        TransportError: the common name is too short or too long, or a host name is not ASCII.
     """
     if not 1 <= len(common_name) <= _MAX_COMMON_NAME:
         raise TransportError(
@@ -86,10 +87,10 @@ def _alternative_name(host: str) -> x509.GeneralName:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """Name a certificate (DER, or PEM of which the first counts) as "sha256:" and 64 hexadecimal digits.
+    """Return the fingerprint of a certificate in DER or PEM form: "sha256:" and 64 hexadecimal digits.
 
-    The digest is over the DER form, as `openssl x509 -fingerprint -sha256` prints it.
-    Raises `TransportError` when the bytes are no certificate.
+    Of several PEM certificates, the first counts. The digest is over the DER form, as `openssl x509 -fingerprint
+    -sha256` prints it. Raises `TransportError` when the bytes are no certificate.
     """
     pem = certificate.lstrip().startswith(b"-----BEGIN")
     try:
@@ -100,7 +101,10 @@ def fingerprint(certificate: bytes) -> str:
 
 
 def fingerprint_of_file(path: Path) -> str:
-    """`fingerprint` of the first certificate in a PEM or DER file; raises `TransportError` with the file's name."""
+    """Return the fingerprint of the first certificate in a PEM or DER file; see `fingerprint`.
+
+    Raises `TransportError` with the file's name.
+    """
     try:
         return fingerprint(path.read_bytes())
     except OSError as error:
@@ -110,7 +114,7 @@ def fingerprint_of_file(path: Path) -> str:
 
 
 def parse_fingerprint(text: str) -> str:
-    """Bring a fingerprint from a configuration file into the form of `fingerprint`.
+    """Convert a fingerprint from a configuration file to the form that `fingerprint` returns.
 
     "sha256:" may be missing; digits may be upper case and separated by colons, as OpenSSL prints them. Raises
     `TransportError` for any other text.

@@ -114,7 +114,11 @@ class TcpListener:
     """Accepts on one or more sockets until `close`."""
 
     def __init__(self, sockets: list[socket.socket], accept: Callable[[socket.socket, Address], None]) -> None:
-        """`sockets`: from `bind`. `accept` gets each connection, non-blocking and tuned, with its address."""
+        """`sockets`: the listening sockets that `bind` returned.
+
+        `accept` is called for each new connection, with a non-blocking socket whose options are set, and with the
+        peer's address.
+        """
         self._loop = asyncio.get_running_loop()
         self._sockets = sockets
         self._accept = accept

@@ -1,7 +1,7 @@
 """TLS 1.3 over TCP: identity, trust, dialling and listening.
 
 A dialled peer shows a certificate. The certificate must have the endpoint's configured fingerprint, or must be vouched
-for by the CA file and have the peer's host name. The check comes before any byte but the TLS hello is sent. With a
+for by the CA file and have the peer's host name. Before this check, nothing but the TLS hello is sent. With a
 fingerprint, dates and names in the certificate do not count: a fingerprint names one key exactly, and a node with a
 wrong clock still finds its farm. A dialling peer shows no certificate: the Digest that follows authenticates the peer.
 """
@@ -262,7 +262,7 @@ class _TlsHandshake(asyncio.Protocol):
         """The connection, once the handshake is complete."""
         self.error: Exception | None = None
         self.handed_over = False
-        """Whether the TLS layer has handed the connection to the protocol of the factory."""
+        """Whether the protocol that `make` returned has taken over the connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = channel = cast("asyncio.Transport", transport)

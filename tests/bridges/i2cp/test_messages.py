@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from bridges.i2cp.messages import (
     MAX_BODY_BYTES,
+    MAX_DATE_MS,
     PROTOCOL_BYTE,
     Decoder,
     Disconnect,
@@ -272,3 +273,13 @@ def test_a_message_to_a_destination_byte_for_byte() -> None:
 def test_a_service_s_lease_set_brings_its_private_keys_along() -> None:
     given = create_service_lease_set(0xB2B1, b"SET", [(4, b"k" * 32), (0, b"old")])
     assert given == frame(41, b"\xb2\xb1\3SET\2" + b"\0\4\0\x20" + b"k" * 32 + b"\0\0\0\3old")
+
+
+def test_a_date_that_no_lease_set_can_hold_is_refused() -> None:
+    """Before, the next message to the router failed: its field for a date has six bytes."""
+    latest = MAX_DATE_MS.to_bytes(8, "big")
+    assert read_message(33, latest) == SetDate(MAX_DATE_MS, "")
+    assert send_message(1, b"", b"", MAX_DATE_MS + 60_000)
+    for date_ms in (MAX_DATE_MS + 1, 2**48, 2**64 - 1):
+        with pytest.raises(MalformedError, match="date"):
+            read_message(33, date_ms.to_bytes(8, "big"))

@@ -1,6 +1,7 @@
 """A web server's answer tells strangers nothing about the server: bridges/streaming/http_response.py."""
 
 import random
+import time
 from itertools import pairwise
 
 import pytest
@@ -78,3 +79,12 @@ def test_an_answer_that_is_not_whole_yet_says_nothing() -> None:
     response = HttpResponse()
     assert response.feed(OK + KEPT) == b""
     assert not response.begun
+
+
+@pytest.mark.parametrize("end", [b"\x00", b"\x0b", b"\rx"])
+def test_no_answer_costs_quadratic_time(end: bytes) -> None:
+    """h11 alone needs 7.3 s for such a line."""
+    began = time.process_time()
+    with pytest.raises(ResponseError, match="control character"):
+        passed(OK + b"A:" + b" " * 32_000 + end + b"\r\n\r\n")
+    assert time.process_time() - began < 0.5

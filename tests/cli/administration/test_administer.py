@@ -23,6 +23,7 @@ from integration.harness.local_farm import LocalFarm
 from integration.harness.processes import free_ports
 from tests.cli.program import gf, gf_json
 from tests.farm.strategies import NOW, leaf, record
+from tests.node.files.another_key import with_another_key
 
 
 class Node:
@@ -323,7 +324,7 @@ async def test_an_administrator_changes_it_from_any_machine(tmp_path: Path) -> N
         assert (await gf_json("publisher", "release", file))[1]["warnings"] == []
         wrong, text = tmp_path / "wrong.toml", file.read_text()
         for mistake, why in (
-            (text.replace('password = "', 'password = "x'), "refuses user admin-alice or its password"),
+            (with_another_key(text), "refuses user admin-alice or its key"),
             (text.replace('cluster = "farm"', 'cluster = "form"'), "404"),
         ):
             write_private(wrong, mistake)

@@ -233,8 +233,8 @@ async def test_a_member_runs_beside_its_router(tmp_path: Path) -> None:
                 )
             code, after = await gf_json("leaf", "status", member)
             assert (code, after["running"], after["posted"] >= 1) == (3, False, True)
-            password = next(line for line in text.splitlines() if line.startswith("password")).split('"')[1]
-            assert password not in (member / "output.log").read_text()
+            key = next(line for line in text.splitlines() if line.startswith("key")).split('"')[1]
+            assert key not in (member / "output.log").read_text()
 
 
 def test_a_full_disk_ends_no_member(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from gf_i2p.node.files.stopped_log import read_stopped_log
 from gf_i2p.node.recovery import survivors
 from gf_i2p.node.recovery.survivors import ask_others
 from tests.node.farm import NodeFarm
+from tests.node.files.another_key import with_another_key
 from tests.transport.i2p.i2p_harness import listening
 from tests.transport.i2p.locked_router import LockedRouter
 
@@ -50,9 +51,9 @@ async def test_beside_servers_that_live_no_second_farm_begins(
         assert "--even-if-others-live" in answer["error"]
         assert before == {each: each.read_bytes() for each in farm.path(3).glob("*.toml")}
         assert [server.id for server in read_stopped_log(farm.path(3)).servers] == [1, 2, 3]
-        # A server that has forgotten this server's password, as after a recovery, still counts as alive.
+        # A server that has forgotten this server's key, as after a recovery, still counts as alive.
         path = farm.path(3) / SECRETS_FILE
-        path.write_text(path.read_text().replace('password = "', 'password = "another', 1))
+        path.write_text(with_another_key(path.read_text()))
         await farm.stop(2)
         assert await recovers(farm.path(3)) == 1
         error = capsys.readouterr().err

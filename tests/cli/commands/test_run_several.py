@@ -82,7 +82,7 @@ async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
         crossed.touch(mode=0o600)
         crossed.write_text(farm.client_file.read_text().replace('cluster = "farm"', 'cluster = "other"'))
         # The command asks again until its time is up.
-        assert "refuses user client-load or its password" in str(await refusal(crossed, 15))
+        assert "refuses user client-load or its key" in str(await refusal(crossed, 15))
 
         # Strangers learn nothing beyond the name in the request: unknown names have one answer.
         for port in farm.ports.values():

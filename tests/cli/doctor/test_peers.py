@@ -70,7 +70,7 @@ async def test_no_answer_of_a_peer_to_which_the_node_is_connected(
     assert "Nothing for now: the farm uses the node's own connection." in remedy(found["server 2"])
 
 
-async def test_a_peer_that_refuses_our_password(tmp_path: Path, identity: Identity) -> None:
+async def test_a_peer_that_refuses_our_key(tmp_path: Path, identity: Identity) -> None:
     async with ScriptedRouter(identity) as router:
         place = Place(tmp_path, router)
         strict = place.peers[0]
@@ -79,7 +79,7 @@ async def test_a_peer_that_refuses_our_password(tmp_path: Path, identity: Identi
         async with RunningNode(place.directory):
             found = await place.look()
             assert set(having(CheckState.FAIL, found)) == {"server 2"}
-            assert found["server 2"].text == f"{strict}: the peer refuses user server-1 or its password"
+            assert found["server 2"].text == f"{strict}: the peer refuses user server-1 or its key"
             secrets.chmod(0o644)
             found = await place.look()
     assert set(having(CheckState.FAIL, found)) == {"secrets"}
@@ -115,7 +115,7 @@ async def test_a_visit_beside_a_running_node_costs_the_peer_no_connection(
         let_in = farm.nodes[peer].server.counters.authenticated
         config, secrets = Config.load(farm.path(visitor)), Secrets.load(farm.path(visitor))
         transport = TlsTransport(replace(tls_settings(farm.path(visitor), config), certificate=None, key=None))
-        credentials = Credentials(f"server-{visitor}", secrets.password.get_secret_value())
+        credentials = secrets.login(visitor).at(peer)
         assert (await visit(transport, farm.endpoints[peer], "farm", credentials, 10)).total > 0
         await until(lambda: farm.nodes[peer].server.counters.authenticated > let_in)
         assert [each._connection for each in links] == before

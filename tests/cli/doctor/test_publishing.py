@@ -27,7 +27,7 @@ DAY = 86_400
     [
         (NOW + 30 * DAY, "ok", "until 2027-02-14 08:00 UTC (30 days left)"),
         (NOW + 2 * DAY, "warn", "(2 days left)"),
-        (NOW + 3600, "warn", "(1:00:00 left)"),
+        (NOW + 3600, "warn", "(1 hour left)"),
         (NOW, "fail", "expired on 2027-01-15 08:00 UTC"),
     ],
 )

@@ -215,7 +215,7 @@ def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert main(["members", "invite", one, "2=tcp://127.0.0.1:4002", "--into", new]) == 0
     text = capsys.readouterr().out
     assert "copied directory:\n     gf-i2p run server-2\n" in text
-    assert "delete accept-server-2.toml" in text
+    assert "accept-server-2.toml is no secret" in text
     file = f"{new}/accept-server-2.toml"
     for wrong in (f"{one}/gf-i2p.toml", f"{one}/certificate.pem"):
         assert main(["members", "accept", one, wrong]) == 2
@@ -226,7 +226,7 @@ def test_invite_and_accept_on_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert main(["members", "accept", one, file]) == 0
     text = capsys.readouterr().out
     assert "no node runs here now" in text
-    assert "delete it when all servers have accepted" in text
+    assert "is no longer needed when all servers have accepted" in text
     assert main(["members", "accept", one, file, "--json"]) == 0
     assert '"changed": false' in capsys.readouterr().out
     assert main(["members", "invite", one, "3=tcp://x.b32.i2p:80", "--into", new]) == 2

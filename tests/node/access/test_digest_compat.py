@@ -47,10 +47,11 @@ async def _log_in(farm: NodeFarm, user: str, password: str) -> list[bytes]:
 
 
 async def test_the_setting_lets_a_peer_without_qop_in_and_a_reload_takes_it_over(tmp_path: Path) -> None:
-    async with NodeFarm(tmp_path, servers=1) as farm:
+    async with NodeFarm(tmp_path, servers=1, digest=["client-test"]) as farm:
         await farm.leader()
         path, node = farm.path(1), farm.nodes[1]
         file = ClientFile.load(tmp_path / "client-test.toml")
+        assert file.password is not None
         password = file.password.get_secret_value()
         assert await _log_in(farm, file.user, password) == [b"HTTP/1.1 401"] * 2
         config = path / CONFIG_FILE

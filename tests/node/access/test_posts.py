@@ -54,11 +54,11 @@ async def test_a_follower_names_the_leader_and_reads_no_value(tmp_path: Path, mo
         file = ClientFile.load(tmp_path / "client-test.toml")
         decoded = Decoded(monkeypatch)
         forged = record(leader.id, leaf(1)).encode()
-        answer = await ask(farm, follower.id, file.user, file.password.get_secret_value(), post(forged, crafted()))
+        answer = await ask(farm, follower.id, file.login, post(forged, crafted()))
         assert answer is not None
         assert (answer.accepted, answer.source, answer.destination) == (False, follower.id, leader.id)
         assert decoded.values == []
-        assert await ask(farm, leader.id, file.user, file.password.get_secret_value(), post(forged)) is None
+        assert await ask(farm, leader.id, file.login, post(forged)) is None
 
 
 async def test_a_leaf_members_rate_counts_before_its_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

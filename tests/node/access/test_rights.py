@@ -82,6 +82,19 @@ def test_an_administrator_speaks_in_its_own_name_and_an_operator_in_its_servers(
     assert objection("client-web", admin("admin-alice", cluster="another")) is None
 
 
+def test_a_servers_key_comes_from_an_administrator_or_from_that_server() -> None:
+    def key(by: str, server: int) -> bytes:
+        return AdminEntry("farm", 5, by, "serverKey", server=server, key=bytes(32)).encode()
+
+    assert objection("admin-alice", key("admin-alice", 2)) is None
+    assert objection("server-2", key("server-2", 2)) is None
+    assert objection("server-1", key("server-1", 2)) == (
+        "server-1 posted a key of server 2, which only an administrator may post"
+    )
+    assert "in the name of 'server-2'" in str(objection("server-1", key("server-2", 2)))
+    assert "only administrators and servers" in str(objection("client-web", key("client-web", 2)))
+
+
 def test_a_name_that_is_written_another_way_is_the_same_name() -> None:
     value = admin("admin-alice")
     for name in (b'"action"', b'"by"'):

@@ -58,14 +58,13 @@ async def test_a_role_may_send_what_it_is_for_and_nothing_else(tmp_path: Path, r
         leader = (await farm.calm()).driver.core
         other = next(server for server in farm.endpoints if server != leader.id)
         file = ClientFile.load(tmp_path / f"{role}-test.toml")
-        password = file.password.get_secret_value()
         before = (leader.term, leader.leader, leader.configuration.servers)
         answered = set()
         for kind, entries in ENTRIES.items():
             allowed = kind in ALLOWED[role]
             for source in (0,) if allowed else (0, other):
                 request = Request(kind, source, leader.id, 0 if allowed else leader.term + 5, 0, 0, 0, entries)
-                response = await ask(farm, leader.id, file.user, password, request)
+                response = await ask(farm, leader.id, file.login, request)
                 assert (response is not None) == allowed, (kind, source)
                 if response is not None:
                     answered.add(kind)
@@ -99,20 +98,20 @@ async def test_nobody_posts_the_record_of_a_server(tmp_path: Path, role: str) ->
         file = ClientFile.load(tmp_path / f"{role}-test.toml")
         forged = Entry(0, ValueType.APPLICATION, record(leader.id, leaf(1)).encode())
         request = Request(MessageType.CLIENT_REQUEST, 0, 0, 0, 0, 0, 0, (forged,))
-        assert await ask(farm, leader.id, file.user, file.password.get_secret_value(), request) is None
+        assert await ask(farm, leader.id, file.login, request) is None
 
 
 async def test_a_server_moves_no_other_server(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path) as farm:
         leader = (await farm.calm()).driver.core
         other, third = (server for server in farm.endpoints if server != leader.id)
-        password = Secrets.load(farm.path(other)).password.get_secret_value()
+        login = Secrets.load(farm.path(other)).login(other)
         for kind, value in (
             (MessageType.REMOVE_SERVER_REQUEST, encode_server_id(third)),
             (MessageType.ADD_SERVER_REQUEST, ClusterServer(9, "tcp://127.0.0.1:9").encode()),
         ):
             request = Request(kind, other, leader.id, 0, 0, 0, 0, (Entry(0, ValueType.CLUSTER_SERVER, value),))
-            assert await ask(farm, leader.id, f"server-{other}", password, request) is None
+            assert await ask(farm, leader.id, login, request) is None
         assert len(leader.configuration.servers) == 3
 
 

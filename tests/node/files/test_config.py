@@ -9,6 +9,7 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.file_names import CONFIG_FILE, SECRETS_FILE
 from gf_i2p.raft.settings import I2P, LAN
+from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.log_values import ClusterServer
 
 GOOD = """
@@ -115,7 +116,7 @@ def write_secrets(directory: Path, text: str, mode: int = 0o600) -> Path:
 def test_secrets_are_never_shown(tmp_path: Path) -> None:
     write_secrets(tmp_path, SECRETS)
     secrets = Secrets.load(tmp_path)
-    assert secrets.verifiers["server-2"].md5 == "0" * 32
+    assert secrets.verifiers["server-2"] == Secret(md5="0" * 32, sha256="1" * 64)
     for text in (repr(secrets), str(secrets), repr(secrets.verifiers)):
         assert "horse" not in text
         assert "0000" not in text
@@ -130,7 +131,13 @@ def test_secrets_that_others_can_read_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (("password", "passwort"), "password: is missing"),
+        (("password", "passwort"), "passwort: no such key"),
+        (('password = "correct horse"', ""), "key: is missing, or for peers that know Digest only, password"),
+        (('"correct horse"', '""'), "password: is empty"),
+        (('password = "correct horse"', 'key = "correct horse"'), "key: is no private key: expected ed25519-private:"),
+        (("md5", 'key = "ed25519:abc"\nmd5'), "key: is no public key: expected ed25519: and 64"),
+        (("md5", f'key = "ed25519:{"a" * 64}"\nmd5'), "give either key, or md5 and sha256"),
+        (("\nmd5", "\n#"), "give either key, or md5 and sha256"),
         (("0" * 32, "0" * 31), "users"),
         (("users.server-2", 'users."a:b"'), "'a:b' cannot be a user name"),
         (("correct horse", "correct\x00horse"), "is not TOML"),

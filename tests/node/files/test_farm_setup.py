@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.client_file import ClientFile
 from gf_i2p.node.files.config import Config, Secrets
@@ -13,6 +14,7 @@ from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
+from gf_i2p.wire.key_proof import PublicKey
 
 SERVERS = {1: Endpoint("192.0.2.1", 9001), 7: Endpoint("example.org", 9001)}
 
@@ -21,27 +23,44 @@ def make(directory: Path) -> list[Path]:
     return make_farm(directory, SERVERS, cluster="blue", profile="i2p", clients=["web"], admins=["ops"])
 
 
-def test_each_server_gets_what_it_needs_and_no_others_password(tmp_path: Path) -> None:
+def test_each_server_gets_what_it_needs_and_nobody_elses_key(tmp_path: Path) -> None:
     written = make(tmp_path / "new")
     assert [path.name for path in written] == ["server-1", "server-7", "client-web.toml", "admin-ops.toml"]
-    passwords = {}
+    logins: dict[str, LoginKey] = {}
     for server, endpoint in SERVERS.items():
         directory = tmp_path / "new" / f"server-{server}"
         config, secrets = Config.load(directory), Secrets.load(directory)
         assert (config.node.id, config.node.cluster, config.timing.profile) == (server, "blue", "i2p")
-        passwords[server] = secrets.password.get_secret_value()
+        assert secrets.key is not None
+        assert secrets.password is None
+        logins[f"server-{server}"] = LoginKey.parse(secrets.key.get_secret_value())
         own = next(table for table in config.servers if table.id == server)
         assert own.fingerprint == fingerprint_of_file(directory / "certificate.pem")
         assert own.endpoint == config.node.listen == str(endpoint)
+    for user in ("client-web", "admin-ops"):
+        key = ClientFile.load(tmp_path / "new" / f"{user}.toml").key
+        assert key is not None
+        logins[user] = LoginKey.parse(key.get_secret_value())
     for server in SERVERS:
         directory = tmp_path / "new" / f"server-{server}"
-        verifiers = Secrets.load(directory).verifiers
-        assert set(verifiers) == {"server-1", "server-7", "client-web", "admin-ops"}
-        for other, password in passwords.items():
-            assert verifiers[f"server-{other}"] == Secret.derive(f"server-{other}", "blue", password)
-            if other != server:
-                everything = b"".join(path.read_bytes() for path in directory.iterdir())
-                assert password.encode() not in everything
+        assert Secrets.load(directory).verifiers == {user: key.public for user, key in logins.items()}
+        everything = b"".join(path.read_bytes() for path in directory.iterdir())
+        for user, login in logins.items():
+            assert (login.text.encode() in everything) == (user == f"server-{server}")
+
+
+def test_users_of_other_programs_get_a_password(tmp_path: Path) -> None:
+    users = ["client-web", "server-7"]
+    make_farm(tmp_path, SERVERS, cluster="blue", profile="lan", clients=["web"], digest=users)
+    client, server = ClientFile.load(tmp_path / "client-web.toml"), Secrets.load(tmp_path / "server-7")
+    verifiers = Secrets.load(tmp_path / "server-1").verifiers
+    assert client.key is server.key is None
+    for user, password in zip(users, (client.password, server.password), strict=True):
+        assert password is not None
+        assert verifiers[user] == Secret.derive(user, "blue", password.get_secret_value())
+    assert isinstance(verifiers["server-1"], PublicKey)
+    with pytest.raises(ConfigError, match="server-2: no such server, client or administrator is made here"):
+        make_farm(tmp_path / "x", SERVERS, cluster="blue", profile="lan", clients=[], digest=["server-2"])
 
 
 def test_secrets_are_for_the_owner_only(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_who_was_accepted_is_known_at_its_endpoint(one: Path) -> None:
     users = Secrets.load(one).verifiers
     why = lacking(Config.load(one), users, server)
     assert why is not None
-    assert "lack the fingerprint and the password's verifier of server 7" in why
+    assert "lack the fingerprint and the login key of server 7" in why
     assert "gf-i2p members invite DIR 7=tcp://127.0.0.1:4007" in why
     assert "gf-i2p members accept DIR FILE" in why
     accept(one, invite(one, one.parent / "new", 7, Endpoint("127.0.0.1", 4007)).accept)
@@ -37,7 +37,7 @@ def test_who_was_accepted_is_known_at_its_endpoint(one: Path) -> None:
     assert "fingerprint" not in why
 
 
-def test_a_ca_vouches_for_certificates_and_for_no_password(one: Path) -> None:
+def test_a_ca_vouches_for_certificates_and_for_no_login(one: Path) -> None:
     config = Config.load(one).model_copy(update={"tls": TlsTable(ca="ca.pem")})
     users = Secrets.load(one).verifiers
     server = ClusterServer(7, "tcp://127.0.0.1:4007")
@@ -57,4 +57,4 @@ def test_inside_i2p_the_address_is_enough_where_there_is_a_router(one: Path, tmp
     assert lacking(config, {"server-7"}, server) is None
     why = lacking(config, (), server)
     assert why is not None
-    assert "lack the password's verifier" in why
+    assert "lack the login key" in why

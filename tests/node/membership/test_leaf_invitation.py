@@ -7,6 +7,7 @@ import pytest
 
 from gf_i2p.farm.record.status_record import FIRST_LEAF_MEMBER_ID
 from gf_i2p.netdb.encoding import to_b32_address
+from gf_i2p.node.access.login_keys import LoginKey
 from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config, Secrets
 from gf_i2p.node.files.farm_setup import make_farm
@@ -14,7 +15,6 @@ from gf_i2p.node.files.leaf_file import LEAF_FILE, MAX_LEAVES, LeafFile
 from gf_i2p.node.membership import leaf_invitation
 from gf_i2p.node.membership.invitation import invite as invite_server
 from gf_i2p.node.membership.leaf_invitation import accept, invite, invites_leaf_member, leaf_members_of, remove
-from gf_i2p.wire.digest import Secret
 from gf_i2p.wire.endpoint import Endpoint
 
 
@@ -25,7 +25,7 @@ def farm(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_member_knows_the_servers_and_the_servers_its_password(farm: Path) -> None:
+def test_the_member_knows_the_servers_and_the_servers_its_key(farm: Path) -> None:
     invited = invite(farm / "server-1", farm / "new")
     assert invited.id == FIRST_LEAF_MEMBER_ID
     assert invited.unknown == ()
@@ -33,7 +33,8 @@ def test_the_member_knows_the_servers_and_the_servers_its_password(farm: Path) -
     assert (file.id, file.user, file.cluster) == (FIRST_LEAF_MEMBER_ID, f"leaf-{FIRST_LEAF_MEMBER_ID}", "farm")
     listed = [(each.id, each.endpoint, each.fingerprint) for each in file.servers]
     assert listed == [(each.id, each.endpoint, each.fingerprint) for each in Config.load(farm / "server-1").servers]
-    expected = Secret.derive(file.user, "farm", file.password.get_secret_value())
+    assert file.key is not None
+    expected = LoginKey.parse(file.key.get_secret_value()).public
     for number in (1, 2):
         directory = farm / f"server-{number}"
         others = Secrets.load(directory).verifiers

@@ -90,13 +90,12 @@ async def test_a_member_posts_for_nobody_else(tmp_path: Path) -> None:
     async with NodeFarm(tmp_path, servers=1) as farm:
         await farm.leader()
         file = invited(farm, tmp_path / "new")
-        password = file.password.get_secret_value()
         record = StatusRecord("farm", 5, file.id, router_up=True).encode()
         for value in (StatusRecord("farm", 5, 1, router_up=True).encode(), b"hello"):
-            assert await ask(farm, 1, file.user, password, post(value)) is None
+            assert await ask(farm, 1, file.login, post(value)) is None
         client = ClientFile.load(tmp_path / "client-test.toml")
-        assert await ask(farm, 1, client.user, client.password.get_secret_value(), post(record)) is None
-        answer = await ask(farm, 1, file.user, password, post(record))
+        assert await ask(farm, 1, client.login, post(record)) is None
+        answer = await ask(farm, 1, file.login, post(record))
         assert answer is not None
         assert answer.accepted
         assert farm.values(1) == [record]
@@ -109,8 +108,7 @@ async def test_a_member_that_posts_too_often_is_refused_and_not_hung_up_on(
         monkeypatch.setattr((await farm.leader()).rights, "_clock", lambda: 1000.0)  # or one more may post by then
         file = invited(farm, tmp_path / "new")
         record = StatusRecord("farm", 5, file.id, router_up=True).encode()
-        password = file.password.get_secret_value()
-        answers = [await ask(farm, 1, file.user, password, post(record)) for _ in range(RECORDS_AT_ONCE + 1)]
+        answers = [await ask(farm, 1, file.login, post(record)) for _ in range(RECORDS_AT_ONCE + 1)]
         assert [answer is not None and answer.accepted for answer in answers] == [True] * RECORDS_AT_ONCE + [False]
         assert answers[-1] is not None
         assert answers[-1].source == answers[-1].destination == 1, "the leader's own refusal"
@@ -134,14 +132,13 @@ async def test_what_an_administrator_says_is_said_in_its_own_name(tmp_path: Path
     async with NodeFarm(tmp_path, servers=1) as farm:
         node = await farm.leader()
         file = ClientFile.load(tmp_path / "admin-test.toml")
-        password = file.password.get_secret_value()
         for by in ("admin-other", "server-1"):
             forged = AdminEntry("farm", 5, by, "release").encode()
-            assert await ask(farm, 1, file.user, password, post(forged)) is None
+            assert await ask(farm, 1, file.login, post(forged)) is None
         client = ClientFile.load(tmp_path / "client-test.toml")
         own = AdminEntry("farm", 5, "admin-test", "release").encode()
-        assert await ask(farm, 1, client.user, client.password.get_secret_value(), post(own)) is None
-        answer = await ask(farm, 1, file.user, password, post(own))
+        assert await ask(farm, 1, client.login, post(own)) is None
+        answer = await ask(farm, 1, file.login, post(own))
         assert answer is not None
         assert answer.accepted
         assert farm.values(1) == [own]

@@ -65,6 +65,15 @@ def test_their_end_is_told_in_time_and_once_a_day(watched: Watched) -> None:
     assert watched.watch.stage is Stage.ENDED
 
 
+def test_their_end_is_told_once_an_hour_in_the_last_days(watched: Watched) -> None:
+    for start in (NOW + 89 * DAY - 3600, NOW + 90 * DAY - HANDOVER_SECONDS - 3600):
+        watched.logs.clear()
+        for second in range(0, 3600, 10):
+            watched.now = start + second
+            watched.check()
+        assert 1 <= len(watched.logs) <= 2, watched.logs
+
+
 def test_a_file_that_was_replaced_is_taken_over(watched: Watched) -> None:
     before = watched.watch.keys
     watched.now = NOW + 90 * DAY

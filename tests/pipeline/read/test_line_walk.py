@@ -1,10 +1,14 @@
 """The kind of each line of a file; a wrong line spoils no other line."""
 
+import time
+from hashlib import md5
+
 import pytest
 
-from gf_i2p.pipeline.read.line_walk import FoundLine, Is, Walk, servers_of
+from gf_i2p.pipeline.read.line_walk import MAX_BAD_LINES, MAX_UNDATED, FoundLine, Is, Walk, servers_of
 from gf_i2p.pipeline.read.stored_file import Lines
 from gf_i2p.storage.history_lines import (
+    MAX_LINE_BYTES,
     gap_line,
     other_line,
     record_line,
@@ -192,3 +196,53 @@ def test_how_deep_a_record_may_be_does_not_depend_on_who_asks() -> None:
         for line in (fast, slow):
             expected = Is.RECORD if levels <= 100 else Is.BAD
             assert {from_below(depth, content([line]))[0].what for depth in (0, 5, 40)} == {expected}, levels
+
+
+def test_bad_lines_beyond_the_limit_are_counted_together() -> None:
+    body = lines(range(1, 8))
+    junk = [b"%d\n" % number for number in range(MAX_BAD_LINES)]
+    more = [b"\n", b"x" * 40 + b"\n", record_line(9_000, 1, 1, b"1"), b"\xff\n"]
+    walked, going = walk(content([*body[:4], *junk, *more, *body[4:], b"half"]))
+    assert indexes(walked) == [*range(1, 8)]
+    assert len(bad(walked)) == MAX_BAD_LINES
+    assert (going.bad, going.lines) == (MAX_BAD_LINES + 5, 8 + MAX_BAD_LINES + 4)
+    rest = going.unlisted
+    assert rest is not None
+    assert rest.reason == "5 more bad lines of the file have no rows of their own"
+    assert rest.overlong is not None
+    left_out = [more[0], more[1], more[3], more[2], b"half\n"]  # line 9,000 is bad when the next line has come
+    assert rest.overlong.length == sum(map(len, left_out))
+    assert rest.overlong.digest == md5(b"".join(left_out), usedforsecurity=False).hexdigest()
+
+
+def test_a_few_bad_lines_have_each_their_own() -> None:
+    walked, going = walk(content([b"\n"] * MAX_BAD_LINES))
+    assert (len(walked), going.bad, going.unlisted) == (MAX_BAD_LINES, MAX_BAD_LINES, None)
+
+
+def test_an_overlong_line_beyond_the_limit_counts_with_its_length() -> None:
+    _, going = walk(content([b"\n"] * MAX_BAD_LINES + [b"x" * (MAX_LINE_BYTES + 9) + b"\n"]))
+    assert going.unlisted is not None
+    assert going.unlisted.overlong is not None
+    assert going.unlisted.overlong.length == MAX_LINE_BYTES + 10
+
+
+def test_a_million_empty_lines_cost_little() -> None:
+    began = time.process_time()
+    walked, going = walk(content([b"\n"] * 1_000_000))
+    assert (len(walked), going.bad) == (MAX_BAD_LINES, 1_000_000)
+    assert time.process_time() - began < 5  # 0.6; with a row and a reason for each, 9
+
+
+def test_lines_about_gaps_do_not_wait_for_ever() -> None:
+    gaps = [gap_line(number, number, (1,)) for number in range(1, MAX_UNDATED + 11)]
+    going = Walk(Lines([content([*gaps, *lines([MAX_UNDATED + 11])])]), strict=True)
+    walked = []
+    waiting = 0
+    for line in going:
+        walked.append(line)
+        waiting = max(waiting, going.last_index - len(walked))
+    assert [line.at for line in walked] == [*range(1, MAX_UNDATED + 12)]
+    assert waiting < MAX_UNDATED
+    times = [line.received_ms for line in walked]
+    assert times == [at(1)] * MAX_UNDATED + [at(MAX_UNDATED + 11) + 40] * 11

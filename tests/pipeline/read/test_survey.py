@@ -12,6 +12,7 @@ import pytest
 from gf_i2p.farm.schema import text as schema_text
 from gf_i2p.pipeline.ingest.entry_reader import CHANGED, taken
 from gf_i2p.pipeline.ingest.plan import PLAN, RUNS, planned
+from gf_i2p.pipeline.read.line_walk import MAX_BAD_LINES
 from gf_i2p.pipeline.read.survey import LATE_MS, survey_file, surveyed
 from gf_i2p.storage.history_lines import gap_line, other_line, record_line
 from tests.pipeline.made_up_exports import at, content, lines, packed, plain, status
@@ -147,3 +148,21 @@ def test_two_nodes_copies_make_one(tmp_path: Path) -> None:
     assert {row["exporter"] for row in entries if row["index"] <= 50} == {1}
     assert {row["exporter"] for row in entries if row["index"] > 50} == {2}
     assert PLAN.names[0] == "farm"
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_small_packed_file_of_many_bad_lines_gives_few_rows(tmp_path: Path, damaged: bool) -> None:
+    """Before, 13 KB that unpack to 13 million empty lines gave as many rows."""
+    body = [*lines(range(1, 4)), b"\n" * 100_000, *lines(range(4, 6))]
+    path = packed(tmp_path, content(body, last=5))
+    if damaged:
+        path.write_bytes(path.read_bytes()[:-3])
+    file, runs, bad = look(path)
+    assert path.stat().st_size < 3000
+    assert (file["bad"], file["entries"], spans(runs)) == (100_000, 5, [(1, 5, 1, 0)])
+    assert len(bad) == (1 + damaged) * MAX_BAD_LINES + 1
+    assert {row["reason"] for row in bad[:-1]} == {"it is not JSON in UTF-8"}
+    rest = bad[-1]
+    assert rest["reason"] == f"{100_000 - MAX_BAD_LINES} more bad lines of the file have no rows of their own"
+    assert (rest["text"], rest["length"]) == ("", 100_000 - MAX_BAD_LINES)
+    assert len({row["digest"] for row in bad}) == 2

@@ -15,6 +15,7 @@ from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.log_values import ClusterServer, Configuration, encode_server_id
 from gf_i2p.wire.messages import NOBODY, RESPONSE_TYPE, MessageType, Request, Response
 from tests.transport.client.test_client_finding import Teller, inside, nowhere, one_round, quick, telling
@@ -119,7 +120,7 @@ async def test_all_of_it_inside_i2p(way: ProxyMethod, monkeypatch: pytest.Monkey
             await stack.enter_async_context(inside(router, places[number], member))
         i2p, tls = through(port, way), TlsTransport(TlsSettings())
         transport = MixedTransport(tls=tls, i2p=i2p, listening=tls)
-        async with FarmClient(transport, {1: places[1]}, CLUSTER, CLIENT, PASSWORD) as client:
+        async with FarmClient(transport, {1: places[1]}, CLUSTER, Login(CLIENT, PASSWORD)) as client:
             assert (await soon(client.change_servers(REMOVE))).accepted
             assert (await soon(client.survey())).configurations == dict.fromkeys(places, configuration)
     assert members[3].changes == [REMOVE]

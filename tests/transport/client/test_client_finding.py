@@ -19,6 +19,7 @@ from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.errors import NotCommittedError
+from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.log_values import ClusterServer, Configuration
 from gf_i2p.wire.messages import NOBODY
 from tests.transport.client.test_farm_client import CLIENT, Member
@@ -82,8 +83,7 @@ class TellingFarm:
             self.transport,
             endpoints,
             CLUSTER,
-            CLIENT,
-            PASSWORD,
+            Login(CLIENT, PASSWORD),
             prepare=self.prepare,
             backoff=lambda: Backoff(floor=0.001, ceiling=0.002),
         )
@@ -223,7 +223,7 @@ async def test_without_anything_to_trust_it_by_the_transport_does_not_dial_it(no
         farm.elect(2)
         farm.tell(farm.configuration(1, 2))
         transport = TlsTransport(TlsSettings(fingerprints={farm.farms[1].endpoint: [node.fingerprint]}))
-        async with FarmClient(transport, {1: farm.farms[1].endpoint}, CLUSTER, CLIENT, PASSWORD) as client:
+        async with FarmClient(transport, {1: farm.farms[1].endpoint}, CLUSTER, Login(CLIENT, PASSWORD)) as client:
             with pytest.raises(NotCommittedError, match=f"Nothing says which certificate {farm.farms[2].endpoint} has"):
                 await soon(client.post([b"a"]))
         assert farm.farms[2].server.counters.accepted == 0
@@ -252,15 +252,15 @@ async def test_where_the_farm_has_been_is_not_dialled_for_ever(node: Identity) -
             await soon(client.post([b"a"]))
             farm.elect(9)
             posting = asyncio.ensure_future(client.post([b"b"]))
-            await until(lambda: gone in client._links)
+            await until(lambda: ServerEndpoint(9, gone) in client._links)
             farm.tell(farm.configuration(1, 2, index=8))
             farm.elect(1)
             await soon(posting)
             # The client asks anew when a server names a leader that cannot be found.
             farm.elect(5)
             posting = asyncio.ensure_future(client.post([b"c"]))
-            await until(lambda: gone not in client._links)
-            assert gone not in client._credentials
+            await until(lambda: ServerEndpoint(9, gone) not in client._links)
+            assert ServerEndpoint(9, gone) not in client._credentials
             farm.elect(1)
             await soon(posting)
         assert farm.members[1].log == [b"a", b"b", b"c"]
@@ -431,7 +431,7 @@ async def test_one_follower_inside_i2p_is_enough(way: ProxyMethod, monkeypatch: 
             await stack.enter_async_context(inside(router, places[number], member))
         i2p, tls = through(port, way), TlsTransport(TlsSettings())
         transport = MixedTransport(tls=tls, i2p=i2p, listening=tls)
-        async with FarmClient(transport, {1: places[1]}, CLUSTER, CLIENT, PASSWORD) as client:
+        async with FarmClient(transport, {1: places[1]}, CLUSTER, Login(CLIENT, PASSWORD)) as client:
             assert await soon(client.post([b"a"])) == 1
             found_farm = await soon(client.find())
         assert (found_farm.leader, found_farm.log_index) == (3, 7)

@@ -13,6 +13,7 @@ from gf_i2p.transport.server import AuthenticatedConnection, Replier
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError
+from gf_i2p.wire.key_credentials import Login
 from gf_i2p.wire.limits import MAX_VALUE_BYTES
 from gf_i2p.wire.messages import NOBODY, MessageType, Request, Response
 from tests.transport.harness import CLUSTER, PASSWORD, Farm, Identity, authenticator, serving, soon, until
@@ -79,7 +80,7 @@ async def pretended(node: Identity, *ids: int, down: tuple[int, ...] = (), **opt
             TlsSettings(fingerprints={endpoint: [node.fingerprint] for endpoint in endpoints.values()})
         )
         options.setdefault("backoff", lambda: Backoff(floor=0.001, ceiling=0.002))
-        async with FarmClient(transport, endpoints, CLUSTER, CLIENT, PASSWORD, **options) as client:
+        async with FarmClient(transport, endpoints, CLUSTER, Login(CLIENT, PASSWORD), **options) as client:
             yield Pretended(members, farms, client)
 
 
@@ -281,4 +282,4 @@ async def test_posts_that_make_no_sense_are_refused(node: Identity) -> None:
         with pytest.raises(LocalProtocolError):
             await soon(farm.client.post([bytes(MAX_VALUE_BYTES + 1)]))
     with pytest.raises(ValueError, match="endpoint of one server"):
-        FarmClient(TlsTransport(TlsSettings()), {}, CLUSTER, CLIENT, PASSWORD)
+        FarmClient(TlsTransport(TlsSettings()), {}, CLUSTER, Login(CLIENT, PASSWORD))
