@@ -79,6 +79,8 @@ class Storage:
         self._tables.least_wal_bytes = least_wal_bytes
         # The fields below belong to the writing half.
         self._wal_bytes = 0
+        self._begun = True
+        """Whether the WAL begins with the server's row (see `wal`). False: the next write may start the WAL over."""
         self._sound = True
         """Whether the last change of the file succeeded. After a failure this object never changes the file again."""
 
@@ -186,12 +188,11 @@ class Storage:
                 storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL without a sync. New writes will build on that content, so
                 # it must first be on the disk, in the main file: after a failed sync Linux forgets that pages were not
-                # written. The checkpoint also stores `least`, without which the main file would still say that no WAL
-                # is needed, and the number of this WAL.
+                # written. The row with `least` goes there, too: otherwise the main file would still say that no WAL is
+                # needed. The checkpoint also begins the WAL anew, and syncs its beginning: of the present content only
+                # a part may be on the disk, which would hide the main file's content after a power cut.
+                storage._tables.store_server()
                 complete = storage.checkpoint("FULL")
-                # The present content of the WAL may be on the disk only in part; after a power cut it would hide the
-                # main file's content. Another write begins the WAL anew, and syncs its beginning.
-                complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # Close in the same order when the owner drops the storage, or the interpreter ends, without `close`.
                 weakref.finalize(storage, storage._resources.close)
@@ -206,9 +207,10 @@ class Storage:
             if self._sound:
                 self.checkpoint()
                 # Only now, with everything in the main file, may the main file say that no WAL is needed.
-                self._tables.least_wal_bytes = 0
-                self.checkpoint()
                 self._sound = False
+                self._tables.least_wal_bytes = 0
+                self._tables.store_server()
+                self._move_wal("PASSIVE")
                 self._reading.close()  # so the writing connection is the last, and SQLite deletes the WAL
 
     # The reading half ----------------------------------------------------------------------------------------------
@@ -233,6 +235,8 @@ class Storage:
         """Make a group durable, all or nothing. Raises `StorageError`; after that, store no other group."""
         self._sound = False
         with explaining(self.path):
+            if not self._begun:
+                self._begin_wal()
             self._wal_bytes += self._tables.store(group)
         self._sound = True
 
@@ -248,19 +252,27 @@ class Storage:
         """
         self._sound = False
         with explaining(self.path):
-            self._store_server()
-            busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            complete = self._move_wal(mode)
+            if complete:
+                self._begin_wal()
         self._sound = True
-        self._wal_bytes = 0
-        return not busy and 0 <= frames == moved
+        return complete
 
-    def _store_server(self) -> None:
-        """Store the server's row, with the number of the WAL that takes the row."""
-        number = wal.wal_file(self.path).number
-        self._tables.store_server(number)
-        present = wal.wal_file(self.path).number
-        if present != number:  # the first write after a checkpoint has started the WAL over
-            self._tables.store_server(present)
+    def _move_wal(self, mode: str) -> bool:
+        """Run a checkpoint. Return whether all content was moved."""
+        busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        self._wal_bytes = 0
+        if busy or not 0 <= frames == moved:
+            return False
+        self._tables.note_checkpoint()
+        self._begun = False
+        return True
+
+    def _begin_wal(self) -> None:
+        """Write the server's row. After a complete checkpoint this starts the WAL over, unless a reader prevents it."""
+        before = wal.header(self.path)
+        self._tables.store_server()
+        self._begun = wal.header(self.path) != before
 
 
 def _missing(path: Path) -> LostError:
@@ -276,17 +288,18 @@ def _loaded(
 ) -> Iterator[tuple[sqlite3.Connection, Loaded]]:
     """Check and load a log without a change of its files."""
     check_header(path)
-    wal_file = wal.wal_file(path)
-    if wal_file.bytes:
+    wal_bytes = wal.usable_bytes(path)
+    if wal_bytes:
         check_frames(path)
-    main = main_file_row(path) if wal_file.bytes else None
-    with closing(connect(path, _read_only(wal_file))) as connection:
-        yield (
-            connection,
-            load_stored_log(path, connection, cluster, server_id, wal_file, check_snapshot, pages=True, main=main),
-        )
+    main = main_file_row(path) if wal_bytes else None
+    with closing(connect(path, _read_only(wal_bytes))) as connection:
+        loaded = load_stored_log(path, connection, cluster, server_id, wal_bytes, check_snapshot, pages=True, main=main)
+        yield connection, loaded
 
 
-def _read_only(wal_file: wal.WalFile) -> str:
-    """Return the `query` with which `connect` creates no file. "mode=ro" would create a missing WAL."""
-    return "mode=ro" if wal_file.bytes else "immutable=1"
+def _read_only(wal_bytes: int) -> str:
+    """Return the `query` with which `connect` creates no file. `wal_bytes`: 0 without a usable WAL.
+
+    "mode=ro" would create a missing WAL.
+    """
+    return "mode=ro" if wal_bytes else "immutable=1"

@@ -15,7 +15,6 @@ from gf_i2p.storage.page_check import check_pages
 from gf_i2p.storage.schema import (
     CHUNK_AT,
     DAMAGED_PREFIX,
-    NO_NUMBER,
     SERVERS,
     TABLES,
     ServerRow,
@@ -42,6 +41,8 @@ class Loaded(NamedTuple):
     """(index, value) of every Configuration in the log, in order."""
     written: int
     """Number of times that the server's row was written: see `ServerRow.written`."""
+    checkpointed: int
+    """See `ServerRow.checkpointed`."""
     base: tuple[int, int]
     """Index and term of the last dropped entry; (0, 0) for a log that begins at 1. The log begins after this index."""
     snapshot: Snapshot | None
@@ -96,7 +97,7 @@ def load_stored_log(
     connection: sqlite3.Connection,
     cluster: str,
     server_id: int,
-    wal_file: wal.WalFile,
+    wal_bytes: int,
     check_snapshot: CheckSnapshot | None = None,
     *,
     pages: bool = False,
@@ -106,7 +107,7 @@ def load_stored_log(
 
     The time depends on the number of terms and the size of the snapshot, not on the number of entries; with `pages`,
     which checks the structure of all pages, also on the size of the file (0.3 ms per MiB). Raises
-    `StorageError` when the log belongs to another server, or needs another WAL than `wal_file`; `DamagedError` when
+    `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError` when
     its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot that
     `check_snapshot` refuses counts as damaged. `main`: see `main_file_row`.
     """
@@ -133,12 +134,10 @@ def load_stored_log(
             f"{path} is the log of server {row.server_id} of the farm {row.cluster!r}, but the configuration says "
             f"server {server_id} of {cluster!r}: correct the configuration, or give this server a directory of its own"
         )
-    if wal_file.bytes < row.wal_bytes:
+    if wal_bytes < row.wal_bytes:
         raise wal.lost(path, row.wal_bytes)
-    if main is not None and row.written < main.written:
-        raise wal.older(path)
-    if main is not None and main.wal_bytes and main.wal_number != NO_NUMBER:
-        wal.check_number(path, wal_file.number, main.wal_number)
+    if main is not None:
+        wal.check_ages(path, row, main)
     base = Base(row.base_index, row.base_term)
     last_index = max(_last_index(path, connection), base.last)
     if last_index < row.last_index:
@@ -151,6 +150,7 @@ def load_stored_log(
         runs,
         configurations,
         row.written,
+        row.checkpointed,
         base,
         snapshot if fault is None else None,
         fault,

@@ -4,7 +4,6 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from gf_i2p.storage import wal
 from gf_i2p.storage.entry_chunks import Chunk, Packed, TermRun, pack_chunk, pack_entries, term_at
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.loading import Loaded, load_stored_log, unpacked
@@ -12,7 +11,6 @@ from gf_i2p.storage.schema import (
     CHUNK_AT,
     CHUNKS_FROM,
     INSERT_SERVERS,
-    NO_NUMBER,
     PAGE_BYTES,
     SCHEMA,
     UPDATE_SERVERS,
@@ -65,6 +63,7 @@ class Tables:
         self.least_wal_bytes = 0
         """Least length of the WAL, which the next `store_server` stores: see `ServerRow`."""
         self._written = loaded.written
+        self._checkpointed = loaded.checkpointed
         self._path = path
         self._owner = owner
         self._writing = writing
@@ -86,7 +85,7 @@ class Tables:
         """Create the tables of an empty log in an empty database."""
         connection.isolation_level = None
         connection.executescript(SCHEMA)
-        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, NO_NUMBER, 0)
+        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0, 0)
         for statement in INSERT_SERVERS:
             connection.execute(statement, (*row, row.checksum(0, 0)))
 
@@ -101,7 +100,7 @@ class Tables:
             connection,
             connection,
             (cluster, server_id),
-            load_stored_log(path, connection, cluster, server_id, wal.NONE),
+            load_stored_log(path, connection, cluster, server_id, 0),
         )
 
     # Reading -------------------------------------------------------------------------------------------------------
@@ -168,11 +167,12 @@ class Tables:
         # SQLite writes whole pages: two more pages stand for the partly filled pages, and for the tables' inner pages.
         return written + 2 * PAGE_BYTES
 
-    def store_server(self, wal_number: int = NO_NUMBER) -> None:
-        """Write the current values to the rows of `server` and `server_copy`, in one transaction.
+    def note_checkpoint(self) -> None:
+        """Note that a checkpoint has moved all transactions so far into the main file."""
+        self._checkpointed = self._written
 
-        `wal_number`: see `ServerRow`.
-        """
+    def store_server(self) -> None:
+        """Write the current values to the rows of `server` and `server_copy`, in one transaction."""
         self._written += 1
         row = ServerRow(
             *self._owner,
@@ -180,7 +180,7 @@ class Tables:
             self._last_index,
             *self._base,
             self.least_wal_bytes,
-            wal_number,
+            self._checkpointed,
             self._written,
         )
         values = (*row[2:], row.checksum(len(self._runs), len(self._configurations)))

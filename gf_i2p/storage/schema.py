@@ -27,13 +27,12 @@ SNAPSHOT_TABLES: Final = {
 )""",
     "snapshot_block": "CREATE TABLE snapshot_block (position INTEGER PRIMARY KEY, data BLOB NOT NULL)",
 }
-NO_NUMBER: Final = -1
 DAMAGED_PREFIX: Final = "damaged_"
 """Prefix of the tables that keep a damaged snapshot."""
 _SERVER_COLUMNS: Final = """(
     cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL,
     last_index INTEGER NOT NULL, base_index INTEGER NOT NULL, base_term INTEGER NOT NULL,
-    wal_bytes INTEGER NOT NULL, wal_number INTEGER NOT NULL, written INTEGER NOT NULL, checksum INTEGER NOT NULL
+    wal_bytes INTEGER NOT NULL, checkpointed INTEGER NOT NULL, written INTEGER NOT NULL, checksum INTEGER NOT NULL
 )"""
 SERVER_TABLES: Final = ("server", "server_copy")
 """Two tables with the same row. A table has pages of its own, so one lost write cannot bring back an old term and vote:
@@ -84,7 +83,7 @@ INSERT_SERVERS: Final = tuple(
 )
 UPDATE_SERVERS: Final = tuple(
     f"UPDATE {name} SET term = ?, vote = ?, last_index = ?, base_index = ?, base_term = ?, wal_bytes = ?, "  # noqa: S608
-    "wal_number = ?, written = ?, checksum = ?"
+    "checkpointed = ?, written = ?, checksum = ?"
     for name in SERVER_TABLES
 )
 
@@ -109,8 +108,8 @@ class ServerRow(NamedTuple):
     """Term of the last dropped entry."""
     wal_bytes: int
     """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
-    wal_number: int
-    """Number of the WAL that has this row; `NO_NUMBER` outside of checkpoints. See `wal.check_number`."""
+    checkpointed: int
+    """`written` of the row that the latest complete checkpoint has moved into the main file; 0 before the first one."""
     written: int
     """How often this row was written: an older row has a lower number, and each row differs from the one before."""
 

@@ -21,34 +21,27 @@ syncs the header, and writes new frames over the old ones. A power cut there lea
 a complete main file.
 
 A WAL of the right length may still be the wrong one: a disk that lies about a sync loses the newest checkpoint, or the
-newest beginning of the WAL. SQLite numbers the WALs of a file, one more at each start-over. `check_number` compares
-this number with `ServerRow.wal_number`. The row also counts its writes, so the main file alone tells when the WAL has
-an older row (`loading.main_file_row`). `wal_frames` looks for a hole between the frames.
+newest beginning of the WAL. `ServerRow` counts how often it was written, and remembers the count that the latest
+checkpoint has moved into the main file. The row is the first transaction of every WAL that starts over. So `check_ages`
+sees which of the two files is older than the other. `wal_frames` looks for a hole between the frames.
+
+SQLite numbers the WALs of a file, too. This number does not help: each connection counts for itself, and begins again
+at 1 after a kill.
 """
 
 import struct
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from gf_i2p.storage import private_files
 from gf_i2p.storage.errors import REJOIN, DamagedError, LostError, damaged
+from gf_i2p.storage.schema import ServerRow
 
-_START: Final = struct.Struct(">II4xI")
+_START: Final = struct.Struct(">II")
+_HEADER_BYTES: Final = 32
 _MAGIC: Final = 0x377F0682
 """The last bit is the byte order of the checksums (https://www.sqlite.org/fileformat2.html#walformat)."""
 _VERSION: Final = 3007000
-
-
-class WalFile(NamedTuple):
-    """The facts at the beginning of a WAL."""
-
-    bytes: int
-    """Length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
-    number: int
-    """SQLite's checkpoint sequence number: 0 in a new WAL, one more at each start-over, modulo 2^32."""
-
-
-NONE: Final = WalFile(0, 0)
 
 
 def wal_path(database: Path) -> Path:
@@ -56,34 +49,33 @@ def wal_path(database: Path) -> Path:
     return database.with_name(database.name + "-wal")
 
 
-def wal_file(database: Path) -> WalFile:
-    """Read the beginning of the WAL; return `NONE` for a WAL that SQLite would not use."""
-    path = wal_path(database)
+def header(database: Path) -> bytes:
+    """Return the WAL's header, which is another one after each start-over; fewer bytes when the WAL is shorter."""
     try:
-        start = private_files.read_start(path, _START.size)
+        return private_files.read_start(wal_path(database), _HEADER_BYTES)
     except FileNotFoundError:
-        return NONE
+        return b""
+
+
+def usable_bytes(database: Path) -> int:
+    """Return the length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
+    start = header(database)[: _START.size]
     if len(start) < _START.size:
-        return NONE
-    magic, version, number = _START.unpack(start)
-    return WalFile(path.stat().st_size, number) if (magic & ~1, version) == (_MAGIC, _VERSION) else NONE
+        return 0
+    magic, version = _START.unpack(start)
+    return wal_path(database).stat().st_size if (magic & ~1, version) == (_MAGIC, _VERSION) else 0
 
 
-def check_number(database: Path, number: int, stored: int) -> None:
-    """Raise `DamagedError` unless a WAL with this number can stand beside a log that has stored the number `stored`.
+def check_ages(database: Path, row: ServerRow, main: ServerRow) -> None:
+    """Raise `DamagedError` when one of the two files is older than the other.
 
-    `stored`: the number in the main file, where the latest checkpoint has put the number of its WAL. After a checkpoint
-    the WAL starts over once at most. So the number is the stored one or the next one. A lower number is an older WAL. A
-    higher number means that the main file has lost a checkpoint, and that the WAL has no copy of it any more.
+    `row`: the server's row as SQLite reads it, with the WAL. `main`: the row in the main file alone. A checkpoint that
+    was interrupted may have moved any row since the latest complete checkpoint.
     """
-    ahead = (number - stored) & 0xFFFFFFFF
-    if ahead > 1:
-        raise older(database) if ahead >> 31 else _older(database, database, wal_path(database))
-
-
-def older(database: Path) -> DamagedError:
-    """Return the error for a WAL that is older than the main file."""
-    return _older(database, wal_path(database), database)
+    if main.written > row.written:
+        raise _older(database, wal_path(database), database)
+    if main.written < row.checkpointed:
+        raise _older(database, database, wal_path(database))
 
 
 def _older(database: Path, one: Path, other: Path) -> DamagedError:
@@ -99,7 +91,7 @@ def lost(database: Path, least_bytes: int) -> LostError:
     path = wal_path(database)
     if not path.exists():
         state = "is missing"
-    elif (length := wal_file(database).bytes) > 0:
+    elif (length := usable_bytes(database)) > 0:
         state = f"has only {length} of at least {least_bytes} bytes"
     else:
         state = "has no WAL header"

@@ -54,7 +54,7 @@ def checksum(data: bytes, before: Sum, *, big: bool) -> Sum:
 def check_frames(database: Path) -> None:
     """Raise `DamagedError` when frames behind a bad frame prove that the bad frame was on the disk.
 
-    Call this for a WAL with the header of a WAL (`wal.wal_file`), before SQLite opens the database. Takes about 0.3 ms
+    Call this for a WAL that SQLite accepts (`wal.usable_bytes`), before SQLite opens the database. Takes about 0.3 ms
     for each frame since the last start-over.
     """
     path = wal_path(database)

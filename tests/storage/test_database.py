@@ -40,7 +40,7 @@ from tests.storage.refusal import refusal
 
 def test_a_new_log_is_empty(tmp_path: Path) -> None:
     with closing(open_log(create(tmp_path))) as storage:
-        assert storage.loaded == Loaded(HardState(0, NOBODY), 0, (), (), 0, (0, 0), None, None, None)
+        assert storage.loaded == Loaded(HardState(0, NOBODY), 0, (), (), 0, 0, (0, 0), None, None, None)
         assert storage.read(1, 0, 100) == []
 
 

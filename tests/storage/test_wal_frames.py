@@ -139,15 +139,6 @@ def test_an_older_wal_and_an_older_main_file_are_refused(tmp_path: Path, monkeyp
                 assert f"{older} is older than {newer}" in refusal(made, DamagedError)
 
 
-def test_the_number_counts_beyond_32_bits() -> None:
-    path = Path("log.db")
-    wal.check_number(path, 0, 0xFFFFFFFF)
-    wal.check_number(path, 0xFFFFFFFF, 0xFFFFFFFF)
-    for number, stored in ((0xFFFFFFFF, 0), (1, 0xFFFFFFFF), (5, 3), (3, 5)):
-        with pytest.raises(DamagedError):
-            wal.check_number(path, number, stored)
-
-
 def test_after_a_kill_at_any_time_the_log_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of the files, made while the log is open, are as a kill would leave them."""
     use_small_sizes(monkeypatch)
