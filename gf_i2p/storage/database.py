@@ -180,12 +180,20 @@ class Storage:
                 # left its last frames without a sync.
                 private_files.sync_file(wal.wal_path(path))
                 private_files.sync_directory(path.parent)
-                reading = stack.enter_context(
-                    closing(connect(path, "mode=ro"))
-                )  # closed last, so that the WAL stays (see `wal`)
-                writing = stack.enter_context(closing(connect(path)))
+                owner = (cluster, server_id)
+                # The first connection reads the WAL's header. Only such a connection starts the WAL over with the next
+                # salt; another one may choose a random salt, by which old frames could look newer (see `wal_frames`).
+                writing = connect(path)
+                try:
+                    reading = connect(path, "mode=ro")
+                except BaseException:
+                    # The last connection deletes the WAL: first the main file must be whole, and say so.
+                    cls(path, writing, writing, owner, loaded, least).close()
+                    raise
+                stack.enter_context(closing(reading))  # closed last, so that the WAL stays (see `wal`)
+                stack.enter_context(closing(writing))
                 set_wal_mode(path, writing)
-                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
+                storage = cls(path, writing, reading, owner, loaded, least)
                 # A killed process may have written to the WAL without a sync. New writes will build on that content, so
                 # it must first be on the disk, in the main file: after a failed sync Linux forgets that pages were not
                 # written. The row with `least` goes there, too: otherwise the main file would still say that no WAL is

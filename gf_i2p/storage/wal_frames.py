@@ -66,8 +66,8 @@ def check_frames(database: Path) -> None:
         salts, before = (numbers[0], numbers[1]), (numbers[2], numbers[3])
         big = bool(magic & 1)
         if checksum(header[:_SUMMED], (0, 0), big=big) != before:
-            _check_broken_header(path, header, file.read(_FRAME.size))
-            return
+            # A disk writes a sector as a whole, so no start-over breaks off inside the header.
+            raise damaged(path, "its header does not match the header's checksum")
         number = 0
         while (frame := _read(file, number, page_bytes)) is not None and frame.salts == salts:
             before = checksum(frame.summed, before, big=big)
@@ -92,24 +92,6 @@ def check_frames(database: Path) -> None:
                 )
             previous = frame
             number += 1
-
-
-def _check_broken_header(path: Path, header: bytes, frame: bytes) -> None:
-    """Raise `DamagedError` for a header with a wrong checksum, unless a start-over may have broken off inside it.
-
-    SQLite then takes the WAL for empty. That is right only after a checkpoint of all frames. A write that breaks off
-    leaves a beginning of the new header: the next number, perhaps new salts, and the old checksum or a part of the new
-    one. `frame`: the header of the first frame, which still has the old salts.
-    """
-    if len(frame) < _FRAME.size:
-        return
-    big = bool(header[3] & 1)
-    number = struct.unpack_from(">I", header, 12)[0]
-    salts, stored = header[16:24], struct.unpack_from(">2I", header, 24)
-    old = header[:12] + struct.pack(">I", (number - 1) & _MASK) + frame[8:16]
-    broken_off = salts != frame[8:16] or checksum(old, (0, 0), big=big) == stored
-    if not broken_off or checksum(header[:16] + frame[8:16], (0, 0), big=big) == stored:
-        raise damaged(path, "its header does not match the header's checksum")
 
 
 def _read(file: BinaryIO, number: int, page_bytes: int) -> _Frame | None:

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import importlib
 import os
+import random
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,10 @@ _FULL: Final = 13  # SQLITE_FULL
 _IO_ERROR: Final = 10  # SQLITE_IOERR; the kind of operation is in the next byte
 _KINDS: Final = {"read": 1, "write": 3, "sync": 4, "truncate": 6, "delete": 10}
 _CANNOT_OPEN: Final = 14  # SQLITE_CANTOPEN
+
+
+SECTOR_BYTES: Final = 512
+"""A disk writes a sector as a whole, or not at all."""
 
 
 class FileCall(NamedTuple):
@@ -41,6 +46,12 @@ Perform = Callable[[FileCall], None]
 """Performs an operation. Raises `OSError` when the operation fails."""
 Handler = Callable[[FileCall, Perform], None]
 """Performs the operation by `Perform`, another one, or none. `OSError` becomes an error that SQLite knows."""
+
+
+def first_sectors(data: bytes, offset: int, rng: random.Random) -> bytes:
+    """Return a random beginning of a write at this offset, perhaps no byte: a write that fails may do this much."""
+    end = rng.randrange(offset, offset + len(data)) // SECTOR_BYTES * SECTOR_BYTES
+    return data[: max(end - offset, 0)]
 
 
 class _Vfs(ctypes.Structure):

@@ -3,7 +3,7 @@
     python -m integration.load.failing_disk SEED ONE_IN -m MODULE ARGUMENTS...
 
 One in ONE_IN of SQLite's reads, writes, truncations and syncs of a log fails: with an I/O error, or as on a full disk,
-which takes the first part of a write. SEED decides which. Nothing lies: what succeeds is done.
+which takes the first sectors of a write. SEED decides which. Nothing lies: what succeeds is done.
 """
 
 import errno
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gf_i2p.node.files.file_names import DATABASE_FILE
-from integration.harness.sqlite_files import FileCall, Perform, SqliteFiles
+from integration.harness.sqlite_files import FileCall, Perform, SqliteFiles, first_sectors
 
 _FAILING: Final = {"read", "write", "truncate", "sync"}
 _installed: list[SqliteFiles] = []
@@ -46,7 +46,7 @@ class FailingDisk:
         code = errno.EIO
         if call.name == "write" and self._rng.random() < 0.5:
             code = errno.ENOSPC
-            if part := call.data[: self._rng.randrange(len(call.data))]:
+            if part := first_sectors(call.data, call.offset, self._rng):
                 perform(call._replace(data=part))
         raise OSError(code, os.strerror(code))
 

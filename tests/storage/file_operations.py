@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from integration.harness.sqlite_files import FileCall, Perform
+from integration.harness.sqlite_files import FileCall, Perform, first_sectors
 from tests.storage.disk_after_crash import Call, File
 
 _NAMES: Final = ("open", "write", "pwrite", "fsync", "ftruncate", "rename", "unlink")
@@ -44,7 +44,7 @@ class Operations:
         self.count = 0
         self.before: Callable[[int, str], None] = lambda *_: None
         self.partly: random.Random | None = None
-        """A write that does not happen may still write some bytes."""
+        """A write that does not happen may still write its first bytes, or SQLite's its first sectors."""
         self.lies: dict[int, Lie] = {}
         """Numbers of SQLite's operations that only seem to succeed."""
         self.place = 0
@@ -118,8 +118,8 @@ class Operations:
         try:
             self._next("pwrite")
         except BaseException as error:
-            part = self._part(error, call.data)
-            if part:
+            rng = self._partly(error)
+            if rng is not None and (part := first_sectors(call.data, call.offset, rng)):
                 self._write_for_sqlite(call._replace(data=part), perform, name)
             raise
         match self.lies.get(self.count):
@@ -181,18 +181,16 @@ class Operations:
         try:
             self._next("pwrite")
         except BaseException as error:
-            part = self._part(error, data)
-            if part is not None:
-                self._written(descriptor, name, part, offset)
+            rng = self._partly(error)
+            if rng is not None:
+                self._written(descriptor, name, data[: rng.randrange(len(data))], offset)
             raise
         return self._written(descriptor, name, data, offset)
 
-    def _part(self, error: BaseException, data: bytes) -> bytes | None:
-        """Return what a write that fails has written nevertheless; None: nothing was tried."""
+    def _partly(self, error: BaseException) -> random.Random | None:
+        """Return the source of how much a write has written that fails with this error; None: no byte."""
         full = isinstance(error, OSError) and error.errno == errno.ENOSPC
-        if self.partly is None and not full:
-            return None
-        return data[: (self.partly or random.Random(0)).randrange(len(data))]
+        return self.partly or (random.Random(0) if full else None)
 
     def _written(self, descriptor: int, name: str, data: bytes, offset: int) -> int:
         written: int = _REAL["pwrite"](descriptor, data, offset)

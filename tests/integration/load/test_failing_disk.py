@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from gf_i2p.node.files.file_names import DATABASE_FILE
-from integration.harness.sqlite_files import FileCall, why_not
+from integration.harness.sqlite_files import SECTOR_BYTES, FileCall, why_not
 from integration.load.failing_disk import FailingDisk, program
+
+BYTES = 4 * SECTOR_BYTES
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 
@@ -20,7 +22,7 @@ def outcomes(seed: int, one_in: int, name: str = DATABASE_FILE) -> list[tuple[in
     for _ in range(200):
         written: list[FileCall] = []
         try:
-            disk(FileCall("write", Path(name), 0, bytes(100)), written.append)
+            disk(FileCall("write", Path(name), 0, bytes(BYTES)), written.append)
         except OSError as error:
             made.append((error.errno, sum(len(call.data) for call in written)))
         else:
@@ -32,12 +34,12 @@ def test_the_seed_decides() -> None:
     first = outcomes(1, 5)
     assert first == outcomes(1, 5) != outcomes(2, 5)
     assert {code for code, _ in first} == {None, 5, 28}
-    assert all(size == 100 for code, size in first if code is None)
-    assert any(0 < size < 100 for code, size in first if code == 28)
+    assert all(size == BYTES for code, size in first if code is None)
+    assert any(0 < size < BYTES and size % SECTOR_BYTES == 0 for code, size in first if code == 28)
 
 
 def test_other_files_never_fail() -> None:
-    assert outcomes(1, 1, "history.jsonl") == [(None, 100)] * 200
+    assert outcomes(1, 1, "history.jsonl") == [(None, BYTES)] * 200
 
 
 def test_a_program_runs_on_it(tmp_path: Path) -> None:
