@@ -199,7 +199,6 @@ class Storage:
                 # written. The row with `least` goes there, too: otherwise the main file would still say that no WAL is
                 # needed. The checkpoint also begins the WAL anew, and syncs its beginning: of the present content only
                 # a part may be on the disk, which would hide the main file's content after a power cut.
-                storage._tables.store_server()
                 complete = storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # Close in the same order when the owner drops the storage, or the interpreter ends, without `close`.
@@ -260,6 +259,7 @@ class Storage:
         """
         self._sound = False
         with explaining(self.path):
+            self._tables.store_server()  # so that the main file alone tells its last index
             complete = self._move_wal(mode)
             if complete:
                 self._begin_wal()
