@@ -24,9 +24,10 @@ from typing import Final
 from gf_i2p.raft.effects import CheckSnapshot
 from gf_i2p.storage import private_files, wal
 from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, held_elsewhere
-from gf_i2p.storage.loading import Loaded, load_stored_log
+from gf_i2p.storage.loading import Loaded, load_stored_log, main_file_row
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
+from gf_i2p.storage.wal_frames import check_frames
 from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 
@@ -48,16 +49,16 @@ class Storage:
     Opening checks:
 
     - SQLite's header, and this program's marks in the header;
-    - cluster, server id, term, vote and base, by their checksum;
+    - the frames of the WAL (see `wal_frames`), and that the WAL and the main file are of the same time (see `wal`);
+    - the structure of all pages (see `page_check`);
+    - cluster, server id, term, vote and base, by their checksum and by a copy on another page;
     - every term run and Configuration, against the entries;
     - the first and the last row of entries (`read` checks the other rows, and raises `DamagedError`);
     - the snapshot. A log with a damaged snapshot opens nevertheless (`Loaded.snapshot_fault`), since the leader can
       send another snapshot.
 
-    After a kill, opening notices a WAL that is missing, too short, or without a WAL's header (see `wal`). Opening
-    cannot notice damage inside the WAL, because a power cut leaves similar bytes behind the last synced write. SQLite
-    drops the content behind the damage without a message. Opening notices an older WAL of this same log only if that
-    WAL contradicts the main file.
+    Opening cannot notice that the last two transactions of the WAL are lost: a power cut leaves the same behind the
+    last synced write. docs/design/storage.md says what is noticed by what.
     """
 
     def __init__(
@@ -75,10 +76,11 @@ class Storage:
         self._writing = writing
         self._reading = reading
         self._tables = Tables(path, writing, reading, owner, loaded)
-        self._tables.openings += 1
         self._tables.least_wal_bytes = least_wal_bytes
         # The fields below belong to the writing half.
         self._wal_bytes = 0
+        self._begun = True
+        """Whether the WAL begins with the server's row (see `wal`). False: the next write may start the WAL over."""
         self._sound = True
         """Whether the last change of the file succeeded. After a failure this object never changes the file again."""
 
@@ -126,7 +128,8 @@ class Storage:
         with explaining(path):
             if not path.exists():
                 raise _missing(path)
-            return _check_and_load(path, cluster, server_id, check_snapshot)
+            with _loaded(path, cluster, server_id, check_snapshot) as (_, loaded):
+                return loaded
 
     @staticmethod
     @contextmanager
@@ -142,10 +145,7 @@ class Storage:
             if not path.exists():
                 raise _missing(path)
             stack.callback(private_files.Lock(path).close)
-            check_header(path)
-            usable = wal.usable_bytes(path)
-            connection = stack.enter_context(closing(connect(path, _read_only(usable))))
-            loaded = load_stored_log(path, connection, cluster, server_id, usable, check_snapshot)
+            connection, loaded = stack.enter_context(_loaded(path, cluster, server_id, check_snapshot))
             yield Tables(path, connection, connection, (cluster, server_id), loaded)
 
     @classmethod
@@ -173,24 +173,33 @@ class Storage:
             with ExitStack() as stack:
                 if not locked:
                     stack.callback(private_files.Lock(path).close)
-                loaded = _check_and_load(path, cluster, server_id, check_snapshot)
+                with _loaded(path, cluster, server_id, check_snapshot) as (_, loaded):
+                    pass
                 least = private_files.lengthen(wal.wal_path(path), WAL_BYTES)
+                # A frame behind others says that these are on the disk (see `wal_frames`). A killed process may have
+                # left its last frames without a sync.
+                private_files.sync_file(wal.wal_path(path))
                 private_files.sync_directory(path.parent)
-                reading = stack.enter_context(
-                    closing(connect(path, "mode=ro"))
-                )  # closed last, so that the WAL stays (see `wal`)
-                writing = stack.enter_context(closing(connect(path)))
+                owner = (cluster, server_id)
+                # The first connection reads the WAL's header. Only such a connection starts the WAL over with the next
+                # salt; another one may choose a random salt, by which old frames could look newer (see `wal_frames`).
+                writing = connect(path)
+                try:
+                    reading = connect(path, "mode=ro")
+                except BaseException:
+                    # The last connection deletes the WAL: first the main file must be whole, and say so.
+                    cls(path, writing, writing, owner, loaded, least).close()
+                    raise
+                stack.enter_context(closing(reading))  # closed last, so that the WAL stays (see `wal`)
+                stack.enter_context(closing(writing))
                 set_wal_mode(path, writing)
-                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
+                storage = cls(path, writing, reading, owner, loaded, least)
                 # A killed process may have written to the WAL without a sync. New writes will build on that content, so
                 # it must first be on the disk, in the main file: after a failed sync Linux forgets that pages were not
-                # written. The checkpoint also stores `least`, without which the main file would still say that no WAL
-                # is needed.
+                # written. The row with `least` goes there, too: otherwise the main file would still say that no WAL is
+                # needed. The checkpoint also begins the WAL anew, and syncs its beginning: of the present content only
+                # a part may be on the disk, which would hide the main file's content after a power cut.
                 complete = storage.checkpoint("FULL")
-                # The present content of the WAL may be on the disk only in part; after a power cut it would hide the
-                # main file's content. Another write begins the WAL anew, and syncs its beginning.
-                storage._tables.openings += 1
-                complete = complete and storage.checkpoint("FULL")
                 storage._resources = stack.pop_all()
                 # Close in the same order when the owner drops the storage, or the interpreter ends, without `close`.
                 weakref.finalize(storage, storage._resources.close)
@@ -205,9 +214,10 @@ class Storage:
             if self._sound:
                 self.checkpoint()
                 # Only now, with everything in the main file, may the main file say that no WAL is needed.
-                self._tables.least_wal_bytes = 0
-                self.checkpoint()
                 self._sound = False
+                self._tables.least_wal_bytes = 0
+                self._tables.store_server()
+                self._move_wal("PASSIVE")
                 self._reading.close()  # so the writing connection is the last, and SQLite deletes the WAL
 
     # The reading half ----------------------------------------------------------------------------------------------
@@ -232,6 +242,8 @@ class Storage:
         """Make a group durable, all or nothing. Raises `StorageError`; after that, store no other group."""
         self._sound = False
         with explaining(self.path):
+            if not self._begun:
+                self._begin_wal()
             self._wal_bytes += self._tables.store(group)
         self._sound = True
 
@@ -247,11 +259,28 @@ class Storage:
         """
         self._sound = False
         with explaining(self.path):
-            self._tables.store_server()
-            busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            self._tables.store_server()  # so that the main file alone tells its last index
+            complete = self._move_wal(mode)
+            if complete:
+                self._begin_wal()
         self._sound = True
+        return complete
+
+    def _move_wal(self, mode: str) -> bool:
+        """Run a checkpoint. Return whether all content was moved."""
+        busy, frames, moved = self._writing.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         self._wal_bytes = 0
-        return not busy and 0 <= frames == moved
+        if busy or not 0 <= frames == moved:
+            return False
+        self._tables.note_checkpoint()
+        self._begun = False
+        return True
+
+    def _begin_wal(self) -> None:
+        """Write the server's row. After a complete checkpoint this starts the WAL over, unless a reader prevents it."""
+        before = wal.header(self.path)
+        self._tables.store_server()
+        self._begun = wal.header(self.path) != before
 
 
 def _missing(path: Path) -> LostError:
@@ -261,12 +290,19 @@ def _missing(path: Path) -> LostError:
     )
 
 
-def _check_and_load(path: Path, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None) -> Loaded:
+@contextmanager
+def _loaded(
+    path: Path, cluster: str, server_id: int, check_snapshot: CheckSnapshot | None
+) -> Iterator[tuple[sqlite3.Connection, Loaded]]:
     """Check and load a log without a change of its files."""
     check_header(path)
-    usable = wal.usable_bytes(path)
-    with closing(connect(path, _read_only(usable))) as connection:
-        return load_stored_log(path, connection, cluster, server_id, usable, check_snapshot)
+    wal_bytes = wal.usable_bytes(path)
+    if wal_bytes:
+        check_frames(path)
+    main = main_file_row(path) if wal_bytes else None
+    with closing(connect(path, _read_only(wal_bytes))) as connection:
+        loaded = load_stored_log(path, connection, cluster, server_id, wal_bytes, check_snapshot, pages=True, main=main)
+        yield connection, loaded
 
 
 def _read_only(wal_bytes: int) -> str:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,8 +10,17 @@ from typing import Any, NamedTuple
 from gf_i2p.raft.effects import CheckSnapshot, HardState, Snapshot
 from gf_i2p.storage import wal
 from gf_i2p.storage.entry_chunks import Chunk, TermRun, term_at, unpack_chunk
-from gf_i2p.storage.errors import REJOIN, StorageError, damaged
-from gf_i2p.storage.schema import CHUNK_AT, DAMAGED_PREFIX, SERVER, TABLES, ServerRow, check_version
+from gf_i2p.storage.errors import REJOIN, StorageError, damaged, is_damage
+from gf_i2p.storage.page_check import check_pages
+from gf_i2p.storage.schema import (
+    CHUNK_AT,
+    DAMAGED_PREFIX,
+    SERVERS,
+    TABLES,
+    ServerRow,
+    check_version,
+    connect,
+)
 from gf_i2p.storage.stored_snapshot import StoredSnapshot, read_snapshot
 from gf_i2p.storage.write_group import Base
 from gf_i2p.wire.entries import Entry, ValueType
@@ -29,8 +39,10 @@ class Loaded(NamedTuple):
     """Runs (first index, term): index and term rise from run to run. The first run is the base, or begins at 1."""
     configurations: tuple[tuple[int, bytes], ...]
     """(index, value) of every Configuration in the log, in order."""
-    openings: int
-    """How often the log was opened: see `ServerRow.openings`."""
+    written: int
+    """Number of times that the server's row was written: see `ServerRow.written`."""
+    checkpointed: int
+    """See `ServerRow.checkpointed`."""
     base: tuple[int, int]
     """Index and term of the last dropped entry; (0, 0) for a log that begins at 1. The log begins after this index."""
     snapshot: Snapshot | None
@@ -42,14 +54,42 @@ class Loaded(NamedTuple):
 
 
 def unpacked(path: Path, row: tuple[Any, ...]) -> tuple[Chunk, tuple[Entry, ...]]:
-    """Return a row of the table `chunk`, and the row's entries. Raises `DamagedError`."""
-    chunk = Chunk(*row)
-    if [type(value) for value in row] != [int, int, int, bytes]:
+    """Return a row of the table `chunk`, and the row's entries. Raises `DamagedError`.
+
+    `row`: a row of the statement `CHUNK_AT` or `CHUNKS_FROM`.
+    """
+    *columns, term = row
+    chunk = Chunk(*columns)
+    if [type(value) for value in columns] != [int, int, int, bytes]:
         raise damaged(path, f"the row of entries from index {chunk.first} has the wrong types")
     try:
-        return chunk, unpack_chunk(chunk)
+        entries = unpack_chunk(chunk)
     except ValueError as error:
         raise damaged(path, str(error)) from error
+    if term is not None and entries[-1].term != term:
+        raise damaged(path, f"the entry {chunk.end - 1} should have the term {term}, but has {entries[-1].term}")
+    return chunk, entries
+
+
+def main_file_row(path: Path) -> ServerRow | None:
+    """Return the server's row in the main file alone, as if there were no WAL.
+
+    None when the main file alone is no log: a checkpoint was interrupted, and the WAL has the pages.
+    """
+    try:
+        with closing(connect(path, "immutable=1")) as connection:
+            ((*values, checksum),) = connection.execute(SERVERS[0]).fetchall()
+            counts = connection.execute(
+                "SELECT (SELECT count(*) FROM term_run), (SELECT count(*) FROM configuration)"
+            ).fetchone()
+            row = ServerRow(*values)
+    except (TypeError, ValueError):  # another number of rows or columns, or text that is not UTF-8
+        return None
+    except sqlite3.Error as error:
+        if not is_damage(error) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # "no such table"
+            raise
+        return None
+    return row if checksum == row.checksum(*counts) else None
 
 
 def load_stored_log(
@@ -59,13 +99,17 @@ def load_stored_log(
     server_id: int,
     wal_bytes: int,
     check_snapshot: CheckSnapshot | None = None,
+    *,
+    pages: bool = False,
+    main: ServerRow | None = None,
 ) -> Loaded:
     """Read and check a log's content. Of the entries, read only those that confirm the term runs and Configurations.
 
-    The time depends on the number of terms and the size of the snapshot, not on the number of entries. Raises
+    The time depends on the number of terms and the size of the snapshot, not on the number of entries; with `pages`,
+    which checks the structure of all pages, also on the size of the file (0.3 ms per MiB). Raises
     `StorageError` when the log belongs to another server, or needs a WAL longer than `wal_bytes`; `DamagedError` when
     its parts contradict each other. A damaged snapshot raises nothing: see `Loaded.snapshot_fault`. A snapshot that
-    `check_snapshot` refuses counts as damaged.
+    `check_snapshot` refuses counts as damaged. `main`: see `main_file_row`.
     """
     execute = connection.execute
     # The WAL may name another version than the main file's header.
@@ -73,7 +117,8 @@ def load_stored_log(
     statements = execute("SELECT sql FROM sqlite_master WHERE name NOT GLOB ?", (DAMAGED_PREFIX + "*",)).fetchall()
     if sorted(str(sql) for (sql,) in statements) != sorted(TABLES):
         raise damaged(path, "it does not have the tables of a log")
-    rows = execute(SERVER).fetchall()
+    snapshot_damage = check_pages(path, connection) if pages else None
+    rows, copies = [execute(statement).fetchall() for statement in SERVERS]
     if len(rows) != 1:
         raise damaged(path, f"it names {len(rows)} servers instead of one")
     *values, checksum = rows[0]
@@ -82,6 +127,8 @@ def load_stored_log(
     configurations = tuple(execute("SELECT log_index, value FROM configuration ORDER BY log_index").fetchall())
     if checksum != row.checksum(len(runs), len(configurations)):
         raise damaged(path, "its server, term and vote do not match their checksum")
+    if rows != copies:
+        raise damaged(path, "its server, term and vote differ from their copy: a page is older than the other pages")
     if row[:2] != (cluster, server_id):
         raise StorageError(
             f"{path} is the log of server {row.server_id} of the farm {row.cluster!r}, but the configuration says "
@@ -89,18 +136,21 @@ def load_stored_log(
         )
     if wal_bytes < row.wal_bytes:
         raise wal.lost(path, row.wal_bytes)
+    if main is not None:
+        wal.check_ages(path, row, main)
     base = Base(row.base_index, row.base_term)
     last_index = max(_last_index(path, connection), base.last)
     if last_index < row.last_index:
         raise damaged(path, f"the entries {last_index + 1} to {row.last_index} are missing")
     _check_terms(path, connection, row, base, last_index, runs, configurations)
-    snapshot, fault = _snapshot(path, connection, base, last_index, runs, check_snapshot)
+    snapshot, fault = _snapshot(path, connection, base, last_index, runs, check_snapshot, snapshot_damage)
     return Loaded(
         HardState(row.term, row.vote),
         last_index,
         runs,
         configurations,
-        row.openings,
+        row.written,
+        row.checkpointed,
         base,
         snapshot if fault is None else None,
         fault,
@@ -147,9 +197,11 @@ def _snapshot(
     last_index: int,
     runs: tuple[TermRun, ...],
     check: CheckSnapshot | None,
+    damage: str | None,
 ) -> StoredSnapshot:
-    """Read the snapshot, or describe its damage."""
+    """Read the snapshot, or describe its damage. `damage`: the damage that is known already."""
     snapshot, fault = read_snapshot(connection)
+    fault = fault or damage
     if snapshot is None and fault is None and base.last:
         fault = "it is missing"
     elif snapshot is not None and snapshot.index < base.last:

@@ -7,7 +7,15 @@ from typing import Final
 from gf_i2p.storage.entry_chunks import Chunk, Packed, TermRun, pack_chunk, pack_entries, term_at
 from gf_i2p.storage.errors import StorageError, damaged
 from gf_i2p.storage.loading import Loaded, load_stored_log, unpacked
-from gf_i2p.storage.schema import CHUNK_AT, CHUNKS_FROM, INSERT_SERVER, PAGE_BYTES, SCHEMA, ServerRow
+from gf_i2p.storage.schema import (
+    CHUNK_AT,
+    CHUNKS_FROM,
+    INSERT_SERVERS,
+    PAGE_BYTES,
+    SCHEMA,
+    UPDATE_SERVERS,
+    ServerRow,
+)
 from gf_i2p.storage.stored_snapshot import SnapshotRow, describe_snapshot, replace_snapshot
 from gf_i2p.storage.write_group import Base, WriteGroup
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES, Entry
@@ -52,10 +60,10 @@ class Tables:
         """`loaded`: the connections' content. `path`: for messages only. `owner`: cluster and server id."""
         self.loaded = loaded
         """The content at opening. The snapshot's data are released when a newer snapshot is stored."""
-        self.openings = loaded.openings
-        """Number of openings, which the next `store_server` stores: see `ServerRow.openings`."""
         self.least_wal_bytes = 0
-        """Least length of the WAL, which the next `store_server` stores: see `ServerRow.wal_bytes`."""
+        """Least length of the WAL, which the next `store_server` stores: see `ServerRow`."""
+        self._written = loaded.written
+        self._checkpointed = loaded.checkpointed
         self._path = path
         self._owner = owner
         self._writing = writing
@@ -77,8 +85,9 @@ class Tables:
         """Create the tables of an empty log in an empty database."""
         connection.isolation_level = None
         connection.executescript(SCHEMA)
-        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0)
-        connection.execute(INSERT_SERVER, (*row, row.checksum(0, 0)))
+        row = ServerRow(cluster, server_id, 0, NOBODY, 0, 0, 0, 0, 0, 0)
+        for statement in INSERT_SERVERS:
+            connection.execute(statement, (*row, row.checksum(0, 0)))
 
     @classmethod
     def on(cls, connection: sqlite3.Connection, *, cluster: str, server_id: int) -> "Tables":
@@ -87,7 +96,11 @@ class Tables:
         connection.isolation_level = None  # this code says where a transaction begins
         path = Path(":memory:")
         return cls(
-            path, connection, connection, (cluster, server_id), load_stored_log(path, connection, cluster, server_id, 0)
+            path,
+            connection,
+            connection,
+            (cluster, server_id),
+            load_stored_log(path, connection, cluster, server_id, 0),
         )
 
     # Reading -------------------------------------------------------------------------------------------------------
@@ -154,16 +167,31 @@ class Tables:
         # SQLite writes whole pages: two more pages stand for the partly filled pages, and for the tables' inner pages.
         return written + 2 * PAGE_BYTES
 
+    def note_checkpoint(self) -> None:
+        """Note that a checkpoint has moved all transactions so far into the main file."""
+        self._checkpointed = self._written
+
     def store_server(self) -> None:
-        """Write the current values to the only row of the table `server`."""
+        """Write the current values to the rows of `server` and `server_copy`, in one transaction."""
+        self._written += 1
         row = ServerRow(
-            *self._owner, *self._hard_state, self._last_index, *self._base, self.least_wal_bytes, self.openings
+            *self._owner,
+            *self._hard_state,
+            self._last_index,
+            *self._base,
+            self.least_wal_bytes,
+            self._checkpointed,
+            self._written,
         )
-        self._writing.execute(
-            "UPDATE server SET term = ?, vote = ?, last_index = ?, base_index = ?, base_term = ?, wal_bytes = ?, "
-            "openings = ?, checksum = ?",
-            (*row[2:], row.checksum(len(self._runs), len(self._configurations))),
-        )
+        values = (*row[2:], row.checksum(len(self._runs), len(self._configurations)))
+        execute = self._writing.execute
+        alone = not self._writing.in_transaction
+        if alone:
+            execute("BEGIN IMMEDIATE")
+        for statement in UPDATE_SERVERS:
+            execute(statement, values)
+        if alone:
+            execute("COMMIT")
 
     def _store_all(self, group: WriteGroup, packed: Packed, written: int) -> int:
         """Store a group that changes more than the end of the log; return roughly how many bytes its sweep wrote."""
@@ -203,12 +231,12 @@ class Tables:
     def _truncate(self, first: int) -> None:
         """Remove all entries from index `first` on. A row that also has earlier entries keeps the earlier ones."""
         execute = self._writing.execute
+        row = execute(CHUNK_AT, (first - 1,)).fetchone()  # with the term runs as they are
         execute("DELETE FROM chunk WHERE first_index >= ?", (first,))
         execute("DELETE FROM term_run WHERE first_index >= ?", (first,))
         execute("DELETE FROM configuration WHERE log_index >= ?", (first,))
         self._runs = [run for run in self._runs if run.first < first]
         self._configurations = [index for index in self._configurations if index < first]
-        row = execute(CHUNK_AT, (first,)).fetchone()
         if row is not None:
             chunk, entries = unpacked(self._path, row)
             if chunk.end > first:

@@ -11,7 +11,7 @@ from gf_i2p.storage.errors import REJOIN, StorageError, damaged
 
 APPLICATION_ID: Final = 0x47464932
 """Marks a file of this program ("GFI2") where SQLite keeps such marks: at offset 68 of the file's header."""
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Version of the tables, at offset 60 of the header. It rises with every change that an older program would misread."""
 
 # 16 KiB instead of 4 KiB: a third less CPU per entry in batches, and no slower for single entries.
@@ -29,12 +29,17 @@ SNAPSHOT_TABLES: Final = {
 }
 DAMAGED_PREFIX: Final = "damaged_"
 """Prefix of the tables that keep a damaged snapshot."""
-TABLES: Final = (
-    """CREATE TABLE server (
+_SERVER_COLUMNS: Final = """(
     cluster TEXT NOT NULL, id INTEGER NOT NULL, term INTEGER NOT NULL, vote INTEGER NOT NULL,
     last_index INTEGER NOT NULL, base_index INTEGER NOT NULL, base_term INTEGER NOT NULL,
-    wal_bytes INTEGER NOT NULL, openings INTEGER NOT NULL, checksum INTEGER NOT NULL
-)""",
+    wal_bytes INTEGER NOT NULL, checkpointed INTEGER NOT NULL, written INTEGER NOT NULL, checksum INTEGER NOT NULL
+)"""
+SERVER_TABLES: Final = ("server", "server_copy")
+"""Two tables with the same row. A table has pages of its own, so one lost write cannot bring back an old term and vote:
+the checksum of an old row is right, but the two rows differ."""
+LOG_TABLES: Final = (*SERVER_TABLES, "chunk", "term_run", "configuration")
+TABLES: Final = (
+    *[f"CREATE TABLE {name} {_SERVER_COLUMNS}" for name in SERVER_TABLES],
     """CREATE TABLE chunk (
     first_index INTEGER PRIMARY KEY, entry_count INTEGER NOT NULL, checksum INTEGER NOT NULL, entries BLOB NOT NULL
 )""",
@@ -54,27 +59,39 @@ PRAGMA user_version = {SCHEMA_VERSION};
 COMMIT;
 """
 
-CHUNK_AT: Final = """
-SELECT first_index, entry_count, checksum, entries FROM chunk WHERE first_index <= ? ORDER BY first_index DESC LIMIT 1
+# The last column is the term of the row's last entry, by the term runs; NULL for a row of dropped entries. Two entries
+# with the same index and term are the same, and so are all entries before them (Raft, "Log Matching"). So the term
+# uncovers an old row that came back.
+_CHUNK: Final = """SELECT first_index, entry_count, checksum, entries,
+    (SELECT term FROM term_run WHERE term_run.first_index < chunk.first_index + chunk.entry_count
+    AND chunk.first_index + chunk.entry_count - 1 > (SELECT base_index FROM server)
+    ORDER BY term_run.first_index DESC LIMIT 1)
+FROM chunk
 """
+CHUNK_AT: Final = f"{_CHUNK} WHERE first_index <= ? ORDER BY first_index DESC LIMIT 1"
 # Parameters: first index, last index, first index. One statement, so that rows and base are of the same moment: entries
 # up to the base are not part of the log, though their rows may still be there.
-CHUNKS_FROM: Final = """
-SELECT first_index, entry_count, checksum, entries FROM chunk
+CHUNKS_FROM: Final = f"""{_CHUNK}
 WHERE first_index >= (SELECT max(first_index) FROM chunk WHERE first_index <= ?) AND first_index <= ?
 AND ? > (SELECT base_index FROM server)
 ORDER BY first_index
-"""
-SERVER: Final = """
-SELECT cluster, id, term, vote, last_index, base_index, base_term, wal_bytes, openings, checksum FROM server
-"""
-INSERT_SERVER: Final = "INSERT INTO server VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+"""  # noqa: S608 -- made of constants
+SERVERS: Final = tuple(f"SELECT * FROM {name}" for name in SERVER_TABLES)  # noqa: S608
+INSERT_SERVERS: Final = tuple(
+    f"INSERT INTO {name} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+    for name in SERVER_TABLES
+)
+UPDATE_SERVERS: Final = tuple(
+    f"UPDATE {name} SET term = ?, vote = ?, last_index = ?, base_index = ?, base_term = ?, wal_bytes = ?, "  # noqa: S608
+    "checkpointed = ?, written = ?, checksum = ?"
+    for name in SERVER_TABLES
+)
 
 _SQLITE_HEADER: Final = struct.Struct(">16s44xI4xI")  # magic; user_version at 60; application_id at 68
 
 
 class ServerRow(NamedTuple):
-    """The only row of `server`: the log's owner, and facts that uncover damage in the other tables."""
+    """The only row of `server` and of `server_copy`: the log's owner, and facts that uncover damage elsewhere."""
 
     cluster: str
     server_id: int
@@ -91,8 +108,10 @@ class ServerRow(NamedTuple):
     """Term of the last dropped entry."""
     wal_bytes: int
     """Least length of the WAL; 0: the log was closed cleanly, and the main file needs no WAL (see `wal`)."""
-    openings: int
-    """Number of openings. Because of this number, each opening writes a row that differs from the stored row."""
+    checkpointed: int
+    """`written` of the row that the latest complete checkpoint has moved into the main file; 0 before the first one."""
+    written: int
+    """How often this row was written: an older row has a lower number, and each row differs from the one before."""
 
     def checksum(self, runs: int, configurations: int) -> int:
         """Return the CRC-32 of this row, and of how many term runs and Configurations the log has."""

@@ -113,7 +113,8 @@ def _data(connection: sqlite3.Connection, row: SnapshotRow) -> bytes:
     (size,) = connection.execute("SELECT total(length(data)) FROM snapshot_block").fetchone()
     if not 1 <= row.size <= MAX_SNAPSHOT_BYTES or row.size != size:
         raise ValueError(f"it has {size:.0f} bytes instead of {row.size}")
-    blocks = connection.execute("SELECT CAST(data AS BLOB) FROM snapshot_block ORDER BY position")
+    # A damaged page may give NULL, too.
+    blocks = connection.execute("SELECT CAST(coalesce(data, '') AS BLOB) FROM snapshot_block ORDER BY position")
     data = b"".join([block for (block,) in blocks])
     if zlib.crc32(data) != row.data_checksum:
         raise ValueError("it does not match its checksum")

@@ -16,10 +16,17 @@ length is on the disk:
   except after a clean close. (A foreign program that opens a killed server's log for writing, as a sqlite3 shell does,
   still can delete the WAL.)
 
-The check asks neither for a frame nor for the right checksum in the header. After a checkpoint SQLite starts the WAL
-over: it writes a new header over the old one, syncs the header, and writes new frames over the old ones. A power cut
-there leaves a WAL without any valid frame beside a complete main file; only the header's first bytes are always the
-same.
+The check asks for no frame. After a checkpoint SQLite starts the WAL over: it writes a new header over the old one,
+syncs the header, and writes new frames over the old ones. A power cut there leaves a WAL without any valid frame beside
+a complete main file.
+
+A WAL of the right length may still be the wrong one: a disk that lies about a sync loses the newest checkpoint, or the
+newest beginning of the WAL. `ServerRow` counts how often it was written, and remembers the count that the latest
+checkpoint has moved into the main file. The row is the first transaction of every WAL that starts over. So `check_ages`
+sees which of the two files is older than the other. `wal_frames` looks for a hole between the frames.
+
+SQLite numbers the WALs of a file, too. This number does not help: each connection counts for itself, and begins again
+at 1 after a kill.
 """
 
 import struct
@@ -27,9 +34,11 @@ from pathlib import Path
 from typing import Final
 
 from gf_i2p.storage import private_files
-from gf_i2p.storage.errors import REJOIN, LostError
+from gf_i2p.storage.errors import REJOIN, DamagedError, LostError, damaged
+from gf_i2p.storage.schema import ServerRow
 
 _START: Final = struct.Struct(">II")
+_HEADER_BYTES: Final = 32
 _MAGIC: Final = 0x377F0682
 """The last bit is the byte order of the checksums (https://www.sqlite.org/fileformat2.html#walformat)."""
 _VERSION: Final = 3007000
@@ -40,17 +49,41 @@ def wal_path(database: Path) -> Path:
     return database.with_name(database.name + "-wal")
 
 
+def header(database: Path) -> bytes:
+    """Return the WAL's header, which is another one after each start-over; fewer bytes when the WAL is shorter."""
+    try:
+        return private_files.read_start(wal_path(database), _HEADER_BYTES)
+    except FileNotFoundError:
+        return b""
+
+
 def usable_bytes(database: Path) -> int:
     """Return the length of the WAL; 0 without a WAL, or when its first bytes are not a header that SQLite accepts."""
-    path = wal_path(database)
-    try:
-        start = private_files.read_start(path, _START.size)
-    except FileNotFoundError:
-        return 0
+    start = header(database)[: _START.size]
     if len(start) < _START.size:
         return 0
     magic, version = _START.unpack(start)
-    return path.stat().st_size if (magic & ~1, version) == (_MAGIC, _VERSION) else 0
+    return wal_path(database).stat().st_size if (magic & ~1, version) == (_MAGIC, _VERSION) else 0
+
+
+def check_ages(database: Path, row: ServerRow, main: ServerRow) -> None:
+    """Raise `DamagedError` when one of the two files is older than the other.
+
+    `row`: the server's row as SQLite reads it, with the WAL. `main`: the row in the main file alone. A checkpoint that
+    was interrupted may have moved any row since the latest complete checkpoint.
+    """
+    if main.written > row.written:
+        raise _older(database, wal_path(database), database)
+    if main.written < row.checkpointed:
+        raise _older(database, database, wal_path(database))
+
+
+def _older(database: Path, one: Path, other: Path) -> DamagedError:
+    return damaged(
+        database,
+        f"{one.name} is older than {other.name}. One of the two was copied, or the disk has lost writes that it had "
+        "reported as done",
+    )
 
 
 def lost(database: Path, least_bytes: int) -> LostError:

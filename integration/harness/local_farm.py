@@ -63,7 +63,11 @@ class LocalFarm:
         self.directory = directory
         self.ids = tuple(range(1, servers + 1))
         """Ids of the farm's servers; a caller that changes the farm updates these."""
-        self._program = tuple(program)
+        self.programs: dict[int, Sequence[str]] = {}
+        """Programs of single servers, in the place of `program`; used at the next start."""
+        self.fragile: set[int] = set()
+        """Servers that may end by themselves."""
+        self.program = tuple(program)
         self.client_file = directory / f"client-{client}.toml"
         if not self.client_file.exists():
             self._make(client)
@@ -106,7 +110,8 @@ class LocalFarm:
 
     def start(self, server_id: int, *python_arguments: str) -> None:
         """Start a server's process; `python_arguments` stand before the program."""
-        command = [sys.executable, *python_arguments, *self._program, "run", str(self.node(server_id))]
+        program = self.programs.get(server_id, self.program)
+        command = [sys.executable, *python_arguments, *program, "run", str(self.node(server_id))]
         self._processes[server_id] = spawn([*self.where(server_id), *command], self.log(server_id))
 
     def where(self, _server_id: int) -> list[str]:
@@ -135,11 +140,11 @@ class LocalFarm:
         self._processes[server_id].send_signal(number)
 
     def check(self) -> None:
-        """Raise `NotSeenError` with the end of the log when a server has ended by itself."""
+        """Raise `NotSeenError` with the end of the log when a server that is not `fragile` has ended by itself."""
         for server_id, process in tuple(self._processes.items()):
             code = process.poll()
             ours = server_id in self._ending or self._processes.get(server_id) is not process
-            if code is not None and not ours:
+            if code is not None and not ours and server_id not in self.fragile:
                 raise NotSeenError(f"server {server_id} ended by itself ({code}):\n{tail(self.log(server_id))}")
 
     async def status(self, server_id: int, *, seconds: float = 5) -> dict[str, Any] | None:

@@ -71,7 +71,7 @@ class Tormentor:
         self._farm = farm
         self._net = net
         self._say = tell
-        self._busy: set[int] = set()
+        self.busy: set[int] = set()
         """Servers that are killed or hang: no two faults may wake the same server."""
 
     async def run(self, faults: Sequence[Fault]) -> None:
@@ -86,7 +86,7 @@ class Tormentor:
         first, others = order[0], order[1:]
         match fault.kind:
             case Kind.KILL | Kind.KILL_LEADER | Kind.HANG | Kind.HANG_LEADER:
-                free = [server for server in order if server not in self._busy]
+                free = [server for server in order if server not in self.busy]
                 await self._stop(fault, free[0])
             case Kind.ONE_WAY:
                 await self._cut(fault, f"from {first} to {order[1]}", [(first, order[1])])
@@ -105,7 +105,7 @@ class Tormentor:
 
     async def _stop(self, fault: Fault, server: int) -> None:
         self._tell(fault, f"{server}")
-        self._busy.add(server)
+        self.busy.add(server)
         if fault.kind in {Kind.KILL, Kind.KILL_LEADER}:
             await asyncio.to_thread(self._farm.kill, server)
             await asyncio.sleep(fault.lasts)
@@ -114,7 +114,7 @@ class Tormentor:
             self._farm.send_signal(server, signal.SIGSTOP)
             await asyncio.sleep(fault.lasts)
             self._farm.send_signal(server, signal.SIGCONT)
-        self._busy.discard(server)
+        self.busy.discard(server)
 
     async def _cut(self, fault: Fault, what: str, ways: Sequence[tuple[int, int]]) -> None:
         self._tell(fault, what)
@@ -128,7 +128,7 @@ class Tormentor:
 
     async def leader(self) -> int | None:
         """Return the leader of the latest term. A cut-off server is asked, too, but no killed or paused server."""
-        awake = [server for server in self._farm.running if server not in self._busy]
+        awake = [server for server in self._farm.running if server not in self.busy]
         answers = await asyncio.gather(*(self._farm.status(server, seconds=_LOOK_SECONDS) for server in awake))
         leading = [answer for answer in answers if answer is not None and answer["role"] == "leader"]
         return max(leading, key=lambda answer: int(answer["term"]))["id"] if leading else None

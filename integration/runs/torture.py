@@ -1,11 +1,15 @@
 """`make torture`: five servers suffer kill -9, SIGSTOP and network cuts while clients write and read registers.
 
-    python -m integration.runs.torture [--seconds 600] [--seed N] [--clients 8] [--snapshot-entries N] [--keep DIR]
-        [--json]
+    python -m integration.runs.torture [--seconds 600] [--seed N] [--clients 8] [--snapshot-entries N]
+        [--failing-disk ONE_IN] [--keep DIR] [--json]
 
 Each server is a real process in a network namespace of its own. A router that can drop packets joins the namespaces;
 no packet leaves the machine. Two faults at a time go on side by side. The seed, which is printed, chooses the faults:
 the same seed gives the same faults in the same order, but they hit the farm at other moments.
+
+With `--failing-disk`, one in ONE_IN operations on the log of one server fails (`integration.load.failing_disk`). That
+server stops by itself and says why; the run starts the server again at once, on the same disk. The disk is sound again
+after the last fault.
 
 The exit code is 0 when all of this holds, else 1:
 
@@ -14,7 +18,7 @@ The exit code is 0 when all of this holds, else 1:
 - A read returns what the log has.
 - After the last fault the logs become equal. The exported histories are then the same record by record, except for the
   entries that a snapshot replaced, and for the times of receipt.
-- No server ends by itself or reports a defect.
+- No server ends by itself or reports a defect, except for the failing disk.
 """
 
 import argparse
@@ -28,6 +32,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +44,7 @@ from integration.harness.local_farm import PROGRAM, becomes
 from integration.harness.long_run import Figures, Say, between, conclude, say
 from integration.harness.network_farm import NEEDED, FarmNet, NetFarm
 from integration.harness.processes import Processes
+from integration.load.failing_disk import program as on_failing_disk
 from integration.load.log_comparison import compare_exports, compare_logs, read_export, read_log, union
 from integration.load.register_clients import AccessHistory, RegisterClient, judge_accesses
 from integration.load.server_faults import Tormentor, plan_faults
@@ -53,10 +59,20 @@ _THINK_SECONDS: Final = 0.03
 _TELL_SECONDS: Final = 30.0
 _DEFECTS: Final = ("Traceback", "defect", "broke the protocol", "[critical", "[error", "violat")
 _MOST_LINES: Final = 5
+_RESTART_SECONDS: Final = 0.5
+_DISK_FAULTS: Final = ("the disk under ",)
+"""Texts of the messages about a failing disk."""
 
 
 async def run(
-    directory: Path, *, seconds: float, seed: int, clients: int, snapshot_entries: int | None = None, tell: Say = say
+    directory: Path,
+    *,
+    seconds: float,
+    seed: int,
+    clients: int,
+    snapshot_entries: int | None = None,
+    failing_disk: int | None = None,
+    tell: Say = say,
 ) -> Figures:
     """Do the whole run, inside own namespaces; return the figures."""
     program = PROGRAM if snapshot_entries is None else short_log.program(snapshot_entries, snapshot_entries // 10)
@@ -64,12 +80,19 @@ async def run(
         net = FarmNet(range(1, SERVERS + 1), processes, directory / "net.log")
         await net.start()
         with NetFarm(directory, net, servers=SERVERS, program=program) as farm:
+            disk = None if failing_disk is None else _FailingServer(farm, random.Random(seed), failing_disk, tell)
             farm.start_all()
             await farm.leader()
             tell(f"server {await farm.leader()} leads; the faults begin")
             history, tormentor = AccessHistory(), Tormentor(farm, net, tell)
             began = time.monotonic()
-            await _torment(farm, history, tormentor, seconds=seconds, seed=seed, clients=clients, tell=tell)
+            async with asyncio.TaskGroup() as group:
+                watch = None if disk is None else group.create_task(disk.run(tormentor))
+                await _torment(farm, history, tormentor, seconds=seconds, seed=seed, clients=clients, tell=tell)
+                if watch is not None:
+                    watch.cancel()
+            if disk is not None:
+                await disk.mend()
             tormented = time.monotonic() - began
             tell("all is mended; waiting for equal logs")
             healed = time.monotonic()
@@ -92,8 +115,47 @@ async def run(
                 "last_term": None if status is None else status["term"],
                 "equal_after_seconds": round(healed, 2),
                 "log_length": length,
-                **_judged(farm, history, length, tell),
+                **({} if disk is None else {"server_with_failing_disk": disk.server, "disk_failures": disk.ended}),
+                **_judged(farm, history, length, tell, None if disk is None else disk.server),
             }
+
+
+class _FailingServer:
+    """One server, on a disk that fails at random, which is started again after each end."""
+
+    def __init__(self, farm: NetFarm, rng: random.Random, one_in: int, tell: Say) -> None:
+        self.server = rng.choice(farm.ids)
+        self.ended = 0
+        """How often the server has ended by itself."""
+        self._farm = farm
+        self._rng = rng
+        self._one_in = one_in
+        self._say = tell
+        farm.fragile.add(self.server)
+        self._choose()
+
+    async def run(self, tormentor: Tormentor) -> None:
+        """Start the server again whenever it has ended; never return."""
+        while True:
+            await asyncio.sleep(_RESTART_SECONDS)
+            if self.server not in self._farm.running and self.server not in tormentor.busy:
+                self.ended += 1
+                self._say(f"server {self.server} has ended by itself: {self.ended}")
+                self._choose()
+                self._farm.start(self.server)
+
+    async def mend(self) -> None:
+        """Give the server a sound disk."""
+        await asyncio.to_thread(self._farm.kill, self.server)
+        self._farm.programs.pop(self.server)
+        self._farm.fragile.discard(self.server)
+        self._farm.start(self.server)
+
+    def _choose(self) -> None:
+        """Let other operations fail after the next start."""
+        self._farm.programs[self.server] = on_failing_disk(
+            self._rng.randrange(1 << 32), self._one_in, self._farm.program
+        )
 
 
 async def _torment(
@@ -136,8 +198,11 @@ async def _watch(farm: NetFarm, history: AccessHistory, tell: Say) -> None:
             tell(f"{done[0]} writes acknowledged, {done[1]} reads answered")
 
 
-def _judged(farm: NetFarm, history: AccessHistory, length: int, tell: Say) -> Figures:
-    """Compare the stopped servers with each other, and with the answers that the clients got."""
+def _judged(farm: NetFarm, history: AccessHistory, length: int, tell: Say, failing: int | None = None) -> Figures:
+    """Compare the stopped servers with each other, and with the answers that the clients got.
+
+    `failing`: the server whose disk failed.
+    """
     tell("comparing logs, histories, and what clients were told")
     exports = {server: read_export(farm.node(server)) for server in farm.ids}
     log = union(exports)
@@ -146,7 +211,8 @@ def _judged(farm: NetFarm, history: AccessHistory, length: int, tell: Say) -> Fi
     told, undecided = judge_accesses(history, log, length)
     wrong += told
     for server in farm.ids:
-        wrong += _verified(farm.node(server)) + _complaints(server, farm.log(server))
+        expected = _DISK_FAULTS if server == failing else ()
+        wrong += _verified(farm.node(server)) + _complaints(server, farm.log(server), expected)
     return {
         "registers": 1 + max((each.key for each in history.accesses), default=0),
         "registers_undecided": undecided,
@@ -165,9 +231,13 @@ def _verified(node: Path) -> list[str]:
     return [] if done.returncode == 0 else [f"history verify: {done.stdout}{done.stderr}"]
 
 
-def _complaints(server: int, log: Path) -> list[str]:
-    """Return the lines of a server's log that report a defect."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if any(word in line for word in _DEFECTS)]
+def _complaints(server: int, log: Path, expected: Sequence[str] = ()) -> list[str]:
+    """Return the lines of a server's log that report a defect; `expected`: texts of lines that report none."""
+    lines = [
+        line
+        for line in log.read_text(errors="replace").splitlines()
+        if any(word in line for word in _DEFECTS) and not any(text in line for text in expected)
+    ]
     return [f"server {server} says: {line[:300]}" for line in lines[:_MOST_LINES]]
 
 
@@ -179,6 +249,12 @@ def main() -> int:
     parser.add_argument("--clients", type=between(1, 32), default=8, metavar="N", help="clients, 1 to 32")
     parser.add_argument(
         "--snapshot-entries", type=between(20, 1_000_000), metavar="N", help="shorten the logs after so many entries"
+    )
+    parser.add_argument(
+        "--failing-disk",
+        type=between(1, 1_000_000),
+        metavar="ONE_IN",
+        help="let one in so many operations on one server's log fail",
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="copy all directories there if anything is wrong")
     parser.add_argument("--json", action="store_true")
@@ -204,6 +280,8 @@ def _outside(options: argparse.Namespace) -> int:
     arguments += ["--seconds", str(options.seconds), "--clients", str(options.clients)]
     if options.snapshot_entries is not None:
         arguments += ["--snapshot-entries", str(options.snapshot_entries)]
+    if options.failing_disk is not None:
+        arguments += ["--failing-disk", str(options.failing_disk)]
     arguments += ["--json"] if options.json else []
     try:
         code = run_inside("integration.runs.torture", arguments, interrupt=True)
@@ -225,6 +303,7 @@ def _inside(options: argparse.Namespace) -> int:
             seed=options.seed,
             clients=options.clients,
             snapshot_entries=options.snapshot_entries,
+            failing_disk=options.failing_disk,
         )
 
     limit = 2 * options.seconds + 4 * HEAL_SECONDS

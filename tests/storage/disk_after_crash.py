@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from gf_i2p.storage.wal_frames import checksum
 
 ROOT: Final = Path(__file__).parents[2]
 SECTOR: Final = 512
@@ -138,16 +141,35 @@ class File:
         return content
 
     def after_a_cut(self, rng: random.Random) -> bytearray:
-        """Give the bytes with all, none or some of the sectors that were written after the last sync."""
+        """Give the bytes with all, none or some of the sectors that were written after the last sync.
+
+        Some: a random share, the first ones, the last ones, or all except one.
+        """
         content = bytearray(self.synced)
-        share = rng.choice((0.0, 0.5, 0.9, 1.0))
+        pieces: list[tuple[int, bytes | None]] = []
         for offset, data in self.pending:
-            for start in range(0, len(data or b""), SECTOR):
-                if data and rng.random() < share:
-                    put(content, offset + start, data[start : start + SECTOR])
-            if data is None and rng.random() < share:
-                put(content, offset, None)
+            if data is None:
+                pieces.append((offset, None))
+            else:
+                pieces += [(offset + start, data[start : start + SECTOR]) for start in range(0, len(data), SECTOR)]
+        for offset, piece in _chosen(pieces, rng):
+            put(content, offset, piece)
         return content
+
+
+def _chosen(pieces: list[tuple[int, bytes | None]], rng: random.Random) -> list[tuple[int, bytes | None]]:
+    """Choose the changes that reach the disk, in their order."""
+    at = rng.randrange(len(pieces)) if pieces else 0
+    match rng.choice(("share", "share", "first", "last", "all except one")):
+        case "share":
+            share = rng.choice((0.0, 0.5, 0.9, 1.0))
+            return [piece for piece in pieces if rng.random() < share]
+        case "first":
+            return pieces[:at]
+        case "last":
+            return pieces[at:]
+        case _:
+            return pieces[:at] + pieces[at + 1 :]
 
 
 def put(content: bytearray, offset: int, data: bytes | None) -> None:
@@ -161,11 +183,11 @@ def put(content: bytearray, offset: int, data: bytes | None) -> None:
 class Disk:
     """The files of `directory` whose names begin with "log.db", as they are now, without the lock and the index."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, empty: bool = False) -> None:
+        """`empty`: begin without files."""
         self._directory = directory.name
-        self.files = {
-            path.name: File(bytearray(path.read_bytes())) for path in directory.glob("log.db*") if _kept(path.name)
-        }
+        paths = [] if empty else [path for path in directory.glob("log.db*") if _kept(path.name)]
+        self.files = {path.name: File(bytearray(path.read_bytes())) for path in paths}
         self._synced_names = self.files.copy()
 
     def take(self, call: Call) -> bool:
@@ -216,7 +238,9 @@ class Disk:
 def start_over(wal: Path) -> None:
     """Leave `wal` as a power cut may when SQLite has moved all frames and begins anew: no frame fits the header."""
     content = bytearray(wal.read_bytes())
-    content[32 + 8] ^= 1  # the first frame's salt, which a new header does not have
+    magic, version, page, number, salt, _ = struct.unpack_from(">6I", content)
+    start = struct.pack(">6I", magic, version, page, number + 1, (salt + 1) & 0xFFFFFFFF, random.getrandbits(32))
+    content[:32] = start + struct.pack(">2I", *checksum(start, (0, 0), big=bool(magic & 1)))
     wal.write_bytes(content)
 
 

@@ -2,7 +2,7 @@
 
 import random
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -91,11 +91,12 @@ class State:
         return [(index, entry.value) for index, entry in self.numbered if entry.value_type is ValueType.CONFIGURATION]
 
 
-def writes(seed: int, *, max_value: int = 3000) -> Iterator[Write]:
+def writes(seed: int, *, max_value: int = 3000, matching: bool = False) -> Iterator[Write]:
     """Endless: appends of one entry and of many, new terms and votes, truncations shallow and deep, empty writes,
     snapshots, dropped beginnings, and logs that are replaced by a snapshot.
 
-    After each write, the last entry of the write is there.
+    After each write, the last entry of the write is there. `matching`: no two entries have the same index and term, as
+    in each server's log (Raft, "Log Matching").
     """
     rng = random.Random(seed)
     state = State()
@@ -108,7 +109,10 @@ def writes(seed: int, *, max_value: int = 3000) -> Iterator[Write]:
             else:
                 term += rng.randint(1, 3)
                 hard_state = HardState(term, rng.choice((NOBODY, 3)))
-        if (installed := _installed(rng, state, term)) is not None and rng.random() < 0.04:
+        installed = _installed(rng, state, term)
+        if installed is not None and matching and installed.index <= state.last_index:
+            installed = None
+        if installed is not None and rng.random() < 0.04:
             write = Write(hard_state, 0, (), installed, rng.choice((0, installed.index)), install=True)
         else:
             last = state.last_index
@@ -116,6 +120,9 @@ def writes(seed: int, *, max_value: int = 3000) -> Iterator[Write]:
             if last > state.final and rng.random() < 0.15:
                 first = rng.randint(max(state.final + 1, last - rng.choice((3, 300))), last)
             before = state.term(first - 1) if first > 1 else 1
+            if matching and first <= last:
+                before = term = max(term, state.hard_state.term) + 1
+                hard_state = HardState(term, rng.choice((NOBODY, 3)))
             entries = []
             for _ in range(rng.choice((0, 1, 1, 1, 2, 30))):
                 before = rng.choice((before, before, before, term)) if before < term else term
@@ -152,11 +159,11 @@ def _snapshot(rng: random.Random, index: int, term: int) -> Snapshot:
     return Snapshot(index, term, Configuration(rng.randint(0, index), 0, servers), data)
 
 
-def eventful_seed(begin: int, end: int) -> int:
+def eventful_seed(begin: int, end: int, *, matching: bool = False) -> int:
     """Any seed whose writes from number `begin` + 1 to `end` store a snapshot, drop, and install."""
     while True:
         seed = random.randrange(2**32)
-        history = list(islice(writes(seed), begin, end))
+        history = list(islice(writes(seed, matching=matching), begin, end))
         if (
             any(write.install for write in history)
             and any(write.snapshot is not None and not write.install for write in history)
@@ -208,6 +215,16 @@ def state_beside_snapshot(storage: Storage | Tables | Store) -> State:
     assert list(loaded.terms) == state.terms
     assert list(loaded.configurations) == state.configurations
     return state
+
+
+def newest_write(states: Sequence[State], storage: Storage) -> int:
+    """Return the number of the last write that leaves what is stored; -1: no write does.
+
+    A snapshot that the log calls damaged does not count.
+    """
+    found = vars(state_beside_snapshot(storage))
+    ignored = {"snapshot": None} if storage.loaded.snapshot_fault is not None else {}
+    return max((number for number, each in enumerate(states) if vars(each) | ignored == found), default=-1)
 
 
 def stored_state(path: Path) -> State:

@@ -4,7 +4,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gf_i2p.raft.effects import HardState, Write
 from gf_i2p.storage import database, entry_chunks, loading, log_tables, private_files
-from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.errors import DamagedError, StorageError
 from gf_i2p.storage.loading import Loaded
 from gf_i2p.wire.entries import ENTRY_HEADER_BYTES
 from gf_i2p.wire.messages import NOBODY
@@ -40,7 +40,7 @@ from tests.storage.refusal import refusal
 
 def test_a_new_log_is_empty(tmp_path: Path) -> None:
     with closing(open_log(create(tmp_path))) as storage:
-        assert storage.loaded == Loaded(HardState(0, NOBODY), 0, (), (), 0, (0, 0), None, None, None)
+        assert storage.loaded == Loaded(HardState(0, NOBODY), 0, (), (), 0, 0, (0, 0), None, None, None)
         assert storage.read(1, 0, 100) == []
 
 
@@ -331,7 +331,10 @@ def test_an_idle_checkpoint_is_due_earlier(tmp_path: Path) -> None:
 def test_a_wal_that_breaks_off_anywhere_gives_the_log_after_some_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Zeros from a random byte on, or a random bit flipped: never a torn write, never a write without earlier ones."""
+    """Zeros from a random byte on, or a random bit flipped: never a torn write, never a write without earlier ones.
+
+    A flipped bit may be refused, too.
+    """
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -358,11 +361,12 @@ def test_a_wal_that_breaks_off_anywhere_gives_the_log_after_some_write(
     assert 40 in recovered(wal + bytes(100_000))
     number = 0
     seen = {number}
-    for end in sorted(rng.sample(range(8, len(wal)), 40)):
+    for end in sorted(rng.sample(range(32, len(wal)), 40)):
         number = min(each for each in recovered(wal[:end] + bytes(len(wal) - end)) if each >= number)
         seen.add(number)
     assert len(seen) > 10
     for _ in range(10):
         flipped = bytearray(wal)
         flipped[rng.randrange(8, len(wal))] ^= 1 << rng.randrange(8)
-        assert recovered(bytes(flipped))
+        with suppress(DamagedError):
+            assert recovered(bytes(flipped))

@@ -41,6 +41,8 @@ def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:
         ("UPDATE server SET vote = 1", "checksum"),
         ("UPDATE server SET id = 8", "checksum"),
         ("UPDATE server SET cluster = 'other'", "checksum"),
+        ("UPDATE server_copy SET term = 4", "differ from their copy"),
+        ("DELETE FROM server_copy", "differ from their copy"),
         ("DELETE FROM server", "names 0 servers"),
         ("INSERT INTO server SELECT * FROM server", "names 2 servers"),
         ("DELETE FROM term_run", "checksum"),
@@ -49,7 +51,7 @@ def test_the_log_of_another_server_or_farm_is_refused(tmp_path: Path) -> None:
         ("UPDATE term_run SET term = 9 WHERE first_index = 1", "terms do not rise"),
         ("UPDATE term_run SET term = 'x' WHERE first_index = 1", "terms do not rise"),
         ("UPDATE term_run SET term = 2 WHERE first_index = 1", "entries 1 to 3 should have the term 1|term 2"),
-        ("UPDATE term_run SET term = 9 WHERE first_index = 4", "term 9, but the server is only in term 3"),
+        ("UPDATE term_run SET term = 9 WHERE first_index = 4", "term 9, but has 3"),
         ("UPDATE term_run SET first_index = 3 WHERE first_index = 4", "should have the term"),
         ("UPDATE term_run SET first_index = 5 WHERE first_index = 4", "should have the term"),
         ("UPDATE configuration SET value = x'4332' WHERE log_index = 1", "should be a Configuration"),
@@ -83,12 +85,13 @@ COMPACTED = (*SMALL, Write(None, 0, (), snapshot(5, 3), 2), Write(None, 7, (app(
 
 def forged(raw: sqlite3.Connection, **values: int) -> None:
     """Change the row of `server`, with a matching checksum."""
-    *old, _ = raw.execute(schema.SERVER).fetchone()
+    *old, _ = raw.execute(schema.SERVERS[0]).fetchone()
     row = schema.ServerRow(*old)._replace(**values)  # type: ignore[arg-type]
     (runs,) = raw.execute("SELECT count(*) FROM term_run").fetchone()
     (configurations,) = raw.execute("SELECT count(*) FROM configuration").fetchone()
-    raw.execute("DELETE FROM server")
-    raw.execute(schema.INSERT_SERVER, (*row, row.checksum(runs, configurations)))
+    for name, insert in zip(schema.SERVER_TABLES, schema.INSERT_SERVERS, strict=True):
+        raw.execute(f"DELETE FROM {name}")
+        raw.execute(insert, (*row, row.checksum(runs, configurations)))
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_a_newer_format_asks_for_the_newer_program(tmp_path: Path) -> None:
     path = filled(tmp_path, SMALL)
     with closing(sqlite3.connect(path)) as raw:
         raw.execute(f"PRAGMA user_version = {schema.SCHEMA_VERSION + 1}")
-    assert "newer gf-i2p (format 3; this one knows 2)" in refusal(path)
+    assert "newer gf-i2p (format 4; this one knows 3)" in refusal(path)
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("PRAGMA user_version = 0")
     assert "format 0" in refusal(path, DamagedError)
@@ -51,5 +51,5 @@ def test_a_format_from_before_the_first_release_says_what_to_do(tmp_path: Path) 
     with closing(sqlite3.connect(path)) as raw:
         raw.execute("PRAGMA user_version = 1")
     text = refusal(path)
-    assert "before gf-i2p 0.1.0 (format 1; this program knows 2). Nothing was changed. Run the gf-i2p that" in text
+    assert "before gf-i2p 0.1.0 (format 1; this program knows 3). Nothing was changed. Run the gf-i2p that" in text
     assert "add a new one, with a new id" in text

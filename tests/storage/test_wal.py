@@ -176,16 +176,16 @@ def test_a_close_that_fails_keeps_the_wal(tmp_path: Path, monkeypatch: pytest.Mo
     path = create(tmp_path)
     storage = open_log(path)
     store(storage, *SMALL)
-    checkpoint = storage.checkpoint
-    calls: list[int] = []
+    move = storage._move_wal
+    calls: list[str] = []
 
-    def failing() -> bool:
-        calls.append(1)
+    def failing(mode: str) -> bool:
+        calls.append(mode)
         if len(calls) == number:
             raise OSError(5, "Input/output error")
-        return checkpoint()
+        return move(mode)
 
-    monkeypatch.setattr(storage, "checkpoint", failing)
+    monkeypatch.setattr(storage, "_move_wal", failing)
     with pytest.raises(StorageError, match="Input/output error"):
         storage.close()
     assert "is missing" in refusal(alone(path, tmp_path / "alone"))

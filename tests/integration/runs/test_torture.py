@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -11,23 +12,26 @@ from integration.testnet.namespace import MissingError, check_programs
 
 
 def test_what_clients_are_told_under_faults_is_true() -> None:
+    run("6")
+
+
+@pytest.mark.slow  # one more farm of five
+def test_a_server_whose_disk_fails_at_random_costs_nothing() -> None:
+    figures = run("20", "--failing-disk", "300")
+    assert figures["disk_failures"] > 0
+
+
+def run(seconds: str, *options: str) -> dict[str, Any]:
     try:
         check_programs(NEEDED)
     except MissingError as error:
         pytest.skip(str(error))
-    command = [
-        sys.executable,
-        "-m",
-        "integration.runs.torture",
-        "--seconds",
-        "6",
-        "--snapshot-entries",
-        "100",
-        "--json",
-    ]
+    command = [sys.executable, "-m", "integration.runs.torture", "--seconds", seconds, "--snapshot-entries", "100"]
+    command += [*options, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    figures = json.loads(done.stdout)
+    figures: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr + done.stdout
     assert figures["wrong"] == []
     assert figures["writes_acknowledged"] > 0
     assert figures["reads_answered"] > 0
+    return figures

@@ -1,0 +1,89 @@
+"""A disk that lies below the caches of the system: a write is lost or misplaced, a sync has no effect, the power fails.
+
+At the next start the log is refused, or is the log as some write left it. One lie costs at most the last two
+transactions unnoticed: docs/design/storage.md says why.
+"""
+
+import random
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.storage.schema import PAGE_BYTES
+from integration.harness.sqlite_files import why_not
+from tests.storage.disk_after_crash import Call, Disk
+from tests.storage.random_writes import eventful_seed, newest_write, open_log
+from tests.storage.recorded_run import Recorded, acknowledged_by, without_syncs
+from tests.storage.write_run import use_small_sizes
+from tests.tier import is_everything
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+COUNT: Final = 40
+TRIES: Final = 1500 if is_everything() else 25
+UNNOTICED: Final = 2
+"""Most transactions that one lie costs unnoticed."""
+LOST, MISPLACED, UNSYNCED, ALL_UNSYNCED = (
+    "a lost write",
+    "a misplaced write",
+    "one sync lies",
+    "all syncs lie from one on",
+)
+
+
+def lied(calls: list[Call], at: int, what: str, rng: random.Random) -> list[Call]:
+    """Return the calls that reach the disk, when the disk lies about the call at this position."""
+    call = calls[at]
+    if what == MISPLACED:
+        size, offset = call.numbers
+        unit, begin = (PAGE_BYTES, 0) if call.file == "log.db" else (PAGE_BYTES + 24, 32)
+        other = max(0, offset + unit * rng.choice((-3, -2, -1, 1, 2, 3)))
+        return [*calls[:at], call._replace(numbers=[size, max(begin, other)]), *calls[at + 1 :]]
+    if what == ALL_UNSYNCED:
+        return calls[:at] + [each for each in calls[at:] if not is_sync(each)]
+    return calls[:at] + calls[at + 1 :]
+
+
+def is_sync(call: Call) -> bool:
+    return call.name == "fsync" and call.file in {"log.db", "log.db-wal"}
+
+
+@pytest.mark.parametrize("what", [LOST, MISPLACED, UNSYNCED, ALL_UNSYNCED])
+def test_a_lie_is_noticed_or_costs_the_end_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    use_small_sizes(monkeypatch)
+    seed = eventful_seed(0, COUNT, matching=True)
+    rng = random.Random(seed)
+    run = Recorded(tmp_path / "run", seed, count=COUNT, depth=1, matching=True)
+    name = "fsync" if what in {UNSYNCED, ALL_UNSYNCED} else "pwrite64"
+    places = [at for at, call in enumerate(run.calls) if call.name == name and call.file in {"log.db", "log.db-wal"}]
+    found: Counter[str] = Counter()
+    worst = 0
+    with without_syncs():
+        for _ in range(TRIES):
+            at = rng.choice(places)
+            calls = lied(run.calls, at, what, rng)
+            until = min(len(calls), at + rng.choice((1, 5, 20, 60, 1000)))
+            disk = Disk(run.directory, empty=True)
+            acknowledged = 0
+            for call in calls[:until]:
+                disk.take(call)
+                acknowledged = acknowledged_by(call, acknowledged)
+            try:
+                with closing(open_log(disk.cut(tmp_path / "cut", rng))) as storage:
+                    newest = newest_write(run.states, storage)
+            except StorageError:
+                found["refused"] += 1
+                continue
+            assert newest >= 0, f"lie at {at}, cut at {until}: a log that never was"
+            cost = max(0, acknowledged - newest)
+            worst = max(worst, cost)
+            found["unnoticed" if cost else "harmless"] += 1
+            if what != ALL_UNSYNCED:
+                assert cost <= UNNOTICED, f"lie at {at}, cut at {until}: {cost} transactions lost"
+    print(f"{what}: {dict(found)}, at most {worst} transactions unnoticed")
