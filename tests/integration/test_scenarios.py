@@ -75,7 +75,7 @@ async def test_a_network_that_does_not_come_up_is_one_failure_of_a_whole_group(
     assert "scenarios: 4 passed, 0 failed" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("tier", "networks"), [("quick", 1), ("all", 2)])
+@pytest.mark.parametrize(("tier", "networks"), [("quick", 1), ("all", 3)])
 def test_java_routers_come_with_a_build_only(monkeypatch: pytest.MonkeyPatch, tier: str, networks: int) -> None:
     monkeypatch.setenv("GF_I2P_TIER", tier)
     named = [["test_leaf_death.py::test_dead[java]"], ["test_leaf_death.py::test_dead[i2pd]"], ["a/test_java.py"]]

@@ -36,7 +36,7 @@ class TwoFarms(LocalFarm):
 
     def start(self, server_id: int, *python_arguments: str) -> None:
         directories = [str(farm.node(server_id)) for farm in (self, self.other)]
-        command = [sys.executable, *python_arguments, *self._program, "run", *directories]
+        command = [sys.executable, *python_arguments, *self.program, "run", *directories]
         self._processes[server_id] = spawn(command, self.log(server_id))
 
     async def leaders(self) -> tuple[int, int]:

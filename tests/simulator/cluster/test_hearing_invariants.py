@@ -24,7 +24,7 @@ VOTE = MessageType.REQUEST_VOTE_REQUEST
 
 
 def loaded(term: int = 1) -> Loaded:
-    return Loaded(HardState(term, NOBODY), 0, (), (), 1, (0, 0), None, None, None)
+    return Loaded(HardState(term, NOBODY), 0, (), (), 1, 0, (0, 0), None, None, None)
 
 
 def boot(check: Invariant, found: Facts) -> None:

@@ -200,7 +200,7 @@ def test_a_disk_keeps() -> None:
     found = facts([A1, A2], term=2)
     check = DiskKeeps(found)
     one = found.servers[1]
-    sound = Loaded(HardState(2, NOBODY), 2, ((1, 1), (2, 2)), (), 1, (0, 0), None, None, None)
+    sound = Loaded(HardState(2, NOBODY), 2, ((1, 1), (2, 2)), (), 1, 0, (0, 0), None, None, None)
     check.boots(one, sound, [A1, A2])
     fires(check, lambda: check.boots(one, sound._replace(hard_state=HardState(1, NOBODY)), [A1, A2]), "instead of")
     fires(check, lambda: check.boots(one, sound._replace(terms=((1, 1),)), [A1, A2]), "a log that differs")
