@@ -13,6 +13,7 @@ from gf_i2p.node.access.posts import SLICE_SECONDS
 from gf_i2p.node.consensus.driver import Driver
 from gf_i2p.raft.effects import Snapshot
 from gf_i2p.raft.log import size_of
+from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry, ValueType
 from gf_i2p.wire.log_values import Configuration
 
@@ -76,11 +77,8 @@ class FarmView:
             await self._more.wait()
             self._more.clear()
             self._take_received()
-            while core.log.base <= self.applied < core.applicable:
-                page = core.log.slice(
-                    self.applied + 1, core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES
-                )
-                await self._apply_page(page)
+            while core.log.base <= self.applied < core.applicable and not self._driver.halted:
+                await self._apply_page(self._next_page())
                 self._keep_snapshot()
                 await asyncio.sleep(0)  # a long log must not keep heartbeats waiting
                 self._take_received()
@@ -89,6 +87,15 @@ class FarmView:
                 self._moved.notify_all()
             for tell in self.on_change:
                 tell()
+
+    def _next_page(self) -> tuple[Entry, ...]:
+        """Read the next entries to apply. When the disk fails, halt the driver, as after any failed read of the log."""
+        core = self._driver.core
+        try:
+            return core.log.slice(self.applied + 1, core.applicable, max_entries=_PAGE_ENTRIES, max_bytes=_PAGE_BYTES)
+        except StorageError as error:
+            self._driver.halt(error)
+            return ()
 
     # Snapshots ------------------------------------------------------------------------------------------------------
 

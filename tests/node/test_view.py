@@ -1,6 +1,7 @@
 """A node's view of the farm's log."""
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from gf_i2p.farm.state import FarmState
 from gf_i2p.node import view as view_module
 from gf_i2p.node.view import FarmView
+from gf_i2p.storage.errors import StorageError
+from gf_i2p.wire.errors import OutcomeUnknownError
 from integration.harness.local_farm import becomes
 from tests.farm.strategies import NOW, leaf, record, text
 from tests.node.farm import NodeFarm
@@ -92,7 +95,7 @@ async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch
             if max_entries == ours:
                 slices.append(first)
                 if len(slices) == 1:
-                    raise OSError("the disk hiccups")
+                    raise ZeroDivisionError
             return real(first, last, max_entries=max_entries, max_bytes=max_bytes)
 
         await node.farm_tasks.view.reaches(node.driver.core.commit)
@@ -100,6 +103,20 @@ async def test_a_part_that_died_goes_on_where_it_was(tmp_path: Path, monkeypatch
         index = await node.driver.post([record(1).encode()], seconds=10)
         await asyncio.wait_for(node.farm_tasks.view.reaches(index), 10)
         assert slices[0] == slices[1]
+
+
+async def test_a_log_that_cannot_be_read_ends_the_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with NodeFarm(tmp_path, servers=1) as farm:
+        node = await farm.leader()
+
+        def failing(*_: int, **__: int) -> object:
+            raise StorageError("the disk failed")
+
+        monkeypatch.setattr(node.driver.core.log, "slice", failing)
+        with contextlib.suppress(OutcomeUnknownError):  # the halt may come before the answer
+            await node.driver.post([record(1).encode()], seconds=10)
+        await becomes("the node halts", lambda: node.driver.halted)
+        assert [str(error) for error in farm.halted] == ["the disk failed"]
 
 
 async def test_only_a_server_posts_its_record(tmp_path: Path) -> None:

@@ -474,9 +474,9 @@ class Driver:
         self._loop.call_soon_threadsafe(self._stored, number)
 
     def _failed_in_thread(self, error: BaseException) -> None:
-        self._loop.call_soon_threadsafe(self._halt, error)
+        self._loop.call_soon_threadsafe(self.halt, error)
 
-    def _halt(self, error: BaseException) -> None:
+    def halt(self, error: BaseException) -> None:
         """Stop for good and answer nothing more: an answer could promise a write that is not on the disk."""
         if self._end_reason is None:
             # A sentence tells the operator what to mend; a traceback is for defects of this program.
@@ -497,7 +497,7 @@ class Driver:
         try:
             effects = self.core.step(event, self._loop.time())
         except Exception as error:  # noqa: BLE001 -- the error may leave the core half changed
-            self._halt(error)
+            self.halt(error)
             return
         self._perform(effects)
         self._adopt_timing()
