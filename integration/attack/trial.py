@@ -1,0 +1,124 @@
+"""One attack on a farm: the farm before, the attacker's process beside an honest client, and the farm afterwards."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from integration.attack.attack import Attack, Load, Outcome, Scene
+from integration.attack.attacked_farm import AttackedFarm, LogEntry
+from integration.attack.judgement import GROWTH_KIB, Service, Trial, View
+from integration.harness.local_farm import NotSeenError, becomes, until
+from integration.harness.processes import Processes, tail
+from integration.load.steady_load import Paced
+
+RATE: Final = 20.0
+"""Honest posts a second."""
+USUAL_POSTS: Final = 30
+"""Honest posts before an attack, for the usual time of an answer."""
+_AFTER_POSTS: Final = 10
+"""Honest posts that must be acknowledged after an attack."""
+_EVIDENCE: Final = 100
+"""Committed entries that are compared."""
+_BACK_SECONDS: Final = 90.0
+_SETTLE_SECONDS: Final = 10.0
+_LATE_SECONDS: Final = 40.0
+"""Most seconds of an attack's process beyond the attack's time: Python's start, 30 s for pages of honest clients."""
+
+
+async def suffer(farm: AttackedFarm, load: Paced, attack: Attack, *, seconds: float, seed: int) -> Trial:
+    """Attack the farm once, and measure. Raises `NotSeenError` when a node ends, or the farm does not commit again."""
+    mark = load.mark()
+    await becomes("honest posts before the attack", lambda: _posted(farm, load, mark, USUAL_POSTS), _BACK_SECONDS)
+    usual = Service(load.since(mark))
+    before, scene = await _begin(farm, seconds, seed)
+    mark, unanswered = load.mark(), load.unanswered
+    held = await endure(farm, load, attack, scene)
+    ended, end_mark = time.monotonic(), load.mark()
+    await becomes(
+        f"honest posts after {attack.name}", lambda: _posted(farm, load, end_mark, _AFTER_POSTS), _BACK_SECONDS
+    )
+    back = time.monotonic() - ended
+    meanwhile = Service(load.since(mark), load.unanswered - unanswered)
+    after = await _end(farm, before, attack)
+    return Trial(attack, held, before, after, usual, meanwhile, back, farm.new_output())
+
+
+def _posted(farm: AttackedFarm, load: Paced, mark: int, count: int) -> bool:
+    farm.check()
+    load.check()
+    return len(load.since(mark)) >= count
+
+
+async def _begin(farm: AttackedFarm, seconds: float, seed: int) -> tuple[View, Scene]:
+    """Look at the farm before an attack."""
+    leader = await farm.leader()
+    statuses = await farm.statuses()
+    commit = min(status["log"]["applied"] for status in statuses.values())
+    view = await _view(farm, leader, max(1, commit - _EVIDENCE), commit)
+    proved = max(index for index in view.entries[leader] if index <= commit - 5)
+    scene = Scene(
+        str(farm.directory), seconds, seed, leader, view.term, commit, proved, view.entries[leader][proved][0], farm.ids
+    )
+    farm.new_output()
+    farm.forget_peaks()
+    return view, scene
+
+
+async def _view(farm: AttackedFarm, leader: int, first: int, last: int) -> View:
+    statuses = await farm.statuses()
+    entries: dict[int, dict[int, LogEntry]] = {server: await farm.entries(server, first, last) for server in farm.ids}
+    endpoints = {server["id"]: server["endpoint"] for server in statuses[leader]["servers"]}
+    return View(leader, statuses[leader]["term"], endpoints, farm.memory(), entries)
+
+
+async def endure(farm: AttackedFarm, load: Paced, attack: Attack, scene: Scene) -> Load:
+    """Run the attacker's process to its end; return the load."""
+    with Processes() as processes:
+        process = start(processes, farm.directory, attack, scene)
+        try:
+            await becomes(
+                f"the end of {attack.name}",
+                lambda: _posted(farm, load, 0, 0) and process.poll() is not None,
+                scene.seconds + _LATE_SECONDS,
+            )
+        finally:
+            farm.check()
+        return result(farm.directory, attack, process)
+
+
+def start(processes: Processes, directory: Path, attack: Attack, scene: Scene) -> "subprocess.Popen[bytes]":
+    """Start the attacker's process."""
+    files = directory / f"{attack.name}.scene", directory / f"{attack.name}.load"
+    files[0].write_text(scene.encode())
+    command = [sys.executable, "-m", "integration.attack.enemy", attack.name, *map(str, files)]
+    return processes.spawn(attack.name, command, directory / f"{attack.name}.log")
+
+
+def result(directory: Path, attack: Attack, process: "subprocess.Popen[bytes]") -> Load:
+    """Read the load of an attacker's process that has ended. Raises `NotSeenError` when the process has failed."""
+    if process.returncode != 0:
+        raise NotSeenError(f"{attack.name} failed ({process.returncode}):\n{tail(directory / f'{attack.name}.log')}")
+    fields = json.loads((directory / f"{attack.name}.load").read_text())
+    return Load(fields["text"], tuple(fields["harm"]))
+
+
+async def _end(farm: AttackedFarm, before: View, attack: Attack) -> View:
+    """Look at the farm after an attack, when the memory is back, and all servers have the same entries."""
+    leader = await farm.leader()
+    first = min(min(entries, default=1) for entries in before.entries.values())
+    last = 0 if attack.outcome is Outcome.SHOWN else (await farm.statuses())[leader]["log"]["applied"]
+
+    async def applied() -> bool:
+        return all(status["log"]["applied"] >= last for status in (await farm.statuses()).values())
+
+    await until(f"entry {last} on all servers", _BACK_SECONDS, applied)
+    limit = before.memory.now + GROWTH_KIB
+    with contextlib.suppress(NotSeenError):  # the judgement says so
+        await becomes("memory as before", lambda: farm.memory().now <= limit, _SETTLE_SECONDS, poll=0.2)
+    if attack.writes:  # the attacker's own entries may be large and many
+        last = max(max(entries, default=0) for entries in before.entries.values())
+    return await _view(farm, leader, first, last)
