@@ -18,10 +18,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from integration.attack import failover_streams
 from integration.attack.attack import Attack, Outcome, Rights, Scene
 from integration.attack.attacked_farm import AttackedFarm
-from integration.attack.catalogue import ATTACKS, BY_NAME
+from integration.attack.catalogue import ATTACKS, BY_NAME, WITHOUT_FARM
 from integration.attack.table import Row, heading, lines
 from integration.attack.trial import RATE, result, start, suffer
 from integration.harness.local_farm import becomes
@@ -73,12 +72,11 @@ class Run:
 async def attack_all(directory: Path, attacks: Sequence[Attack], *, seconds: float, seed: int, quiet: bool) -> Figures:
     """Run the attacks; return the figures. Attacks whose cost is accepted have a farm of their own each."""
     works = Run(directory, seconds=seconds, seed=seed, quiet=quiet)
-    alone = set(failover_streams.ATTACKS)
-    together = [each for each in attacks if each.outcome is not Outcome.SHOWN and each not in alone]
+    together = [each for each in attacks if each.outcome is not Outcome.SHOWN and each not in WITHOUT_FARM]
     if together:
         await works.on_one_farm("farm", together)
     for attack in attacks:
-        if attack in alone:
+        if attack in WITHOUT_FARM:
             await works.without_farm(attack)
         elif attack.outcome is Outcome.SHOWN:
             await works.on_one_farm(attack.name, [attack])

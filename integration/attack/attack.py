@@ -19,6 +19,8 @@ class Rights(StrEnum):
 
     STRANGER = "stranger"
     """None at all."""
+    LOCAL = "local"
+    """None, but a process on the machine of a node."""
     CLIENT = "client"
     """The key of a client that may only post."""
     SERVER = "server"

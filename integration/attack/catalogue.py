@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from integration.attack import clients, failover_streams, seized_server, strangers
+from integration.attack import clients, failover_streams, seized_server, served_bridge, strangers
 from integration.attack.attack import Attack
 
+WITHOUT_FARM: Final = (*failover_streams.ATTACKS, *served_bridge.ATTACKS)
+"""Attacks on a part of a node, which runs in the attacker's process."""
 ATTACKS: Final[tuple[Attack, ...]] = (
     *strangers.ATTACKS,
-    *failover_streams.ATTACKS,
+    *WITHOUT_FARM,
     *clients.ATTACKS,
     *seized_server.ATTACKS,
 )

@@ -19,6 +19,7 @@ from integration.attack.catalogue import ATTACKS, BY_NAME
 SCENE = Scene("farm", 4.0, 7, 2, 5, 100, 95, 4)
 BEGINNINGS = {
     Rights.STRANGER: ("A stranger ", "Eight destinations "),
+    Rights.LOCAL: ("A local process ",),
     Rights.CLIENT: ("A client ",),
     Rights.SERVER: ("A seized server ",),
 }
