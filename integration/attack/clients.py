@@ -14,6 +14,8 @@ from integration.attack.attack import Attack, Load, Outcome, Rights, Scene, name
 from integration.attack.connections import Session, bounded, client_credentials, endpoints, flood
 
 _ENDS: Final = (OSError, EOFError, ProtocolError)
+_ANSWER_SECONDS: Final = 20.0
+"""Seconds for answers to posts of the largest size, whatever the time of the attack."""
 _PIECE: Final = 1 << 16
 
 
@@ -39,7 +41,8 @@ async def _send_all(scene: Scene, name: str, requests: list[bytes]) -> tuple[int
                     accepted, refused = accepted + answer.accepted, refused + (not answer.accepted)
                 await sending
 
-    await bounded(scene, asyncio.gather(*(send(requests[at : at + 3]) for at in range(0, len(requests), 3))))
+    work = asyncio.gather(*(send(requests[at : at + 3]) for at in range(0, len(requests), 3)))
+    await bounded(scene, work, least=_ANSWER_SECONDS)
     return accepted, refused
 
 

@@ -157,9 +157,9 @@ async def flood(
     return attempts
 
 
-async def bounded(scene: Scene, work: Awaitable[object]) -> None:
-    """Wait for the work until the attack's time is over; then the work is cancelled."""
-    limit = asyncio.timeout(scene.seconds)
+async def bounded(scene: Scene, work: Awaitable[object], *, least: float = 0.0) -> None:
+    """Wait for the work until the attack's time is over, and `least` seconds at least; then the work is cancelled."""
+    limit = asyncio.timeout(max(scene.seconds, least))
     try:
         async with limit:
             await work

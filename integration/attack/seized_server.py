@@ -18,6 +18,7 @@ from integration.attack.attack import CLUSTER, Attack, Load, Outcome, Rights, Sc
 from integration.attack.connections import Session, bounded, endpoints, flood, seized_credentials
 
 _FAR: Final = 2**32
+_ANSWER_SECONDS: Final = 5.0
 _PIECE: Final = 1 << 16
 _ENDS: Final = (OSError, EOFError, ProtocolError)
 _APPEND: Final = MessageType.APPEND_ENTRIES_REQUEST
@@ -41,7 +42,7 @@ async def _ask(scene: Scene, server: int, *requests: Request) -> list[Response]:
                 for _ in requests:
                     responses.extend(await session.answers(1))
 
-    await bounded(scene, work())
+    await bounded(scene, work(), least=_ANSWER_SECONDS)
     return responses
 
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -106,9 +107,17 @@ def result(directory: Path, attack: Attack, process: "subprocess.Popen[bytes]") 
     return Load(fields["text"], tuple(fields["harm"]))
 
 
+async def _leader(farm: AttackedFarm, attack: Attack) -> int:
+    """Return the leader that all servers know. After an attack whose cost is accepted, a majority is enough."""
+    if attack.outcome is not Outcome.SHOWN:
+        return await farm.leader()
+    named = Counter(status["leader"] for status in (await farm.statuses()).values() if status["leader"] is not None)
+    return int(named.most_common(1)[0][0])
+
+
 async def _end(farm: AttackedFarm, before: View, attack: Attack) -> View:
     """Look at the farm after an attack, when the memory is back, and all servers have the same entries."""
-    leader = await farm.leader()
+    leader = await _leader(farm, attack)
     first = min(min(entries, default=1) for entries in before.entries.values())
     last = 0 if attack.outcome is Outcome.SHOWN else (await farm.statuses())[leader]["log"]["applied"]
 
