@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Self
 
 CLUSTER = "farm"
+AHEAD = 10_000
+"""Entries by which a made-up snapshot is ahead of the log: more than honest clients post during an attack."""
 HONEST = "load"
 """Name of the honest client."""
 FOREIGN = "foreign"

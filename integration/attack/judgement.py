@@ -32,6 +32,10 @@ class View:
     memory: Memory
     entries: Mapping[int, Mapping[int, LogEntry]]
     """By server and index, committed entries. After an attack: also those that were there before."""
+    last_index: int
+    """Index of the leader's last entry."""
+    strayed: int = 0
+    """Number of servers whose log or snapshot has the attacker's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +108,9 @@ def _written(trial: Trial) -> list[str]:
             found.append(f"server {server} has changed its committed entries {changed[:5]}")
         if different := [index for index in entries if reference.get(index, entries[index]) != entries[index]]:
             found.append(f"servers {first} and {server} differ in their committed entries {different[:5]}")
-    known = max((max(entries, default=0) for entries in trial.before.entries.values()), default=0)
     if not trial.attack.writes:
         for index, (_, kind, value) in reference.items():
-            if index > known and kind == "application" and not value.startswith(_HONEST):
+            if index > trial.before.last_index and kind == "application" and not value.startswith(_HONEST):
                 found.append(f"entry {index} is no honest client's: {value[:_TOLD]}")
                 break
     return found

@@ -14,7 +14,7 @@ from gf_i2p.wire.errors import ProtocolError
 from gf_i2p.wire.log_values import ClusterServer, Configuration, SnapshotSyncRequest
 from gf_i2p.wire.messages import MessageType, Request, Response, encode_request
 from integration.attack import hostile_requests as hostile
-from integration.attack.attack import CLUSTER, Attack, Load, Outcome, Rights, Scene, named_after
+from integration.attack.attack import AHEAD, CLUSTER, Attack, Load, Outcome, Rights, Scene, named_after
 from integration.attack.connections import Session, bounded, endpoints, flood, seized_credentials
 
 _FAR: Final = 2**32
@@ -99,7 +99,7 @@ async def second_leader(scene: Scene) -> Load:
     Harm: a follower follows two leaders.
     """
     open_session, term, source = _seized(scene), scene.term, scene.seized
-    index = scene.commit + 5
+    index = scene.commit + AHEAD
     block = SnapshotSyncRequest(index, term, _configuration(scene, index), 0, FarmState(CLUSTER).encode(), done=True)
     requests = [
         hostile.request(_APPEND, source, term, previous=(scene.proved_term, scene.proved), commit=scene.commit + 100),
@@ -239,7 +239,7 @@ async def garbage_snapshot(scene: Scene) -> Load:
 
     Harm: bytes that nobody can read replace a log, and the server never starts again.
     """
-    index, answers = scene.commit + 5, {}
+    index, answers = scene.commit + AHEAD, {}
     for server, term in _next_terms(scene):
         blocks = [
             SnapshotSyncRequest(index, term, _configuration(scene, index), 0, data, done=True)
@@ -278,7 +278,7 @@ async def made_up_state(scene: Scene) -> Load:
     Harm: the follower's log, and in the end the farm's state, are the attacker's. No server can see from a snapshot
     that nobody elected the sender (docs/design/consensus.md).
     """
-    follower, index, term = scene.others[1], scene.commit + 100, scene.term + 1
+    follower, index, term = scene.others[1], scene.commit + AHEAD, scene.term + 1
     block = SnapshotSyncRequest(index, term, _configuration(scene, index), 0, FarmState(CLUSTER).encode(), done=True)
     answers = await _ask(scene, follower, hostile.snapshot(scene.seized, term, block))
     taken = any(each.accepted for each in answers)

@@ -44,6 +44,7 @@ class Row:
             "unanswered": trial.meanwhile.unanswered,
             "back": trial.back_seconds,
             "memory": [trial.before.memory.now, trial.after.memory.peak, trial.after.memory.now],
+            "strayed": trial.after.strayed,
             "lines": max(len(lines) for lines in trial.output.values()),
         }
 
@@ -56,14 +57,15 @@ def heading() -> str:
 
 def lines(row: Row) -> str:
     """Return the lines of a row: the figures, the rest of a long load, and each harm."""
-    load = textwrap.wrap(row.load.text, _LOAD) or [""]
+    shown = row.trial is not None and row.trial.attack.outcome is Outcome.SHOWN
+    strayed = f"; in the end on {row.trial.after.strayed} of 3" if row.trial is not None and shown else ""
+    load = textwrap.wrap(row.load.text + strayed, _LOAD) or [""]
     leader = latency = memory = "-"
     if (trial := row.trial) is not None:
         leader = _leader(trial)
         latency = f"{_milliseconds(trial.usual.percentile(0.99))}>{_milliseconds(trial.meanwhile.percentile(0.99))}"
         before, after = trial.before.memory, trial.after.memory
         memory = f"{before.now >> 10}>{after.peak >> 10}>{after.now >> 10}"
-    shown = trial is not None and trial.attack.outcome is Outcome.SHOWN
     result = "HARM" if row.harm else "shown" if shown else "ok"
     text = [_FORM.format(row.name, load[0], leader, latency, memory, result).rstrip()]
     text += [f"{'':19} {rest}" for rest in load[1:]]

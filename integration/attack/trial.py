@@ -6,11 +6,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from integration.attack.attack import Attack, Load, Outcome, Scene
+from integration.attack.attack import AHEAD, Attack, Load, Outcome, Scene
 from integration.attack.attacked_farm import AttackedFarm, LogEntry
+from integration.attack.hostile_requests import MARK
 from integration.attack.judgement import GROWTH_KIB, Service, Trial, View
 from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.harness.processes import Processes, tail
@@ -22,6 +24,8 @@ USUAL_POSTS: Final = 30
 """Honest posts before an attack, for the usual time of an answer."""
 _AFTER_POSTS: Final = 10
 """Honest posts that must be acknowledged after an attack."""
+_FEW: Final = 3
+"""Honest posts that may wait for their answers at any time."""
 _EVIDENCE: Final = 100
 """Committed entries that are compared."""
 _BACK_SECONDS: Final = 90.0
@@ -43,6 +47,7 @@ async def suffer(farm: AttackedFarm, load: Paced, attack: Attack, *, seconds: fl
         f"honest posts after {attack.name}", lambda: _posted(farm, load, end_mark, _AFTER_POSTS), _BACK_SECONDS
     )
     back = time.monotonic() - ended
+    await becomes(f"answers to all posts during {attack.name}", lambda: load.unfinished < _FEW, _BACK_SECONDS)
     meanwhile = Service(load.since(mark), load.unanswered - unanswered)
     after = await _end(farm, before, attack)
     return Trial(attack, held, before, after, usual, meanwhile, back, farm.new_output())
@@ -73,7 +78,8 @@ async def _view(farm: AttackedFarm, leader: int, first: int, last: int) -> View:
     statuses = await farm.statuses()
     entries: dict[int, dict[int, LogEntry]] = {server: await farm.entries(server, first, last) for server in farm.ids}
     endpoints = {server["id"]: server["endpoint"] for server in statuses[leader]["servers"]}
-    return View(leader, statuses[leader]["term"], endpoints, farm.memory(), entries)
+    log = statuses[leader]["log"]
+    return View(leader, statuses[leader]["term"], endpoints, farm.memory(), entries, log["last_index"])
 
 
 async def endure(farm: AttackedFarm, load: Paced, attack: Attack, scene: Scene) -> Load:
@@ -129,5 +135,17 @@ async def _end(farm: AttackedFarm, before: View, attack: Attack) -> View:
     with contextlib.suppress(NotSeenError):  # the judgement says so
         await becomes("memory as before", lambda: farm.memory().now <= limit, _SETTLE_SECONDS, poll=0.2)
     if attack.writes:  # the attacker's own entries may be large and many
-        last = max(max(entries, default=0) for entries in before.entries.values())
-    return await _view(farm, leader, first, last)
+        last = before.last_index
+    view = await _view(farm, leader, first, last)
+    return replace(view, strayed=await _strayed(farm, before)) if attack.outcome is Outcome.SHOWN else view
+
+
+async def _strayed(farm: AttackedFarm, before: View) -> int:
+    """Count the servers whose log or snapshot has the attacker's bytes."""
+    count = 0
+    for server, status in (await farm.statuses()).items():
+        snapshot, log = status["snapshot"], status["log"]
+        entries = await farm.entries(server, before.last_index, log["applied"])
+        marked = any(value == MARK.decode() for _, _, value in entries.values())
+        count += marked or (snapshot is not None and snapshot["index"] >= before.last_index + AHEAD // 2)
+    return count

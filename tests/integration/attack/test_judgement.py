@@ -21,7 +21,7 @@ def log(*values: str, first: int = 1) -> dict[int, LogEntry]:
 
 
 HONEST = ('{"key":"0:1"}', '{"key":"0:2"}')
-BEFORE = View(1, 3, {1: "tcp://a:1", 2: "tcp://b:1"}, Memory(70 << 10, 70 << 10), {1: log(*HONEST), 2: log(*HONEST)})
+BEFORE = View(1, 3, {1: "tcp://a:1", 2: "tcp://b:1"}, Memory(70 << 10, 70 << 10), {1: log(*HONEST), 2: log(*HONEST)}, 2)
 AFTER = replace(BEFORE, entries={server: log(*HONEST, '{"key":"0:3"}') for server in (1, 2)})
 ATTACK = Attack("many-words", Rights.CLIENT, Outcome.KEPT, _nothing)
 TRIAL = Trial(
