@@ -1,6 +1,6 @@
 """`make attack`: attacks on a farm of three real node processes on loopback, with a row for each attack.
 
-    python -m integration.attack [--only NAME ...] [--seconds 4] [--seed N] [--json]
+    python -m integration.attack [--only NAME ...] [--seconds 2] [--seed N] [--json]
 
 An honest client posts 20 small values a second meanwhile. A row has the load of the attack, whether term and leader
 stayed (else the old and the new leader, and the seconds until the farm committed again), the client's p99 before and
@@ -91,7 +91,7 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", choices=BY_NAME, default=list(BY_NAME), metavar="NAME", help=f"of {', '.join(BY_NAME)}"
     )
-    parser.add_argument("--seconds", type=between(1, 60), default=4, help="most seconds of each attack, 1 to 60")
+    parser.add_argument("--seconds", type=between(1, 60), default=2, help="most seconds of each attack, 1 to 60")
     parser.add_argument("--seed", type=between(0, 2**32 - 1), default=None)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -13,7 +13,7 @@ from typing import Final
 from integration.attack.attack import AHEAD, Attack, Load, Outcome, Scene
 from integration.attack.attacked_farm import AttackedFarm, LogEntry
 from integration.attack.hostile_requests import MARK
-from integration.attack.judgement import GROWTH_KIB, Service, Trial, View
+from integration.attack.judgement import MOST_KIB, Service, Trial, View
 from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.harness.processes import Processes, tail
 from integration.load.steady_load import Paced
@@ -131,9 +131,8 @@ async def _end(farm: AttackedFarm, before: View, attack: Attack) -> View:
         return all(status["log"]["applied"] >= last for status in (await farm.statuses()).values())
 
     await until(f"entry {last} on all servers", _BACK_SECONDS, applied)
-    limit = before.memory.now + GROWTH_KIB
     with contextlib.suppress(NotSeenError):  # the judgement says so
-        await becomes("memory as before", lambda: farm.memory().now <= limit, _SETTLE_SECONDS, poll=0.2)
+        await becomes("memory in its bound", lambda: farm.memory().now <= MOST_KIB, _SETTLE_SECONDS, poll=0.2)
     if attack.writes:  # the attacker's own entries may be large and many
         last = before.last_index
     view = await _view(farm, leader, first, last)

@@ -8,7 +8,7 @@ import pytest
 
 from integration.attack.attack import Attack, Load, Outcome, Rights, Scene
 from integration.attack.attacked_farm import LogEntry, Memory
-from integration.attack.judgement import GROWTH_KIB, MOST_LINES, MOST_SECONDS, PEAK_KIB, Service, Trial, View, harm
+from integration.attack.judgement import MOST_KIB, MOST_LINES, MOST_SECONDS, PEAK_KIB, Service, Trial, View, harm
 from integration.attack.table import COLUMNS, Row, heading, lines
 
 
@@ -48,8 +48,8 @@ HARMS = {
     "servers 1 and 2 differ in their committed entries [3]": after({1: log(*HONEST, "a"), 2: log(*HONEST, "b")}),
     "entry 3 is no honest client's: hostile": after({server: log(*HONEST, "hostile") for server in (1, 2)}),
     "the servers have changed": after(endpoints={1: "tcp://a:1", 2: "tcp://c:9"}),
-    "keeps 65 MiB more": after(memory=Memory((70 << 10) + GROWTH_KIB + 1024, 0)),
-    "needed 385 MiB more": after(memory=Memory(70 << 10, (70 << 10) + PEAK_KIB + 1024)),
+    "a node keeps 289 MiB": after(memory=Memory(MOST_KIB + 1024, 0)),
+    "a node needed 449 MiB": after(memory=Memory(70 << 10, PEAK_KIB + 1024)),
     "server 2 says: Traceback": replace(TRIAL, output={1: [], 2: ["Traceback (most recent call last)"]}),
     "server 1 has logged": replace(TRIAL, output={1: ["x"] * (MOST_LINES + 1)}),
     "3 wrong logins": replace(TRIAL, load=Load("", ("3 wrong logins were let in",))),
@@ -92,7 +92,7 @@ def test_percentiles_are_of_the_acknowledged_posts() -> None:
 
 def test_no_line_of_the_table_is_wider_than_100_columns() -> None:
     wide = replace(
-        after(leader=2, term=4, memory=Memory(999 << 10, 1999 << 10)),
+        after(leader=2, term=4, memory=Memory(999 << 10, 999 << 10)),
         attack=replace(ATTACK, name="overwritten-entries"),
         load=Load("9,999,999 connections of 64 MiB to 1 GiB, 9,999,999 accepted"),
         usual=Service([9.999]),
