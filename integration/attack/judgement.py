@@ -9,6 +9,9 @@ from integration.attack.attacked_farm import LogEntry, Memory
 
 MOST_SECONDS: Final = 3.0
 """Longest time of an honest post while the leader stays."""
+MOST_LOGIN_SECONDS: Final = 12.0
+"""Longest time of an honest login and post while the leader stays. Strangers at the same address push out a login that
+has begun (`gf_i2p/transport/connection_gate.py`), and the client tries again."""
 MOST_KIB: Final = 288 << 10
 """Most memory of a node after an attack. A new node has 75 MiB. After posts of 16 MiB a node has 170 to 240 MiB, and
 after the next ones no more: the log's cache has 16 MiB, and Python's heap does not shrink."""
@@ -66,6 +69,8 @@ class Trial:
     """Just before the attack."""
     meanwhile: Service
     """From the attack's begin until the farm commits again."""
+    newcomer: float
+    """Seconds of an honest client for a login and a post during the attack; infinite without an answer."""
     back_seconds: float
     """From the attack's end until the farm has committed a new post."""
     output: Mapping[int, Sequence[str]]
@@ -95,6 +100,8 @@ def _disturbed(trial: Trial) -> list[str]:
         found.append(f"{service.unanswered} honest posts were refused, or have an unknown outcome")
     if (longest := service.percentile(1.0)) > MOST_SECONDS:
         found.append(f"an honest post took {longest:.1f} s")
+    if trial.newcomer > MOST_LOGIN_SECONDS:
+        found.append(f"an honest login and post took {trial.newcomer:.1f} s")
     return found
 
 

@@ -42,6 +42,7 @@ class Row:
             "longest": trial.meanwhile.percentile(1.0),
             "acknowledged": len(trial.meanwhile.seconds),
             "unanswered": trial.meanwhile.unanswered,
+            "newcomer": trial.newcomer,
             "back": trial.back_seconds,
             "memory": [trial.before.memory.now, trial.after.memory.peak, trial.after.memory.now],
             "strayed": trial.after.strayed,

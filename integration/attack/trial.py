@@ -1,5 +1,6 @@
 """One attack on a farm: the farm before, the attacker's process beside an honest client, and the farm afterwards."""
 
+import asyncio
 import contextlib
 import json
 import subprocess
@@ -10,22 +11,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from gf_i2p.node.files.client_file import ClientFile
+from gf_i2p.wire.errors import NotCommittedError, OutcomeUnknownError
 from integration.attack.attack import AHEAD, Attack, Load, Outcome, Scene
 from integration.attack.attacked_farm import AttackedFarm, LogEntry
 from integration.attack.hostile_requests import MARK
 from integration.attack.judgement import MOST_KIB, Service, Trial, View
 from integration.harness.local_farm import NotSeenError, becomes, until
 from integration.harness.processes import Processes, tail
+from integration.load.posting_clients import value_of
 from integration.load.steady_load import Paced
 
 RATE: Final = 20.0
 """Honest posts a second."""
-USUAL_POSTS: Final = 30
+USUAL_POSTS: Final = 20
 """Honest posts before an attack, for the usual time of an answer."""
-_AFTER_POSTS: Final = 10
+_AFTER_POSTS: Final = 5
 """Honest posts that must be acknowledged after an attack."""
 _FEW: Final = 3
 """Honest posts that may wait for their answers at any time."""
+_NEWCOMER_DELAY: Final = 1.0
+"""Seconds from the start of the attacker's process to a new honest login: the process needs most of them to start."""
+_NEWCOMER_SECONDS: Final = 30.0
 _EVIDENCE: Final = 100
 """Committed entries that are compared."""
 _BACK_SECONDS: Final = 90.0
@@ -41,7 +48,12 @@ async def suffer(farm: AttackedFarm, load: Paced, attack: Attack, *, seconds: fl
     usual = Service(load.since(mark))
     before, scene = await _begin(farm, seconds, seed)
     mark, unanswered = load.mark(), load.unanswered
-    held = await endure(farm, load, attack, scene)
+    newcomer = asyncio.ensure_future(_newcomer(farm))
+    try:
+        held = await endure(farm, load, attack, scene)
+    except BaseException:
+        newcomer.cancel()
+        raise
     ended, end_mark = time.monotonic(), load.mark()
     await becomes(
         f"honest posts after {attack.name}", lambda: _posted(farm, load, end_mark, _AFTER_POSTS), _BACK_SECONDS
@@ -49,8 +61,21 @@ async def suffer(farm: AttackedFarm, load: Paced, attack: Attack, *, seconds: fl
     back = time.monotonic() - ended
     await becomes(f"answers to all posts during {attack.name}", lambda: load.unfinished < _FEW, _BACK_SECONDS)
     meanwhile = Service(load.since(mark), load.unanswered - unanswered)
+    first = await newcomer
     after = await _end(farm, before, attack)
-    return Trial(attack, held, before, after, usual, meanwhile, back, farm.new_output())
+    return Trial(attack, held, before, after, usual, meanwhile, first, back, farm.new_output())
+
+
+async def _newcomer(farm: AttackedFarm) -> float:
+    """Begin to log in and post once in the middle of the attack; return the seconds, infinite without an answer."""
+    await asyncio.sleep(_NEWCOMER_DELAY)
+    began = time.monotonic()
+    try:
+        async with ClientFile.load(farm.client_file).open() as client:
+            await client.post([value_of("0:newcomer")], timeout=_NEWCOMER_SECONDS)
+    except (NotCommittedError, OutcomeUnknownError):
+        return float("inf")
+    return time.monotonic() - began
 
 
 def _posted(farm: AttackedFarm, load: Paced, mark: int, count: int) -> bool:

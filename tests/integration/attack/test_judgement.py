@@ -8,7 +8,17 @@ import pytest
 
 from integration.attack.attack import Attack, Load, Outcome, Rights, Scene
 from integration.attack.attacked_farm import LogEntry, Memory
-from integration.attack.judgement import MOST_KIB, MOST_LINES, MOST_SECONDS, PEAK_KIB, Service, Trial, View, harm
+from integration.attack.judgement import (
+    MOST_KIB,
+    MOST_LINES,
+    MOST_LOGIN_SECONDS,
+    MOST_SECONDS,
+    PEAK_KIB,
+    Service,
+    Trial,
+    View,
+    harm,
+)
 from integration.attack.table import COLUMNS, Row, heading, lines
 
 
@@ -25,7 +35,15 @@ BEFORE = View(1, 3, {1: "tcp://a:1", 2: "tcp://b:1"}, Memory(70 << 10, 70 << 10)
 AFTER = replace(BEFORE, entries={server: log(*HONEST, '{"key":"0:3"}') for server in (1, 2)})
 ATTACK = Attack("many-words", Rights.CLIENT, Outcome.KEPT, _nothing)
 TRIAL = Trial(
-    ATTACK, Load("3 posts"), BEFORE, AFTER, Service([0.002] * 40), Service([0.003] * 80), 0.1, {1: ["a line"], 2: []}
+    ATTACK,
+    Load("3 posts"),
+    BEFORE,
+    AFTER,
+    Service([0.002] * 40),
+    Service([0.003] * 80),
+    0.2,
+    0.1,
+    {1: ["a line"], 2: []},
 )
 
 
@@ -44,6 +62,7 @@ HARMS = {
     "2 honest posts were refused": replace(TRIAL, meanwhile=Service([0.003], 2)),
     "an honest post took": replace(TRIAL, meanwhile=Service([0.003, MOST_SECONDS + 0.1])),
     "an honest post took inf": replace(TRIAL, meanwhile=Service([])),
+    "an honest login and post took 12.1 s": replace(TRIAL, newcomer=MOST_LOGIN_SECONDS + 0.1),
     "server 2 has changed its committed entries [2]": after({1: log(*HONEST), 2: log(HONEST[0], "x")}),
     "servers 1 and 2 differ in their committed entries [3]": after({1: log(*HONEST, "a"), 2: log(*HONEST, "b")}),
     "entry 3 is no honest client's: hostile": after({server: log(*HONEST, "hostile") for server in (1, 2)}),
