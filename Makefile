@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 
-.PHONY: farm lock test test-all check fast pipeline test-lowest test-pythons simulate canaries mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
+.PHONY: farm lock test test-all check fast pipeline test-lowest test-pythons simulate canaries attack mutants fuzz fuzz-briefly scenarios test-docker bench soak growth absence torture day clean
 .DELETE_ON_ERROR:
 # With this variable each process of a test farm would compile the whole program again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -134,8 +134,8 @@ test: $(PROGRAMS)
 # Everything, in about 36 minutes on two cores: before a release, and after a change to a thing that only this tests.
 test-all: export GF_I2P_TIER = all
 test-all: $(PROGRAMS)
-	@echo "Side by side, every test: $(PARTS) canaries"
-	@$(BESIDE) $(PARTS:%=part-%) part-canaries
+	@echo "Side by side, every test: $(PARTS) canaries attack"
+	@$(BESIDE) $(PARTS:%=part-%) part-canaries part-attack
 
 part-%:
 	@began=$$(date +%s); $(MAKE) --no-print-directory $*; status=$$?; \
@@ -199,6 +199,10 @@ simulate: $(VENV)/.test
 # Cores and farms that are broken on purpose, each of which must be noticed.
 canaries: $(VENV)/.test
 	@$(BIN)/python -m gf_i2p.cli.main simulate --canaries
+
+# Strangers, clients and a seized server attack three real nodes. RUN_ARGS="--only NAME" takes some of the attacks.
+attack: $(VENV)/.test
+	@$(BIN)/python -m integration.attack $(RUN_ARGS)
 
 # Breaks the core by rules, one place at a time: how many of these mutants does the simulator notice alone, and how many do
 # the unit tests? Hours for all of them; RUN_ARGS="--sample 200" takes a part. MUTATED: modules or folders.

@@ -18,7 +18,8 @@ from gf_i2p.node.files.checked_read import ConfigError
 from gf_i2p.node.files.config import Config
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.interface import Listener, Transport
-from gf_i2p.transport.server import Served, Server
+from gf_i2p.transport.served import Served
+from gf_i2p.transport.server import Server
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 

@@ -47,7 +47,7 @@ from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import I2P_HANDSHAKE_SECONDS, I2P_REQUEST_SECONDS
 from gf_i2p.transport.interface import Transport
 from gf_i2p.transport.peer_link import PeerLink
-from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served
+from gf_i2p.transport.served import AuthenticatedConnection, Replier, Served
 from gf_i2p.transport.tls.certificates import fingerprint_of_file
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Authenticator, Credentials

@@ -12,7 +12,6 @@ import asyncio
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
 import structlog
@@ -20,8 +19,10 @@ import structlog
 from gf_i2p.transport.connection_counters import Counters, Refusal
 from gf_i2p.transport.connection_gate import Admission, Gate
 from gf_i2p.transport.interface import Listener, Transport
+from gf_i2p.transport.request_slices import RequestSlices
+from gf_i2p.transport.served import AuthenticatedConnection, OnRequest, OnStay, Replier, Served
 from gf_i2p.wire.digest import Authenticator
-from gf_i2p.wire.errors import LocalProtocolError, RemoteProtocolError
+from gf_i2p.wire.errors import RemoteProtocolError
 from gf_i2p.wire.limits import (
     MAX_BYTES_IN_FLIGHT,
     MAX_CONNECTIONS_PER_USER,
@@ -30,7 +31,7 @@ from gf_i2p.wire.limits import (
     MAX_UNFINISHED_BYTES,
 )
 from gf_i2p.wire.message_stream import RequestDecoder
-from gf_i2p.wire.messages import RESPONSE_TYPE, Request, Response, encode_response
+from gf_i2p.wire.messages import Request
 from gf_i2p.wire.upgrade import HandshakeAnswer, HandshakeOutcome, ServerHandshake, ToldConfiguration
 
 # Bytes of responses (26 bytes each) that the peer may leave untaken before the server stops reading requests.
@@ -41,68 +42,6 @@ _REST_SECONDS: Final = 0.25
 
 STAY_SECONDS: Final = 5.0
 """Seconds after which a connection counts as one that stays. `gf-i2p doctor` only tests the credentials, and leaves."""
-
-
-@dataclass(frozen=True, slots=True)
-class AuthenticatedConnection:
-    """An authenticated connection: farm, user ("server-1", "client-NAME"), and the peer's address for the log."""
-
-    cluster: str
-    user: str
-    remote: str
-
-
-class Replier:
-    """Answers one request: call this exactly once, at any time, with a response or with None.
-
-    None closes the connection when the request's turn comes: the outcome is unknown, and earlier requests still get
-    their responses. After the end of the connection a call does nothing. Raises `LocalProtocolError` when the
-    response's type does not fit the request, or a number is out of range.
-    """
-
-    __slots__ = ("_connection", "_due", "data", "size")
-
-    def __init__(self, connection: "_InboundConnection", request: Request) -> None:
-        self._connection: _InboundConnection | None = connection
-        self.size = sum([len(entry.value) for entry in request.entries])
-        self._due = RESPONSE_TYPE[request.type]
-        self.data: bytes | None = None  # encoded; b"" stands for None
-
-    def __call__(self, response: Response | None) -> None:
-        """Answer the request with a response, or with None; see the class."""
-        connection = self._connection
-        if connection is None:
-            raise LocalProtocolError("a request was answered twice")
-        if response is None:
-            self.data = b""
-        elif response.type is not self._due:
-            raise LocalProtocolError(f"a response of type {response.type.name} where {self._due.name} is expected")
-        else:
-            self.data = encode_response(response)
-        self._connection = None
-        connection.answered(self)
-
-
-OnStay = Callable[[AuthenticatedConnection, float], None]
-OnRequest = Callable[[AuthenticatedConnection, Request, Replier], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """One farm with the callbacks for its connections."""
-
-    authenticator: Authenticator
-    on_request: OnRequest
-    """Called for every request of an authenticated connection, straight from the event loop, and so must not block. The
-    callback calls the `Replier` now or later."""
-    on_caller: Callable[[AuthenticatedConnection], None] | None = None
-    """Called when a connection has authenticated."""
-    on_stay: OnStay | None = None
-    """Called once for a connection that stays: at the first request, or `STAY_SECONDS` after authentication. The number
-    is the seconds since authentication."""
-    configuration: ToldConfiguration | None = None
-    """Returns the Configuration for an authenticated peer that asks by HTTP. The callback must not block. None: the
-    path of this question does not exist."""
 
 
 class Server:
@@ -119,6 +58,7 @@ class Server:
         max_per_user: int = MAX_CONNECTIONS_PER_USER,
         max_unfinished_bytes: int = MAX_UNFINISHED_BYTES,
         entropy: Callable[[int], bytes] = os.urandom,
+        slices: RequestSlices | None = None,
     ) -> None:
         """Prepare; `start` listens.
 
@@ -132,6 +72,7 @@ class Server:
             max_per_user: most connections of one user of one farm.
             max_unfinished_bytes: most bytes of incomplete requests on all connections of one user of one farm.
             entropy: returns the given number of random bytes.
+            slices: the share of each user in a turn of the event loop.
         """
         self.farms: dict[str, Served] = {}
         """Farms that are served now, by cluster."""
@@ -144,6 +85,7 @@ class Server:
         self.max_in_flight = max_in_flight
         self.max_bytes_in_flight = max_bytes_in_flight
         self.entropy = entropy
+        self.slices = slices or RequestSlices()
         self._transport = transport
         self._gate = gate or Gate()
         self._max_per_user = max_per_user
@@ -292,9 +234,11 @@ class _InboundConnection(asyncio.Protocol):
         "_decoder",
         "_finishing",
         "_handshake",
+        "_is_illegal",
         "_loop",
         "_on_request",
         "_output_full",
+        "_put_off",
         "_reading",
         "_replies",
         "_resting",
@@ -302,6 +246,8 @@ class _InboundConnection(asyncio.Protocol):
         "_skipped",
         "_stay",
         "_transport",
+        "_undecoded",
+        "_user",
         "_waiting",
         "_wrote_this_turn",
         "caller",
@@ -319,7 +265,11 @@ class _InboundConnection(asyncio.Protocol):
         self._decoder = RequestDecoder()
         self._replies: deque[Replier] = deque()  # one per request under way, in order
         self._bytes_in_flight = 0  # bytes of the entries in these requests
+        self._user = "", ""  # farm and user, after authentication
+        self._undecoded: list[bytes] = []  # data that came after the user's slice of the turn
+        self._put_off = False  # goes on in a later turn
         self._waiting: deque[Request] = deque()  # decoded requests that are not handled yet
+        self._is_illegal = False  # an illegal message came: the connection ends when the requests before are handled
         self._reading = True
         self._resting = False  # too many bytes of oversized requests came: not read for a moment
         self._skipped = 0  # bytes of such requests since the last rest
@@ -348,7 +298,7 @@ class _InboundConnection(asyncio.Protocol):
         if self._stay is not None:
             self._stay[1].cancel()
         self._replies.clear()
-        self._waiting.clear()
+        self._forget_waiting()
         self._admission.closed()
         self._server.lost(self)
 
@@ -391,6 +341,7 @@ class _InboundConnection(asyncio.Protocol):
             transport.abort()
             return
         self.caller = caller
+        self._user = caller.cluster, caller.user
         if answer.outcome is HandshakeOutcome.TOLD:
             self._send_configuration(answer)
             return
@@ -443,8 +394,35 @@ class _InboundConnection(asyncio.Protocol):
     # --- Requests -----------------------------------------------------------------------------------------
 
     def _receive_requests(self, data: bytes) -> None:
-        if self._finishing:
+        if self._finishing or self._is_illegal:
             return
+        if self._undecoded or not self._server.slices.has_time(self._user):
+            self._undecoded.append(data)
+            self._go_on_later()
+            self._set_reading()
+        else:
+            self._decode(data)
+
+    def _go_on_later(self) -> None:
+        if not self._put_off:
+            self._put_off = True
+            self._server.slices.put_off(self._user, self._go_on)
+
+    def _go_on(self) -> None:
+        """Decode and handle the data that came after an earlier slice."""
+        self._put_off = False
+        data = b"".join(self._undecoded)
+        self._undecoded.clear()
+        if data:
+            self._decode(data)
+        else:
+            self._handle_waiting()
+
+    def _forget_waiting(self) -> None:
+        self._waiting.clear()
+        self._undecoded.clear()
+
+    def _decode(self, data: bytes) -> None:
         decoder = self._decoder
         if decoder.to_skip:
             self._count_skipped(min(decoder.to_skip, len(data)))
@@ -455,11 +433,10 @@ class _InboundConnection(asyncio.Protocol):
             self._server.illegal(self.caller, error)
             # Requests before the illegal one are handled as if they had come alone; then the connection ends.
             self._waiting.extend(decoder.before_error)
-            self._handle_waiting()
-            self.finish()
+            self._is_illegal = True
         else:
             self._count_unfinished()
-            self._handle_waiting()
+        self._handle_waiting()
 
     def _count_skipped(self, size: int) -> None:
         """Count bytes of an oversized request. When these bytes are too many, read nothing for `_REST_SECONDS`."""
@@ -484,14 +461,22 @@ class _InboundConnection(asyncio.Protocol):
     def _handle_waiting(self) -> None:
         """Handle waiting requests, as many as may be in flight. Only the event loop calls this."""
         server, waiting, replies, caller = self._server, self._waiting, self._replies, self.caller
-        limit, on_request = server.max_in_flight, self._on_request
+        limit, on_request, slices, user = server.max_in_flight, self._on_request, server.slices, self._user
         try:
             while (
                 waiting and caller is not None and on_request is not None and not self._output_full and self._has_room()
             ):
+                if not slices.has_time(user):
+                    self._go_on_later()
+                    break
                 self._corked = True
                 self._report_stay()
-                while waiting and len(replies) < limit and self._bytes_in_flight < server.max_bytes_in_flight:
+                while (
+                    waiting
+                    and len(replies) < limit
+                    and self._bytes_in_flight < server.max_bytes_in_flight
+                    and slices.has_time(user)
+                ):
                     request = waiting.popleft()
                     reply = Replier(self, request)
                     replies.append(reply)
@@ -504,6 +489,8 @@ class _InboundConnection(asyncio.Protocol):
             if self._transport is not None:
                 self._transport.abort()
             raise
+        if self._is_illegal and not waiting:
+            self.finish()
         self._set_reading()
 
     def _has_room(self) -> bool:
@@ -514,7 +501,7 @@ class _InboundConnection(asyncio.Protocol):
     def answered(self, reply: Replier) -> None:
         """Note that a `Replier` was called, and write the responses whose turn has come."""
         if not reply.data:
-            self._waiting.clear()  # no answer could be sent for these requests, so they are not begun
+            self._forget_waiting()  # no answer could be sent for these requests, so they are not begun
             self._finishing = True
         if self._corked or not self._replies or self._replies[0] is not reply:
             return
@@ -556,7 +543,8 @@ class _InboundConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        reading = not (self._finishing or self._output_full or self._waiting or self._resting) and self._has_room()
+        stopped = self._finishing or self._is_illegal or self._output_full or self._resting
+        reading = not (stopped or self._waiting or self._undecoded) and self._has_room()
         if reading != self._reading:
             self._reading = reading
             if reading:
@@ -569,7 +557,7 @@ class _InboundConnection(asyncio.Protocol):
     def finish(self) -> None:
         """Handle no further request; close when every request under way is answered."""
         self._finishing = True
-        self._waiting.clear()
+        self._forget_waiting()
         if self._transport is not None and not self._corked:
             self._write()
             self._set_reading()

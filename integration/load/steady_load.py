@@ -102,6 +102,11 @@ class Paced(SteadyLoad):
         super().__init__(client_file)
         self._rate = rate
 
+    @property
+    def unfinished(self) -> int:
+        """Number of posts that wait for their answers."""
+        return len(self._tasks) - 1  # without the clock
+
     def begin(self, client: FarmClient) -> None:
         """Start the clock."""
         self._start(self._tick(client))

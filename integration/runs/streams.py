@@ -89,7 +89,7 @@ class Loopback:
             self.forwarder.receive(pack_packet(raw, 0, 0))
 
 
-async def _web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def serve_pages(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answer each request with as many bytes as its path says."""
     with suppress(OSError, asyncio.IncompleteReadError):
         head = await reader.readuntil(b"\r\n\r\n")
@@ -126,7 +126,7 @@ async def _requests(line: Loopback, name: str, keys: list[DestinationKeys], size
 
 
 async def _with_line(work: Callable[[Loopback], "asyncio.Future[bool] | object"]) -> bool:
-    server = await asyncio.start_server(_web, "127.0.0.1", 0)
+    server = await asyncio.start_server(serve_pages, "127.0.0.1", 0)
     line = Loopback(server.sockets[0].getsockname()[:2])
     try:
         return bool(await work(line))  # type: ignore[misc]

@@ -19,7 +19,8 @@ from gf_i2p.netdb.private_keys import DestinationKeys
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import PeerLink
-from gf_i2p.transport.server import AuthenticatedConnection, Served, Server
+from gf_i2p.transport.served import AuthenticatedConnection, Served
+from gf_i2p.transport.server import Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.local_farm import NotSeenError, becomes, until

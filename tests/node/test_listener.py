@@ -13,7 +13,7 @@ from gf_i2p.node.files.config import Config
 from gf_i2p.node.files.farm_setup import make_farm
 from gf_i2p.node.files.file_names import CONFIG_FILE, DESTINATION_FILE
 from gf_i2p.node.listener import MAX_FARMS, SharedListener, Tenant, tenants_by_listener
-from gf_i2p.transport.server import Served
+from gf_i2p.transport.served import Served
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from integration.harness.processes import free_ports

@@ -17,7 +17,8 @@ import pytest
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.peer_link import PeerLink
-from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served, Server
+from gf_i2p.transport.served import AuthenticatedConnection, Replier, Served
+from gf_i2p.transport.server import Server
 from gf_i2p.transport.tls.certificates import fingerprint, make_certificate
 from gf_i2p.transport.tls.tcp_sockets import TcpListener
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport

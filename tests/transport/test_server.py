@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from gf_i2p.transport import server
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Gate
-from gf_i2p.transport.server import AuthenticatedConnection, Replier, Server
+from gf_i2p.transport.served import AuthenticatedConnection, Replier
+from gf_i2p.transport.server import Server
 from gf_i2p.transport.tls import tcp_sockets
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.digest import Secret

@@ -7,7 +7,7 @@ import pytest
 
 from gf_i2p.transport.connection_counters import Refusal
 from gf_i2p.transport.connection_gate import Gate
-from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served
+from gf_i2p.transport.served import AuthenticatedConnection, Replier, Served
 from gf_i2p.wire.messages import Request, encode_request
 from tests.transport.harness import (
     CLUSTER,

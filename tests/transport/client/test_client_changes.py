@@ -10,7 +10,7 @@ from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient
 from gf_i2p.transport.endpoint_transport import MixedTransport
 from gf_i2p.transport.i2p.i2p_transport import ProxyMethod
-from gf_i2p.transport.server import AuthenticatedConnection, Replier
+from gf_i2p.transport.served import AuthenticatedConnection, Replier
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.entries import Entry, ValueType

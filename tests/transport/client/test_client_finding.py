@@ -444,7 +444,8 @@ async def test_one_follower_inside_i2p_is_enough(way: ProxyMethod, monkeypatch: 
 async def inside(router: Router, place: Endpoint, member: Teller) -> AsyncIterator[None]:
     """Serve one server behind the simulated router, at this I2P address."""
     from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxySettings
-    from gf_i2p.transport.server import Served, Server
+    from gf_i2p.transport.served import Served
+    from gf_i2p.transport.server import Server
     from tests.transport.i2p.i2p_harness import Inbound
 
     inbound = Inbound(names_peers=True)

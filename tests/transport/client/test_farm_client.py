@@ -9,7 +9,7 @@ import pytest
 from gf_i2p.transport.backoff import Backoff
 from gf_i2p.transport.client import farm_client as client_module
 from gf_i2p.transport.client.farm_client import FarmClient
-from gf_i2p.transport.server import AuthenticatedConnection, Replier
+from gf_i2p.transport.served import AuthenticatedConnection, Replier
 from gf_i2p.transport.tls.tls_transport import TlsSettings, TlsTransport
 from gf_i2p.wire.entries import ValueType
 from gf_i2p.wire.errors import LocalProtocolError, NotCommittedError, OutcomeUnknownError

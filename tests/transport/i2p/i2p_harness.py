@@ -15,7 +15,8 @@ from gf_i2p.transport.connection_gate import Gate
 from gf_i2p.transport.i2p.i2p_listener import I2pListener
 from gf_i2p.transport.i2p.i2p_transport import I2pTransport, ProxyMethod, ProxySettings
 from gf_i2p.transport.peer_link import PeerLink
-from gf_i2p.transport.server import AuthenticatedConnection, Replier, Served, Server
+from gf_i2p.transport.served import AuthenticatedConnection, Replier, Served
+from gf_i2p.transport.server import Server
 from gf_i2p.wire.digest import Credentials
 from gf_i2p.wire.endpoint import Endpoint
 from gf_i2p.wire.messages import Request
