@@ -27,7 +27,7 @@ from gf_i2p.storage.errors import REJOIN, LostError, StorageError, explaining, h
 from gf_i2p.storage.loading import Loaded, load_stored_log, main_file_row
 from gf_i2p.storage.log_tables import Tables
 from gf_i2p.storage.schema import check_header, connect, set_wal_mode
-from gf_i2p.storage.wal_frames import check_frames
+from gf_i2p.storage.wal_frames import check_frames, is_empty
 from gf_i2p.storage.write_group import WriteGroup
 from gf_i2p.wire.entries import Entry
 
@@ -176,24 +176,17 @@ class Storage:
                 with _loaded(path, cluster, server_id, check_snapshot) as (_, loaded):
                     pass
                 least = private_files.lengthen(wal.wal_path(path), WAL_BYTES)
+                if wal.usable_bytes(path) and is_empty(path):
+                    private_files.clear(wal.wal_path(path), wal.HEADER_BYTES)
                 # A frame behind others says that these are on the disk (see `wal_frames`). A killed process may have
                 # left its last frames without a sync.
                 private_files.sync_file(wal.wal_path(path))
                 private_files.sync_directory(path.parent)
-                owner = (cluster, server_id)
-                # The first connection reads the WAL's header. Only such a connection starts the WAL over with the next
-                # salt; another one may choose a random salt, by which old frames could look newer (see `wal_frames`).
-                writing = connect(path)
-                try:
-                    reading = connect(path, "mode=ro")
-                except BaseException:
-                    # The last connection deletes the WAL: first the main file must be whole, and say so.
-                    cls(path, writing, writing, owner, loaded, least).close()
-                    raise
-                stack.enter_context(closing(reading))  # closed last, so that the WAL stays (see `wal`)
-                stack.enter_context(closing(writing))
+                # Connected first and closed last, so that the WAL stays, whatever fails (see `wal`).
+                reading = stack.enter_context(closing(connect(path, "mode=ro")))
+                writing = stack.enter_context(closing(connect(path)))
                 set_wal_mode(path, writing)
-                storage = cls(path, writing, reading, owner, loaded, least)
+                storage = cls(path, writing, reading, (cluster, server_id), loaded, least)
                 # A killed process may have written to the WAL without a sync. New writes will build on that content, so
                 # it must first be on the disk, in the main file: after a failed sync Linux forgets that pages were not
                 # written. The row with `least` goes there, too: otherwise the main file would still say that no WAL is

@@ -105,6 +105,23 @@ def lengthen(path: Path, size: int) -> int:
         os.close(descriptor)
 
 
+def clear(path: Path, offset: int) -> None:
+    """Overwrite all bytes from `offset` on by zeros, without a sync.
+
+    The bytes before `offset` are first written anew and synced. Linux takes them for written even when a sync of an
+    earlier process has failed.
+    """
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.pwrite(descriptor, os.pread(descriptor, offset, 0), 0)
+        os.fsync(descriptor)
+        length = os.fstat(descriptor).st_size
+        while offset < length:
+            offset += os.pwrite(descriptor, memoryview(_ZEROS)[: length - offset], offset)
+    finally:
+        os.close(descriptor)
+
+
 def read_start(path: Path, size: int) -> bytes:
     """Return the first `size` bytes of `path`, fewer when the file is shorter."""
     with path.open("rb") as file:

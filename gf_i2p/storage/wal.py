@@ -38,7 +38,7 @@ from gf_i2p.storage.errors import REJOIN, DamagedError, LostError, damaged
 from gf_i2p.storage.schema import ServerRow
 
 _START: Final = struct.Struct(">II")
-_HEADER_BYTES: Final = 32
+HEADER_BYTES: Final = 32
 _MAGIC: Final = 0x377F0682
 """The last bit is the byte order of the checksums (https://www.sqlite.org/fileformat2.html#walformat)."""
 _VERSION: Final = 3007000
@@ -52,7 +52,7 @@ def wal_path(database: Path) -> Path:
 def header(database: Path) -> bytes:
     """Return the WAL's header, which is another one after each start-over; fewer bytes when the WAL is shorter."""
     try:
-        return private_files.read_start(wal_path(database), _HEADER_BYTES)
+        return private_files.read_start(wal_path(database), HEADER_BYTES)
     except FileNotFoundError:
         return b""
 

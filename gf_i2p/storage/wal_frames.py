@@ -94,6 +94,22 @@ def check_frames(database: Path) -> None:
             number += 1
 
 
+def is_empty(database: Path) -> bool:
+    """Return whether SQLite finds no frame in a WAL that `check_frames` has accepted.
+
+    SQLite may begin such a WAL with a random salt, by which old frames could look newer than the header.
+    """
+    with wal_path(database).open("rb") as file:
+        header = file.read(_HEADER.size)
+        if len(header) < _HEADER.size:
+            return True
+        magic, _, page_bytes, _, *numbers = _HEADER.unpack(header)
+        frame = _read(file, 0, page_bytes)
+    if frame is None or frame.salts != (numbers[0], numbers[1]):
+        return True
+    return frame.checksum != checksum(frame.summed, (numbers[2], numbers[3]), big=bool(magic & 1))
+
+
 def _read(file: BinaryIO, number: int, page_bytes: int) -> _Frame | None:
     """Read a frame, counted from 0; None behind the last one."""
     size = _FRAME.size + page_bytes

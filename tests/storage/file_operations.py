@@ -183,7 +183,9 @@ class Operations:
         except BaseException as error:
             rng = self._partly(error)
             if rng is not None:
-                self._written(descriptor, name, data[: rng.randrange(len(data))], offset)
+                grows = offset >= self.files[name].size
+                part = data[: rng.randrange(len(data))] if grows else first_sectors(data, offset, rng)
+                self._written(descriptor, name, part, offset)
             raise
         return self._written(descriptor, name, data, offset)
 

@@ -21,7 +21,7 @@ from gf_i2p.storage.errors import StorageError
 from gf_i2p.wire.entries import Entry
 from integration.harness.sqlite_files import SqliteFiles, why_not
 from tests.storage.file_operations import Lie, Operations
-from tests.storage.random_writes import State, create, newest_write, open_log, writes
+from tests.storage.random_writes import State, copied, create, newest_write, open_log, store, stored_state, writes
 from tests.storage.recorded_run import without_syncs
 from tests.storage.write_run import WriteRun, use_small_sizes, write_history
 from tests.tier import is_everything
@@ -148,6 +148,47 @@ def test_a_disk_that_fails_costs_nothing_acknowledged(
         _remove(outcome.directory)
     print(f"{declared} runs ended with an error")
     assert declared > 0
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["a read fails", "a change fails"])
+def test_a_start_that_fails_leaves_a_log_that_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    """Any one operation of the start after a kill fails: no connection takes the WAL with it."""
+    use_small_sizes(monkeypatch)
+    state = State()
+    with closing(open_log(create(tmp_path))) as storage:
+        for write in islice(writes(5, matching=True), COUNT):
+            store(storage, write)
+            state.apply(write)
+        killed = copied(storage.path, tmp_path / "killed")
+    number = 0
+    while True:
+        number += 1
+        path = copied(killed, tmp_path / f"{number}")
+        seen = start_with_failure(path, number, reads=reads)
+        with without_syncs():
+            assert stored_state(path) == state, f"operation {number}"
+        _remove(path.parent)
+        if seen < number:
+            break
+    assert number > 10
+
+
+def start_with_failure(path: Path, number: int, *, reads: bool) -> int:
+    """Open and close the log while one read, or one change, fails; return how many there were."""
+
+    def fail(at: int, _: str) -> None:
+        if at == number:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.MonkeyPatch.context() as patch:
+        operations = Operations(path.parent, patch)
+        operations.before, operations.before_read = ((lambda *_: None), fail) if reads else (fail, (lambda *_: None))
+        with SqliteFiles(operations.take_from_sqlite) as files, suppress(StorageError), closing(open_log(path)):
+            pass
+        assert files.error is None
+    return operations.reads if reads else operations.count
 
 
 @pytest.mark.parametrize("lie", list(Lie))
