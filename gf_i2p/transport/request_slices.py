@@ -20,35 +20,45 @@ User = tuple[str, str]
 
 
 class RequestSlices:
-    """The slices of all users of one server."""
+    """The slices of all users of one server.
+
+    A slice begins with the user's first request, and a new one when the slice has run out and a turn has ended. Nothing
+    is done at the end of a turn in which no slice ran out: an ordinary request costs two looks at the clock.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock`: monotonic seconds."""
         self._clock = clock
         self._ends: dict[User, float] = {}
-        """By user, the end of the slice in this turn."""
+        """By user, the end of the present slice."""
         self._waiting: dict[User, deque[Callable[[], None]]] = {}
+        self._is_scheduled = False
 
     @property
     def idle(self) -> bool:
-        """Whether no slice is begun, and nothing waits."""
-        return not self._ends and not self._waiting
+        """Whether nothing waits."""
+        return not self._waiting
 
     def has_time(self, user: User) -> bool:
-        """Return whether requests of this user may be handled now. The first call in a turn begins the user's slice."""
+        """Return whether requests of this user may be handled now."""
         end = self._ends.get(user)
         if end is not None:
             return self._clock() < end
-        if not self._ends:
-            asyncio.get_running_loop().call_soon(self._end_turn)
         self._ends[user] = self._clock() + SLICE_SECONDS
         return True
 
     def put_off(self, user: User, go_on: Callable[[], None]) -> None:
         """Call `go_on` in a later turn, after the user's earlier calls. Call this after `has_time` was False."""
         self._waiting.setdefault(user, deque()).append(go_on)
+        self._schedule()
 
-    def _end_turn(self) -> None:
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._is_scheduled = False
         self._ends.clear()
         for user, waiting in tuple(self._waiting.items()):
             for _ in range(len(waiting)):
@@ -57,3 +67,5 @@ class RequestSlices:
                 waiting.popleft()()
             if not waiting:
                 del self._waiting[user]
+        if self._waiting:
+            self._schedule()

@@ -10,6 +10,7 @@ from typing import Self
 CLUSTER = "farm"
 AHEAD = 10_000
 """Entries by which a made-up snapshot is ahead of the log: more than honest clients post during an attack."""
+MOST_SECONDS = 2.0
 HONEST = "load"
 """Name of the honest client."""
 FOREIGN = "foreign"
@@ -109,6 +110,8 @@ class Attack:
     run: Callable[[Scene], Awaitable[Load]]
     writes: bool = False
     """Whether the attacker may post, so that posts of the attacker may stand in the log."""
+    most_seconds: float = MOST_SECONDS
+    """Longest time of an honest post while the leader stays."""
 
 
 def named_after(run: Callable[[Scene], Awaitable[Load]]) -> str:

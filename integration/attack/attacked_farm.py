@@ -14,7 +14,7 @@ from integration.harness.local_farm import LocalFarm
 
 _TIMING: Final = "election_min = 2.0\nelection_max = 4.0"
 """Longer than the profile's: other programs on a busy machine depose no leader. An honest client still sees any pause
-(`integration.attack.judgement.MOST_SECONDS`)."""
+(`Attack.most_seconds`)."""
 _PROC: Final = Path("/proc")
 _PAGE: Final = 1000
 

@@ -7,8 +7,6 @@ from typing import Final
 from integration.attack.attack import Attack, Load, Outcome
 from integration.attack.attacked_farm import LogEntry, Memory
 
-MOST_SECONDS: Final = 3.0
-"""Longest time of an honest post while the leader stays."""
 MOST_LOGIN_SECONDS: Final = 12.0
 """Longest time of an honest login and post while the leader stays. Strangers at the same address push out a login that
 has begun (`gf_i2p/transport/connection_gate.py`), and the client tries again."""
@@ -98,7 +96,7 @@ def _disturbed(trial: Trial) -> list[str]:
         )
     if service.unanswered:
         found.append(f"{service.unanswered} honest posts were refused, or have an unknown outcome")
-    if (longest := service.percentile(1.0)) > MOST_SECONDS:
+    if (longest := service.percentile(1.0)) > trial.attack.most_seconds:
         found.append(f"an honest post took {longest:.1f} s")
     if trial.newcomer > MOST_LOGIN_SECONDS:
         found.append(f"an honest login and post took {trial.newcomer:.1f} s")
