@@ -73,4 +73,4 @@ def test_a_name_that_comes_twice_costs_no_quadratic_time() -> None:
     began = time.process_time()
     with pytest.raises(JsonError, match="the name 'z' comes twice"):
         parse_object(b'{%b,"z":0,"z":1}' % names)
-    assert time.process_time() - began < 0.3  # 0.01; comparing each name with each other name took 1.4 s
+    assert time.process_time() - began < 0.7  # 0.01; comparing each name with each other name took 1.4 s
