@@ -13,7 +13,6 @@ from gf_i2p.raft.durability_gate import DurabilityGate
 from gf_i2p.raft.effects import Send, SendReply, Token, Write
 from gf_i2p.raft.log import Log
 from gf_i2p.raft.settings import Flow, Timing
-from gf_i2p.simulator.exhaustive.identity import Identity, Tag, WriteNumber
 from gf_i2p.simulator.facts import ServerFacts
 from gf_i2p.simulator.registers import RegisterWrite
 from gf_i2p.storage.loading import Loaded
@@ -23,8 +22,6 @@ from gf_i2p.wire.messages import MessageType, Request, Response
 
 TIMING: Final = Timing(heartbeat=10.0, election_min=20.0, election_max=24.0)
 """With these numbers, each deadline of a follower is the end of an election time-out."""
-LONG_AGO: Final = 2 * TIMING.election_max
-"""Seconds after which the core makes no difference between two times, in a farm without changes of the servers."""
 Event = tuple[str, tuple[Any, ...]]
 """A call of the checker: method and arguments."""
 
@@ -143,13 +140,10 @@ class Machine:
             now=self.now,
             check_snapshot=_any_snapshot,
             timing=TIMING,
-            flow=Flow(in_flight=1),
+            flow=Flow(in_flight=1, append_entries=1),
         )
-        self.core._state._last_tag = Tag(0)  # noqa: SLF001 -- so that `Identity` knows tags
-        self.core._state._writes = WriteNumber(0)  # noqa: SLF001 -- likewise
         self.gate = DurabilityGate()
         self.applied = 0
-        self.durable = WriteNumber(0)
         self.pending: list[Write] = []
         """Writes that are not durable."""
         self.flights: dict[int, tuple[int, int]] = {}
@@ -158,12 +152,6 @@ class Machine:
         """Requests of other servers that wait for this server's answer."""
         self.values: dict[Token, bytes] = {}
         self._reads: list[tuple[int, int]] = []  # number of a read, and the index that must be applied before
-
-    def identity(self) -> bytes:
-        """Return the identity of this machine's state."""
-        slots: dict[int, int] = {tag: slot for slot, (_, tag) in self.flights.items()}
-        maker = Identity(now=self.now, long_ago=LONG_AGO, slots=slots, durable=self.durable)
-        return maker.of(self)
 
     # Inputs ---------------------------------------------------------------------------------------------------------
 
@@ -182,9 +170,8 @@ class Machine:
     def _make_durable(self, count: int) -> int:
         done, self.pending = self.pending[:count], self.pending[count:]
         self.disk.make_durable(done, ())
-        self.durable = WriteNumber(done[-1].number)
         self.events.append(("stored", (self.id, tuple(done))))
-        return self.durable
+        return done[-1].number
 
     def crash(self, kept: int) -> None:
         """End the process, and start the next one. Of the pending writes, the first `kept` are durable."""

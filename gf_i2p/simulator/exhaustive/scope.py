@@ -1,6 +1,5 @@
 """The bounds of a search, the choices in it, and the scopes that `gf-i2p simulate --exhaustive` searches."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -29,6 +28,8 @@ class Scope:
     """How many requests and answers arrive at any later time, or never, and not in the order of sending."""
     losses: int = 0
     """How many requests or answers are lost, or are given up before a late one arrives."""
+    cuts: int = 0
+    """How often all messages that are about to arrive from one server, or at that server, are lost."""
     duplicates: int = 0
     """How many requests arrive a second time, at any time."""
 
@@ -43,6 +44,7 @@ class Scope:
             "slow": self.slow_writes,
             "late": self.late,
             "lose": self.losses,
+            "cut": self.cuts,
             "duplicate": self.duplicates,
         }
 
@@ -60,7 +62,12 @@ class Choice(NamedTuple):
     """Whether the server's writes are not durable at once."""
 
 
-SCOPES: Final[Mapping[str, Scope]] = {
-    "tiny": Scope(time_outs=3, proposals=1, late=1),
+SCOPES: Final[dict[str, Scope]] = {
+    "tiny": Scope(time_outs=3, proposals=1, losses=1),
+    "elections": Scope(terms=3, time_outs=4, late=1),
+    "links": Scope(time_outs=3, proposals=1, cuts=1, losses=1),
+    "reads": Scope(time_outs=3, proposals=1, reads=1, late=1),
+    "writes": Scope(time_outs=2, proposals=1, slow_writes=2, losses=1),
+    "crashes": Scope(time_outs=3, proposals=1, slow_writes=1, crashes=1),
 }
 """The scopes by name."""

@@ -1,11 +1,12 @@
 """The search: breadth-first through all states of a small farm, so that the first violation has a shortest run.
 
 A run is delay-bounded (Emmi, Qadeer and Rakamaric, "Delay-bounded scheduling", 2011): a message arrives at once, in the
-order of sending, and a write is durable at once, unless the run spends one of its few exceptions. The search takes each
-exception at each place, so within the bounds of the scope no order of events is left out.
+order of sending, and a write is durable at once, unless the run spends one of its few exceptions. The search tries each
+exception at each place where it makes a difference. Clocks are free: any server's time-out may end whenever no message
+is about to arrive.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -132,6 +133,8 @@ class Search:
                 if left["crash"] > 0:
                     for kept in range(known.pending + 1):
                         yield Choice("crash", server, kept)
+            if left["cut"] > 0 and len(self._ways_of(server, queue)) > 1:
+                yield Choice("cut", server)
             if next_one is None:
                 yield from self._choices_of(state, server, known, left)
         if next_one is not None:
@@ -182,7 +185,9 @@ class Search:
         if kind in {"late", "duplicate"}:
             farm.late.append(number)
         try:
-            if kind == "lose":
+            if kind == "cut":
+                self._cut(farm, server)
+            elif kind == "lose":
                 self._apply(farm, Choice("give up", server, self.tables.messages[number].slot))
             elif kind == "time-out":
                 self._time_out(farm, server, number)
@@ -202,10 +207,21 @@ class Search:
         late = tuple(sorted(each for each in farm.late if self._has_effect(farm, each)))
         return tuple(farm.machines), farm.checker, queue, late, used
 
+    def _ways_of(self, server: int, queue: Sequence[int]) -> list[int]:
+        """Return the messages in the queue that go to a server, or come from that server."""
+        return [each for each in queue if server in self.tables.messages[each][:2]]
+
+    def _cut(self, farm: _Farm, server: int) -> None:
+        lost = self._ways_of(server, farm.queue)
+        farm.queue = [each for each in farm.queue if each not in lost]
+        for message in map(self.tables.messages.__getitem__, lost):
+            if message.slot in self.tables.machines[farm.machines[message.asker - 1]].flights:
+                self._apply(farm, Choice("give up", message.asker, message.slot))
+
     def _time_out(self, farm: _Farm, server: int, answering: int) -> None:
         """Let a time-out end. The questions to other servers are answered, or fail, before anything else happens.
 
-        A question or its answer promises nothing. So all that matters is the outcome: whether an election begins.
+        A question and its answer promise nothing, so a late one could not break a promise.
         """
         for number in self._apply(farm, Choice("time-out", server)):
             message = self.tables.messages[number]
@@ -276,6 +292,8 @@ class Search:
         for choice in self.way:
             assert state is not None
             events.now += 1
+            if choice.kind == "cut":
+                trace.line(choice.server, "cut", "all messages to or from the server that are about to arrive are lost")
             if choice.kind in {"late", "lose", "duplicate"}:
                 message = self.tables.messages[choice.number]
                 trace.line(choice.server, choice.kind, describe_message(message.content))

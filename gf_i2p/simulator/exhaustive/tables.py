@@ -3,11 +3,12 @@
 The step of a server depends on the server's state and the input alone, and the verdict on the step depends on the
 checker's state and the step alone. A small farm has millions of states, but only thousands of states of one server. So
 most steps of the farm need neither a core nor a checker.
+
+A state is known by its pickle. Equal pickles are equal states. Equal states may have different pickles, which costs
+time and hides nothing.
 """
 
-import hashlib
 import pickle
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -55,11 +56,11 @@ class Tables:
         self.core_steps = 0
         """Number of steps that real cores have taken."""
         self.checker_steps = 0
-        self._machine_numbers = _Numbers()
+        self._machine_numbers: dict[bytes, int] = {}
         self._message_numbers: dict[Message, int] = {}
         self._steps: dict[tuple[int, str, int, int], Step | Violation] = {}
         self._checkers: list[bytes] = []
-        self._checker_numbers = _Numbers()
+        self._checker_numbers: dict[bytes, int] = {}
         self._checks: dict[tuple[int, int], int | Violation] = {}
 
     def begin(self, servers: int) -> tuple[tuple[int, ...], int]:
@@ -120,7 +121,7 @@ class Tables:
     def _machine_number(self, machine: Machine) -> int:
         machine.events, machine.outbox, machine.ended = [], [], []
         data = pickle.dumps(machine, -1)
-        number = self._machine_numbers.of(data, machine.identity)
+        number = self._machine_numbers.setdefault(data, len(self.machines))
         if number == len(self.machines):
             held = tuple((peer.asker, peer.slot) for peer in machine.held)
             flights = frozenset(machine.flights)
@@ -160,23 +161,7 @@ class Tables:
 
     def _checker_number(self, checker: ScopeChecker) -> int:
         data = pickle.dumps(checker, -1)
-        number = self._checker_numbers.of(data, checker.identity)
+        number = self._checker_numbers.setdefault(data, len(self._checkers))
         if number == len(self._checkers):
             self._checkers.append(data)
-        return number
-
-
-class _Numbers:
-    """The number of each known state, from 0. States with one identity have one number."""
-
-    def __init__(self) -> None:
-        self._by_data: dict[bytes, int] = {}
-        self._by_identity: dict[bytes, int] = {}
-
-    def of(self, data: bytes, identity: Callable[[], bytes]) -> int:
-        """Return the number of a state. Equal data mean equal identities, and are compared faster."""
-        digest = hashlib.blake2b(data, digest_size=16).digest()
-        number = self._by_data.get(digest)
-        if number is None:
-            number = self._by_data[digest] = self._by_identity.setdefault(identity(), len(self._by_identity))
         return number
