@@ -123,7 +123,7 @@ class Search:
         machines, _, queue, late, used = state
         left = {kind: most - so_far for (kind, most), so_far in zip(self._limits.items(), used, strict=True)}
         next_one = self.tables.messages[queue[0]] if queue else None
-        # At first the servers differ in nothing but their ids, so server 1 begins without loss of generality.
+        # Server 1 begins: at first the servers differ only in their ids, and so in the order of their questions.
         for server, each in enumerate(machines if len(self._reached) > 1 else machines[:1], 1):
             known = self.tables.machines[each]
             # Until a server takes a message, its crash has no effect that a later crash would not have.

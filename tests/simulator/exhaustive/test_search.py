@@ -36,7 +36,7 @@ def test_the_core_has_no_violation_in_the_whole_scope() -> None:
         ("half-wins", Scope(time_outs=1), "WonByMajority"),
         ("no-fsync", Scope(time_outs=1, slow_writes=1), "PersistedBeforeSent"),
         ("one-write-less", Scope(time_outs=2), "PersistedBeforeSent"),
-        ("votes-twice", Scope(time_outs=2, late=2), "VoteOnce"),
+        ("votes-twice", Scope(time_outs=3, slow_writes=1, crashes=1), "VoteOnce"),
         ("half-commits", Scope(time_outs=1), "CommittedOnMajority"),
         ("counts-early", Scope(time_outs=1, slow_writes=1, losses=1), "CommittedOnMajority"),
         ("counts-sent", Scope(time_outs=1, proposals=1), "CommittedOnMajority"),
@@ -70,7 +70,7 @@ def test_a_broken_core_is_caught(canary: str, scope: Scope, invariant: str) -> N
 
 
 def test_the_way_to_a_violation_is_a_shortest_one() -> None:
-    """One server stands, one answer makes the server leader, and its disk commits the first entry."""
+    """Server 1 stands, two servers vote, and the first vote makes the broken server a leader that commits alone."""
     kinds = [choice.kind for choice in _searched(Scope(time_outs=2, losses=1), "half-commits").way]
     assert kinds == ["time-out", "deliver", "deliver", "deliver"]
 
