@@ -184,18 +184,22 @@ test-pythons:
 	done; \
 	[ -z "$$missing" ] || echo "Not tested, because not here: Python$$missing"
 
-# Whole farms on made-up networks and disks: every seed that ever failed, then fresh ones, the first of them printed.
+# Whole farms on made-up networks and disks: every seed that ever failed, then fresh ones, the first of them printed; and all
+# runs of three servers in small scopes.
 ifeq ($(GF_I2P_TIER),all)
 SEEDS ?= 500
 LIVES ?= 60
+SCOPES ?= all
 else
 SEEDS ?= 100
 LIVES ?= 15
+SCOPES ?= tiny
 endif
 simulate: $(VENV)/.test
 	@$(BIN)/python -m gf_i2p.cli.main simulate --file tests/simulator/failed_seeds.txt
 	@$(BIN)/python -m gf_i2p.cli.main simulate --seeds $(SEEDS)
 	@$(BIN)/python -m gf_i2p.cli.main simulate --lives --seeds $(LIVES)
+	@$(BIN)/python -m gf_i2p.cli.main simulate --exhaustive $(SCOPES) --seconds 180
 
 # Cores and farms that are broken on purpose, each of which must be noticed.
 canaries: $(VENV)/.test

@@ -1,4 +1,7 @@
-"""`gf-i2p simulate`: runs many seeds on all cores, prints one seed as a trace, or measures the canaries."""
+"""`gf-i2p simulate`: runs many seeds on all cores, prints one seed as a trace, or measures the canaries.
+
+With `--exhaustive`, the command searches small scopes instead: all runs, not random ones.
+"""
 
 import json
 import multiprocessing
@@ -22,6 +25,8 @@ from gf_i2p.cli.shared.errors import CommandError, Exit
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.cluster.invariants import ALL
 from gf_i2p.simulator.cluster.plan import MOST_NODES
+from gf_i2p.simulator.exhaustive.scope import SCOPES
+from gf_i2p.simulator.exhaustive.search import Search
 from gf_i2p.simulator.life.invariants import FARM_RULES
 from gf_i2p.simulator.seed_run import SeedResult, run_life, simulate
 from gf_i2p.simulator.totals import COUNTED, COUNTED_IN_LIVES, Totals
@@ -86,17 +91,31 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="count for each canary the seeds until a check notices the canary; takes minutes",
     )
+    parser.add_argument(
+        "--exhaustive",
+        choices=(*SCOPES, "all"),
+        metavar="SCOPE",
+        help=f"search all runs of three servers in a small scope instead: {', '.join(SCOPES)}, or all",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=whole_number(10**6),
+        metavar="T",
+        help="most seconds of a processor for each scope (default: no limit)",
+    )
 
 
 def run(options: Namespace) -> Exit:
     """Run the seeds or canaries that the options name. Raises `CommandError`."""
     if options.canaries:
         return _canaries(options)
-    seeds = _seeds(options)
     if options.canary is not None and options.canary not in CANARIES:
         raise CommandError(
             f"there is no canary {options.canary!r}: choose one of {', '.join(CANARIES)}", code=Exit.USAGE
         )
+    if options.exhaustive is not None:
+        return _exhaustive(options)
+    seeds = _seeds(options)
     if options.trace:
         return _trace(options, seeds)
     began = time.monotonic()
@@ -196,11 +215,16 @@ _progress_at = 0.0
 
 
 def _progress(done: int, total: int, unit: str) -> None:
+    if done < total:
+        _say(f"{done} of {total} {unit}")
+
+
+def _say(progress: str) -> None:
     global _progress_at  # noqa: PLW0603 -- one line for one process's standard error
     now = time.monotonic()
-    if now - _progress_at >= _PROGRESS_SECONDS and done < total:
+    if now - _progress_at >= _PROGRESS_SECONDS:
         _progress_at = now
-        print(f"  {done} of {total} {unit}", file=sys.stderr, flush=True)
+        print(f"  {progress}", file=sys.stderr, flush=True)
 
 
 def _trace(options: Namespace, seeds: Sequence[Seed]) -> Exit:
@@ -271,6 +295,62 @@ def _canary_object(name: str, hunts: Sequence[tuple[int | None, str]]) -> dict[s
         "worst": None if any(each is None for each, _ in hunts) else max(seeds),
         "by": sorted({invariant for _, invariant in hunts}),
     }
+
+
+# Exhaustive searches --------------------------------------------------------------------------------------------------
+
+
+def _exhaustive(options: Namespace) -> Exit:
+    rows = []
+    for name in SCOPES if options.exhaustive == "all" else [options.exhaustive]:
+        with nullcontext() if options.canary is None else CANARIES[options.canary].applied():
+            row, trace = _search(name, options.seconds)
+        rows.append(row)
+        if not options.json:
+            print(f"{name:<12}{_search_line(row)}", *trace, sep="\n", flush=True)
+    ok = all(row["violation"] is None for row in rows)
+    if options.json:
+        print(json.dumps({"ok": ok, "scopes": rows}))
+    return Exit.OK if ok else Exit.FAILED
+
+
+def _search(name: str, seconds: int | None) -> tuple[dict[str, Any], list[str]]:
+    search, began, trace = Search(SCOPES[name]), time.process_time(), list[str]()
+
+    def enough() -> bool:
+        _say(f"{search.states:,} states, {search.depth} choices deep")
+        return seconds is not None and time.process_time() - began >= seconds
+
+    search.run(enough)
+    violation = search.violation
+    if violation is not None:
+        search.describe(trace.append)
+    row = {
+        "scope": name,
+        "states": search.states,
+        "depth": search.depth,
+        "exhausted": search.exhausted,
+        "processorSeconds": round(time.process_time() - began, 1),
+        "stepsOfCores": search.tables.core_steps,
+        "violation": None if violation is None else {"invariant": violation.invariant, "seen": violation.observation},
+        "trace": trace,
+    }
+    return row, trace
+
+
+def _search_line(row: dict[str, Any]) -> str:
+    found = (
+        f"VIOLATION of {row['violation']['invariant']}: {_statement(row['violation']['invariant'])}"
+        if row["violation"] is not None
+        else "exhausted, no violation"
+        if row["exhausted"]
+        else "no violation so far, not exhausted"
+    )
+    seconds = row["processorSeconds"]
+    return (
+        f"{row['states']:>9,} states, {row['depth']} choices deep, {row['stepsOfCores']:,} steps of cores, "
+        f"{seconds:.0f} s of a processor, {row['states'] / max(seconds, 0.1):,.0f} states/s: {found}"
+    )
 
 
 # Texts ----------------------------------------------------------------------------------------------------------------

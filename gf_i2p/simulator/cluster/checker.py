@@ -25,6 +25,7 @@ class Checker:
         ordered: bool,
         now: Callable[[], float],
         timing: Timing,
+        invariants: Sequence[type[Invariant]] = ALL,
     ) -> None:
         """`servers`: all servers of the run; servers outside `bootstrap` begin with an empty Configuration.
 
@@ -42,11 +43,13 @@ class Checker:
         self.candidacies = 0
         self.acknowledged_index = 0
         """Highest index that a client knows as committed: every later read must see the entries up to this index."""
-        invariants = [invariant(self.facts) for invariant in ALL if ordered or invariant is not NobodyAccused]
+        self.invariants = [each(self.facts) for each in invariants if ordered or each is not NobodyAccused]
 
         def overridden(name: str) -> list[Callable[..., None]]:
             return [
-                getattr(each, name) for each in invariants if getattr(type(each), name) is not getattr(Invariant, name)
+                getattr(each, name)
+                for each in self.invariants
+                if getattr(type(each), name) is not getattr(Invariant, name)
             ]
 
         self._boots = overridden("boots")

@@ -14,6 +14,7 @@ from gf_i2p.cli.main import main
 from gf_i2p.farm.state import FarmState
 from gf_i2p.simulator.canaries import CANARIES
 from gf_i2p.simulator.canary import Canary
+from gf_i2p.simulator.exhaustive.scope import SCOPES, Scope
 from integration.harness.local_farm import becomes
 
 
@@ -119,3 +120,25 @@ def test_a_canary_that_breaks_down_altogether_is_noticed(monkeypatch: pytest.Mon
     patches = ((FarmState, "_make_choice", breaks_down),)
     monkeypatch.setitem(CANARIES, "breaks-down", Canary("breaks-down", "a choice that cannot be made", patches, True))
     assert simulate._hunt("breaks-down", 1, None) == ("breaks-down", 1, "KeyError")
+
+
+def test_an_exhaustive_search(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCOPES, "tiny", Scope(time_outs=1, proposals=1))
+    assert main(["simulate", "--exhaustive", "tiny"]) == 0
+    assert "exhausted, no violation" in capsys.readouterr().out
+    assert main(["simulate", "--exhaustive", "tiny", "--canary", "half-commits"]) == 1
+    output = capsys.readouterr().out
+    assert "VIOLATION of CommittedOnMajority: Committed entries are on the disks of a majority" in output
+    assert re.search(r"^ +\d+\.0{6}  s1  leader    t1       1/1     stored up to write 2$", output, re.MULTILINE)
+    assert main(["simulate", "--exhaustive", "tiny", "--canary", "half-commits", "--json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)["scopes"]
+    assert (row["scope"], row["exhausted"]) == ("tiny", False)
+    assert row["violation"]["invariant"] == "CommittedOnMajority"
+
+
+def test_an_exhaustive_search_that_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+    scope = max(SCOPES, key=lambda name: SCOPES[name].time_outs)
+    assert main(["simulate", "--exhaustive", scope, "--seconds", "1", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["scopes"]
+    assert (row["exhausted"], row["violation"]) == (False, None)
+    assert row["states"] > 1
