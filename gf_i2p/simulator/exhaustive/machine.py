@@ -98,7 +98,8 @@ class _Content:
                 for i, entry in enumerate(self._entries, 1)
                 if entry.value_type is ValueType.CONFIGURATION
             ),
-            openings=0,
+            written=0,
+            checkpointed=0,
             base=(0, 0),
             snapshot=None,
             snapshot_fault=None,
