@@ -8,10 +8,10 @@ from typing import Final
 
 from gf_i2p.wire.errors import ProtocolError
 from gf_i2p.wire.limits import MAX_ENTRIES, MAX_ENTRIES_BYTES
-from gf_i2p.wire.messages import MessageType, Request, encode_request
+from gf_i2p.wire.messages import MessageType, encode_request
 from integration.attack import hostile_requests as hostile
 from integration.attack.attack import MOST_SECONDS, Attack, Load, Outcome, Rights, Scene, named_after
-from integration.attack.connections import Session, bounded, client_credentials, endpoints, flood
+from integration.attack.connections import Session, bounded, client_credentials, endpoints, flood, flood_of_posts
 
 _ENDS: Final = (OSError, EOFError, ProtocolError)
 _ANSWER_SECONDS: Final = 20.0
@@ -71,7 +71,10 @@ async def post_flood(scene: Scene) -> Load:
 
     Harm: honest clients wait, or the disk fills up. The client's budget must end the flood.
     """
-    return await _post_flood(scene, _client(scene, "post-flood"), hostile.post(b"x" * 1000))
+    answered, accepted = await flood_of_posts(
+        scene, _client(scene, "post-flood"), hostile.post(b"x" * 1000), batch=64, most=500_000
+    )
+    return Load(f"{answered:,} posts, {accepted:,} accepted")
 
 
 async def questions(scene: Scene) -> Load:
@@ -79,25 +82,9 @@ async def questions(scene: Scene) -> Load:
 
     Harm: the event loop has no time for heartbeats.
     """
-    return await _post_flood(scene, _client(scene, "questions"), hostile.post())
-
-
-async def _post_flood(
-    scene: Scene, open_session: Callable[[int], contextlib.AbstractAsyncContextManager[Session]], request: Request
-) -> Load:
-    batch = [encode_request(request)] * 64
-    accepted = answered = 0
-
-    async def post(server: int) -> None:
-        nonlocal accepted, answered
-        async with open_session(server) as session:
-            while answered < 500_000:
-                await session.send(*batch)
-                answers = await session.answers(len(batch))
-                answered += len(answers)
-                accepted += sum(answer.accepted for answer in answers)
-
-    await flood(scene, post, lanes=4, servers=(scene.leader,))
+    answered, accepted = await flood_of_posts(
+        scene, _client(scene, "questions"), hostile.post(), batch=64, most=500_000
+    )
     return Load(f"{answered:,} posts, {accepted:,} accepted")
 
 

@@ -157,6 +157,34 @@ async def flood(
     return attempts
 
 
+async def flood_of_posts(
+    scene: Scene,
+    open_session: Callable[[int], contextlib.AbstractAsyncContextManager[Session]],
+    request: Request,
+    *,
+    batch: int,
+    most: int,
+) -> tuple[int, int]:
+    """Post to the leader at full speed, on four lanes; return the numbers of answers and of accepted posts.
+
+    A lane sends `batch` requests at once, and then reads their answers. No lane begins a batch after `most` answers.
+    """
+    requests = [encode_request(request)] * batch
+    answered = accepted = 0
+
+    async def post(server: int) -> None:
+        nonlocal answered, accepted
+        async with open_session(server) as session:
+            while answered < most:
+                await session.send(*requests)
+                answers = await session.answers(batch)
+                answered += len(answers)
+                accepted += sum(answer.accepted for answer in answers)
+
+    await flood(scene, post, lanes=4, servers=(scene.leader,))
+    return answered, accepted
+
+
 async def bounded(scene: Scene, work: Awaitable[object], *, least: float = 0.0) -> None:
     """Wait for the work until the attack's time is over, and `least` seconds at least; then the work is cancelled."""
     limit = asyncio.timeout(max(scene.seconds, least))

@@ -15,7 +15,7 @@ from gf_i2p.wire.log_values import ClusterServer, Configuration, SnapshotSyncReq
 from gf_i2p.wire.messages import MessageType, Request, Response, encode_request
 from integration.attack import hostile_requests as hostile
 from integration.attack.attack import AHEAD, CLUSTER, Attack, Load, Outcome, Rights, Scene, named_after
-from integration.attack.connections import Session, bounded, endpoints, flood, seized_credentials
+from integration.attack.connections import Session, bounded, endpoints, flood, flood_of_posts, seized_credentials
 
 _FAR: Final = 2**32
 _ANSWER_SECONDS: Final = 5.0
@@ -173,19 +173,8 @@ async def server_posts(scene: Scene) -> Load:
 
     Harm: honest clients wait, or the disk fills up. The server's budget must end the flood.
     """
-    open_session, answered, accepted = _seized(scene), 0, 0
-    batch = [encode_request(hostile.post(hostile.zeros_of_json(), source=scene.seized))] * 16
-
-    async def post(server: int) -> None:
-        nonlocal answered, accepted
-        async with open_session(server) as session:
-            while answered < 100_000:
-                await session.send(*batch)
-                answers = await session.answers(len(batch))
-                answered += len(answers)
-                accepted += sum(answer.accepted for answer in answers)
-
-    await flood(scene, post, lanes=4, servers=(scene.leader,))
+    request = hostile.post(hostile.zeros_of_json(), source=scene.seized)
+    answered, accepted = await flood_of_posts(scene, _seized(scene), request, batch=16, most=100_000)
     return Load(f"{answered:,} posts of 8 KiB, {accepted:,} accepted")
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from integration.testnet.java_build import I2PD_VARIABLE, JAVA_VARIABLE
+from integration.testnet.java_build import NO_JAVA
 from integration.testnet.router_network import RouterNetwork
 
 pytest_plugins = ["tests.conftest"]
@@ -25,5 +25,5 @@ async def network() -> AsyncIterator[RouterNetwork]:
 async def java_network(network: RouterNetwork) -> RouterNetwork:
     """The network, which has Java routers besides i2pd."""
     if not network.of("java"):
-        pytest.skip(f"no Java router here: set {JAVA_VARIABLE} and {I2PD_VARIABLE} (CONTRIBUTING.md, Java routers)")
+        pytest.skip(NO_JAVA)
     return network

@@ -15,7 +15,7 @@ from bridges.sam.client import Sam, SamSession
 from integration.harness.local_farm import NotSeenError, until
 from integration.harness.processes import free_ports
 from integration.testnet.i2p_farm import I2pFarm
-from integration.testnet.java_build import I2PD_VARIABLE, JAVA_VARIABLE
+from integration.testnet.java_build import NO_JAVA
 from integration.testnet.router import SAM_PORT
 from integration.testnet.router_files import LEAF_LINE, replace
 from integration.testnet.router_network import RouterNetwork, RouterPlace
@@ -132,7 +132,7 @@ def beside(network: RouterNetwork, kind: str) -> list[RouterPlace]:
     i2pd = [router for router in network.of("i2pd") if not router.floodfill]
     routers = [router for router in network.of(kind) if not router.floodfill]
     if len(routers) < SERVERS - 1:
-        pytest.skip(f"no Java routers here: set {JAVA_VARIABLE} and {I2PD_VARIABLE} (CONTRIBUTING.md, Java routers)")
+        pytest.skip(NO_JAVA)
     return [i2pd[0], *routers[-2:]]
 
 

@@ -20,7 +20,7 @@ from bridges.i2cp.settings import I2cpSettings
 from gf_i2p.netdb.lease_set import LeaseSet2
 from integration.harness.local_farm import until
 from integration.testnet.close_keys import keys_close_to_java
-from integration.testnet.java_build import I2PD_VARIABLE, JAVA_VARIABLE
+from integration.testnet.java_build import NO_JAVA
 from integration.testnet.router import I2CP_PORT
 from integration.testnet.router_network import RouterNetwork
 
@@ -46,7 +46,7 @@ async def test_floodfills_hold_the_set_at_all_times(
     """`kind`: of the router through which the node serves."""
     router = next((each for each in network.of(kind) if not each.floodfill), None)
     if router is None:
-        pytest.skip(f"no Java router here: set {JAVA_VARIABLE} and {I2PD_VARIABLE} (CONTRIBUTING.md, Java routers)")
+        pytest.skip(NO_JAVA)
     keys, java = keys_close_to_java([each for each in network.routers if each.floodfill])
     versions = itertools.count(int(time.time()))
 

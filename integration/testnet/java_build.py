@@ -16,6 +16,8 @@ JAVA_VARIABLE: Final = "GF_I2P_JAVA"
 """Names the folder of a built Java I2P: the router's `i2p.dir.base`, with all classes in `lib/*.jar`."""
 I2PD_VARIABLE: Final = "GF_I2P_I2PD"
 """Names an i2pd for networks with Java routers."""
+NO_JAVA: Final = f"no Java router here: set {JAVA_VARIABLE} and {I2PD_VARIABLE} (CONTRIBUTING.md, Java routers)"
+"""Why a scenario that needs Java routers is skipped."""
 NEEDED: Final = {
     **dict.fromkeys(("unshare", "setpriv", "nsenter"), "util-linux"),
     "ip": "iproute2",
