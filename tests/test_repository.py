@@ -100,7 +100,9 @@ def fixed_waits(tree: ast.Module) -> Iterator[int]:
 
 
 def test_no_test_waits_for_a_fixed_time() -> None:
-    assert not [f"{path}:{line}" for path, tree in trees("tests/") for line in fixed_waits(tree)]
+    assert not [
+        f"{path}:{line}" for path, tree in trees("tests/") if "sleep" in texts()[path] for line in fixed_waits(tree)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ Figures = dict[str, Any]
 Say = Callable[[str], None]
 STOPPED: Final = 130
 """Exit code after Ctrl-C."""
+_OBSTACLES: Final = (NotSeenError, ProcessEndedError, OSError)
+"""Errors that a run expects, whose texts say what to do."""
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -76,13 +78,27 @@ def conclude(
         return _failed(options, name, "stopped before its end; all its processes and files are removed", STOPPED)
     except TimeoutError:
         return _failed(options, name, f"not done within {limit:.0f} s: is the machine busy, or does the farm hang?", 1)
-    except (NotSeenError, ProcessEndedError, OSError) as error:
+    except _OBSTACLES as error:
         return _failed(options, name, str(error), 1)
+    except BaseExceptionGroup as group:
+        obstacle = _first_obstacle(group)
+        if obstacle is None:
+            raise
+        return _failed(options, name, str(obstacle), 1)
     if options.json:
         print(json.dumps({"ok": not figures["wrong"], **figures}))
     else:
         show(figures)
     return 1 if figures["wrong"] else 0
+
+
+def _first_obstacle(group: BaseExceptionGroup) -> BaseException | None:
+    """Return the first error of a group of tasks, or None when the group has an error that no run expects."""
+    expected, unexpected = group.split(_OBSTACLES)
+    first: BaseException | None = None if unexpected else expected
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first
 
 
 def show(figures: Figures) -> None:

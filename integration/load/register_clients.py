@@ -34,6 +34,7 @@ WRITE_SECONDS: Final = 3.0
 READ_SECONDS: Final = 2.0
 _PAGE: Final = 1000
 _BEHIND: Final = "the log begins at"
+_SHOWN_CHARACTERS: Final = 300
 
 
 @dataclass(slots=True)
@@ -183,6 +184,10 @@ class RegisterClient:
         if answer is None:
             history.refused(access)
             self._server = self._rng.choice(self._farm.ids)
+            return
+        if "commit" not in answer:
+            history.wrong.append(f"server {self._server} answered a read with {str(answer)[:_SHOWN_CHARACTERS]}")
+            history.refused(access)
             return
         history.done(access, answer["commit"])
         history.commit = max(history.commit, answer["commit"])

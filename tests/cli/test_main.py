@@ -14,6 +14,7 @@ from gf_i2p.cli.main import main
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from gf_i2p.storage.database import Storage
 from integration.harness.processes import free_ports
+from tests.tier import mostly_slow
 
 SERVERS = ["--server", "1=tcp://127.0.0.1:9001", "--server", "2=tcp://127.0.0.1:9002"]
 
@@ -215,7 +216,15 @@ def test_run_never_begins_with_an_empty_log_where_one_was(tmp_path: Path, capsys
 
 @pytest.mark.parametrize(
     "words",
-    [["doctor", "DIR"], ["simulate", "--canary", "nope", "--json"], ["status", "DIR", "--json"], ["post", "--json"]],
+    mostly_slow(
+        [
+            ["doctor", "DIR"],
+            ["simulate", "--canary", "nope", "--json"],
+            ["status", "DIR", "--json"],
+            ["post", "--json"],
+        ],
+        ["status", "DIR", "--json"],
+    ),
 )
 @pytest.mark.parametrize("closed", [False, True])
 def test_who_reads_no_more_gets_no_traceback(tmp_path: Path, words: list[str], closed: bool) -> None:

@@ -22,6 +22,7 @@ from integration.containers.project import Project, wait_for
 from integration.harness.local_farm import NotSeenError
 from integration.harness.pytest_outcomes import Outcome
 from integration.testnet.namespace import MissingError, inside
+from tests.tier import mostly_slow
 
 
 @pytest.fixture
@@ -153,7 +154,7 @@ def test_is_stopped(farm):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", mostly_slow([signal.SIGINT, signal.SIGTERM, signal.SIGHUP], signal.SIGTERM))
 def test_with_docker_who_is_stopped_takes_down_what_he_started(
     said: Path, tmp_path: Path, number: signal.Signals
 ) -> None:

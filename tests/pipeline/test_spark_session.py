@@ -12,6 +12,7 @@ from pyspark.sql import functions as fn
 
 from gf_i2p.pipeline.errors import PipelineError
 from gf_i2p.pipeline.spark_session import SessionOptions, failed, not_started, own_settings, start
+from tests.tier import mostly_slow
 
 
 @pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]"])
@@ -59,7 +60,10 @@ def test_an_error_is_raised_and_not_logged_too(spark: SparkSession, capfd: pytes
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("remote", ["sc://[::1", "http://farm.example;token=secret-word"])
+@pytest.mark.parametrize(
+    "remote",
+    mostly_slow(["sc://[::1", "http://farm.example;token=secret-word"], "http://farm.example;token=secret-word"),
+)
 def test_an_address_that_is_none_is_said(remote: str, tmp_path: Path) -> None:
     """In a separate process: after a request for a Connect server, a process cannot have another Spark."""
     command = [sys.executable, "-m", "gf_i2p.cli.main", "pipeline", "health", str(tmp_path), "--remote", remote]

@@ -8,9 +8,10 @@ import pytest
 from gf_i2p.cli.commands.simulate import read_seeds
 from gf_i2p.simulator.seed_run import SeedResult, simulate
 from gf_i2p.simulator.totals import COUNTED
+from tests.tier import examples
 
 FAILED = read_seeds(Path(__file__).parent / "failed_seeds.txt")
-CLEAN = 100
+CLEAN = examples(100)
 PARTS = 4
 """Number of tests, and of workers, that share the seeds."""
 
@@ -34,6 +35,7 @@ def test_a_seed_that_once_failed(seed: object) -> None:
     assert passes(simulate(seed.number, seed.nodes))  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow  # many seeds, until the rarest fault has come
 def test_every_fault_happens() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 500):

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("depth", [1, 8])
 def test_nothing_acknowledged_is_lost_at_any_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
     use_small_sizes(monkeypatch)
-    count = 60 if is_everything() else 40
+    count = 60 if is_everything() else 20
     seed = eventful_seed(0, count)
     rng = random.Random(seed)
     run = Recorded(tmp_path / "run", seed, count=count, depth=depth)
     disk = run.disk
-    cuts = 20 if is_everything() else 1
+    cuts = 4 if is_everything() else 1
     made = acknowledged = 0
     created = False
     with without_syncs():

@@ -8,11 +8,12 @@ import pytest
 
 from tests.storage.disk_after_crash import SECTOR, Call, Disk, traced
 from tests.storage.random_writes import create, eventful_seed, history_states, stored_state
+from tests.tier import mostly_slow
 
 pytestmark = pytest.mark.usefixtures("strace")
 
 
-@pytest.mark.parametrize("depth", [1, 8])
+@pytest.mark.parametrize("depth", mostly_slow([1, 8], 8))
 def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path, depth: int) -> None:
     count = 120
     seed = eventful_seed(0, count)

@@ -29,6 +29,7 @@ from tests.storage.random_writes import (
     stored_state,
 )
 from tests.storage.refusal import refusal
+from tests.tier import mostly_slow
 
 SEED = 11
 CHILD_WAL_BYTES = 128 << 10
@@ -285,11 +286,14 @@ def test_a_log_is_there_whenever_its_creation_is_killed_or_can_be_created_then(t
 
 
 @pytest.mark.usefixtures("strace")
-@pytest.mark.parametrize("before", [0, 8], ids=["after a clean close", "after a kill"])
+@pytest.mark.parametrize("before", mostly_slow([0, 8], 8))
 def test_a_log_opens_after_every_moment_and_without_its_wal_only_when_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
-    """Opening, writing and closing, with a kill and a power cut after each system call."""
+    """Opening, writing and closing, with a kill and a power cut after each system call.
+
+    `before`: writes before a kill; 0: a clean close came before.
+    """
     monkeypatch.setattr(database, "WAL_BYTES", CHILD_WAL_BYTES)
     count = before + 16
     seed = eventful_seed(before, count)

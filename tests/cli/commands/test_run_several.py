@@ -7,6 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
+
 from gf_i2p.cli.commands import run
 from gf_i2p.netdb.encoding import to_base64
 from gf_i2p.netdb.private_keys import DestinationKeys
@@ -58,6 +60,7 @@ async def refusal(client: Path, seconds: int = 60) -> str | None:
     return None if code == 0 else str(found)
 
 
+@pytest.mark.slow  # the damaged log below is a process of two farms, too
 async def test_two_farms_in_three_processes(tmp_path: Path) -> None:
     with TwoFarms(tmp_path) as farm:
         farm.start_all()
@@ -168,6 +171,7 @@ async def test_what_cannot_run_together_is_refused_before_anything_runs(tmp_path
         assert f"{farm.node(1)} → {farm.other.node(1)} → {farm.node(1)} is a circle" in error
 
 
+@pytest.mark.slow  # the damaged log above is a process of two farms, too
 async def test_a_farms_master_is_a_leaf_of_the_one_above_as_the_process_itself_knows(tmp_path: Path) -> None:
     """There is no router, so the farm below publishes nothing: the farm's master counts as down."""
     with TwoFarms(tmp_path) as farm:

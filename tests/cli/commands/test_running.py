@@ -5,6 +5,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gf_i2p.node.files.file_names import CONFIG_FILE
 from integration.harness.local_farm import LocalFarm, until
 from tests.cli.program import PATIENCE, gf, gf_json, logged
@@ -101,6 +103,7 @@ async def test_two_processes_never_run_one_node(tmp_path: Path) -> None:
         assert await farm.leader() == 1
 
 
+@pytest.mark.slow  # three more nodes; tests/node/consensus has servers that stand still
 async def test_who_stood_still_does_not_take_it_for_the_leaders_silence(tmp_path: Path) -> None:
     """Otherwise the stopped server's time-outs would be many times too long for minutes, and votes would be refused."""
     with LocalFarm(tmp_path) as farm:

@@ -190,6 +190,7 @@ def test_saving_says_what_is_in_the_way(tmp_path: Path, capsys: pytest.CaptureFi
     assert not path.exists()
 
 
+@pytest.mark.slow  # three nodes; tests/node/recovery/test_restore.py restores in one process
 async def test_a_farm_is_saved_lost_and_begun_anew(tmp_path: Path) -> None:
     with LocalFarm(tmp_path) as farm:
         farm.start_all()
@@ -230,6 +231,7 @@ async def test_a_farm_is_saved_lost_and_begun_anew(tmp_path: Path) -> None:
         assert f"restored 1 to {answer['index'] - 1}" in text
 
 
+@pytest.mark.slow  # three more nodes
 async def test_a_node_without_a_leader_says_what_the_file_may_lack(tmp_path: Path) -> None:
     with LocalFarm(tmp_path) as farm:
         farm.start_all()

@@ -6,12 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gf_i2p.node.files.config import Config, Secrets
 from integration.harness.local_farm import LocalFarm, until
 from integration.harness.processes import free_ports
 from tests.cli.program import PATIENCE, gf, gf_json
 
 
+@pytest.mark.slow  # four nodes; test_remote_members.py adds and removes servers
 async def test_a_dead_server_is_replaced_on_its_machine_and_all_restart(tmp_path: Path) -> None:
     with LocalFarm(tmp_path) as farm:
         farm.start_all()

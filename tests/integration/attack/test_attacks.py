@@ -76,6 +76,7 @@ def test_an_oversized_head_is_taken_for_a_leader_s_request() -> None:
     assert end > 2**32 - 1
 
 
+@pytest.mark.slow  # three more real nodes; `make attack` has all attacks
 def test_a_real_farm_bears_an_attack_and_the_row_says_so() -> None:
     command = [sys.executable, "-m", "integration.attack", "--only", "own-endpoint", "--seconds", "1", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from integration.runs.absence import run
 
 
+@pytest.mark.slow  # the simulator has absent servers, too
 async def test_a_server_that_was_away_catches_up_by_snapshot_and_log(tmp_path: Path) -> None:
     figures = await run(
         tmp_path,

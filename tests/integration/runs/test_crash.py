@@ -3,9 +3,12 @@
 import random
 from pathlib import Path
 
+import pytest
+
 from integration.runs.crash import run
 
 
+@pytest.mark.slow  # test_torture.py kills processes, too
 async def test_nothing_acknowledged_is_lost_when_processes_are_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     figures = await run(tmp_path, entries=600, kills=4, clients=8, seed=seed)

@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from integration.runs.growth import run
 
 
+@pytest.mark.slow  # servers join and leave in tests/node/membership, in one process
 async def test_a_farm_grows_and_shrinks_while_clients_post(tmp_path: Path) -> None:
     figures = await run(tmp_path, most=4, left=3, clients=2, seconds=0.1)
     assert figures["wrong"] == []

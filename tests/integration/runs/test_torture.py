@@ -29,8 +29,8 @@ def run(seconds: str, *options: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "integration.runs.torture", "--seconds", seconds, "--snapshot-entries", "100"]
     command += [*options, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    figures: dict[str, Any] = json.loads(done.stdout)
     assert done.returncode == 0, done.stderr + done.stdout
+    figures: dict[str, Any] = json.loads(done.stdout)
     assert figures["wrong"] == []
     assert figures["writes_acknowledged"] > 0
     assert figures["reads_answered"] > 0

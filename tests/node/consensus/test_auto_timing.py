@@ -11,6 +11,7 @@ from gf_i2p.node.consensus.timing import RANGE_INSIDE_I2P, RANGE_OUTSIDE_I2P, Ti
 from gf_i2p.raft import inputs
 from gf_i2p.wire.messages import NOBODY
 from tests.node.consensus.simulation import FAR_NET, LAN_NET, PRIVATE_NET, SLOW_NET, Farm, Network
+from tests.tier import mostly_slow
 
 OUT, IN = TimingPlan("auto", RANGE_OUTSIDE_I2P), TimingPlan("auto", RANGE_INSIDE_I2P)
 
@@ -34,8 +35,10 @@ CASES = {
     "2 s": Case(replace(SLOW_NET, stall=0.0, every=0.0), OUT, 3600, 120),
     "2 s, stalls of 6 s, inside": Case(SLOW_NET, IN, 7200, 1200),
 }
-EVERYWHERE = pytest.mark.parametrize("name", CASES)
-SEEDS = pytest.mark.parametrize("seed", [1, 2])
+LEAST = ("LAN", "300 ms, inside")
+"""The networks of `make test`: one outside I2P, one inside."""
+EVERYWHERE = pytest.mark.parametrize("name", mostly_slow(CASES, *LEAST))
+SEEDS = pytest.mark.parametrize("seed", mostly_slow([1, 2], 1))
 
 
 def settled(name: str, seed: int, **options: object) -> Farm:
@@ -84,7 +87,7 @@ def test_when_the_leader_dies_another_leads_in_time(name: str, watchful: bool) -
         assert farm.leader is not None
 
 
-@pytest.mark.parametrize("name", ["300 ms", "2 s", "2 s, stalls of 6 s, inside"])
+@pytest.mark.parametrize("name", mostly_slow(["300 ms", "2 s", "2 s, stalls of 6 s, inside"], "300 ms"))
 @pytest.mark.parametrize("each", [0.5, 4.0])
 @pytest.mark.parametrize("share", [0.6, 1.2])
 def test_traffic_that_hides_the_heartbeat_and_ends_takes_nobody_by_surprise(
@@ -112,7 +115,7 @@ def test_followers_that_die_and_come_back_depose_nobody(name: str) -> None:
         assert farm.core(dead).leader == leader
 
 
-@pytest.mark.parametrize("name", ["LAN", "20 ms, jitter, inside"])
+@pytest.mark.parametrize("name", mostly_slow(["LAN", "20 ms, jitter, inside"], "LAN"))
 @SEEDS
 def test_a_network_that_becomes_slow_is_got_used_to(name: str, seed: int) -> None:
     farm = settled(name, seed)

@@ -18,8 +18,9 @@ from gf_i2p.node.files.transaction import all_or_nothing, changing
 from gf_i2p.node.membership import leaf_invitation
 from gf_i2p.node.membership.invitation import accept, invite
 from gf_i2p.wire.endpoint import Endpoint
+from tests.tier import examples
 
-MANY = 12
+MANY = examples(12)
 
 
 @pytest.fixture

@@ -29,8 +29,9 @@ from tests.netdb.strategies import KEYS
 from tests.node.farm import NodeFarm
 from tests.node.routers import FakeBridge
 from tests.pipeline.backtest.replays import Life, Said, decisions, of_choice, replayed, row
+from tests.tier import mostly_slow
 
-SEEDS = range(1, 13)
+SEEDS = mostly_slow(range(1, 13), 1, 2, 3, 4)
 QUICK = {"freshMs": 35_000, "leafUpMs": 0, "leafDownMs": 0, "republishMinMs": 60_000}
 SECONDS = 60
 """Most seconds that a farm takes on a slow machine."""
@@ -49,7 +50,7 @@ def test_a_replay_decides_at_every_index_what_the_simulated_farm_did(seed: int) 
     assert len(set(life.chosen.values())) > 3, "a life in which something happens"
 
 
-@pytest.mark.parametrize("seed", range(1, 9))
+@pytest.mark.parametrize("seed", mostly_slow(range(1, 9), 1, 2))
 def test_a_farm_with_other_parameters_is_one_that_was_told_so(seed: int) -> None:
     """A fixed value of a set counts from the first entry on, whatever administrators say later."""
     rng = random.Random(seed)

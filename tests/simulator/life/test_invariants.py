@@ -108,6 +108,7 @@ def test_the_same_seed_is_the_same_life() -> None:
     assert len(lines) > 5
 
 
+@pytest.mark.slow  # many lives, until the rarest fault has come
 def test_every_fault_happens() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 200):
